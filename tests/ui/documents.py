@@ -330,6 +330,7 @@ def app(**changes: Any) -> dict[str, Any]:
             {"name": "views/views", "kind": "aggregate", "operator_id": 0, "state_rows": 12345678}
             | {"verdict": "carried with loss", "reason": "counts of keys that come late are of one version only"}
         ],
+        "picture": running(),
         "report": None,
         "difference": None,
         "hot_standby": None,
@@ -366,3 +367,87 @@ def listed(**changes: Any) -> dict[str, Any]:
 
 def apps(*found: dict[str, Any]) -> dict[str, Any]:
     return {"connections": [{"conn_id": CONN, "root": "/root", "error": None}], "apps": list(found)}
+
+
+def node(kind: str, name: str, at: tuple[int, float], lines: list[str], **changes: Any) -> dict[str, Any]:
+    """A node of a picture that both versions have, unless `changes` take it from one."""
+    place = {"column": at[0], "row": at[1]}
+    found: dict[str, Any] = {
+        "id": kind if kind == "sink" else f"{kind} {name}",
+        "kind": kind,
+        "name": "" if kind == "steps" else name,
+        "old": lines,
+        "new": lines,
+        "mark": "carried",
+        "reason": "",
+        "agreement": None,
+        "blocks": False,
+        "figures": {},
+        **changes,
+    }
+    return {**found, **{f"{side}_at": place if found[side] is not None else None for side in ("old", "new")}}
+
+
+def edge(start: str, end: str, old: int = 1, new: int = 1) -> dict[str, Any]:
+    return {"start": start, "end": end, "old": old, "new": new}
+
+
+def picture(**changes: Any) -> dict[str, Any]:
+    """A new version that is refused: another key, a filter more, a source less, a stage more."""
+    filtered = ["filter clicks.country IS NOT NULL", "filter clicks.seconds_on_the_page > 3.5, after the watermark"]
+    reason = "keys changed from [country, language] to [country]: the saved counts are of other groups"
+    nodes = [
+        node("source", "clicks", (0, 0), ["kafka", "clicks-of-all-sites.v3"], reason="same kafka: offsets continue")
+        | {"figures": {"rows_per_second": 12345.6, "lag": 1234567}},
+        node("source", "views-of-the-old-site", (0, 1), ["json", "s3://a-bucket-of-ours/streams/views/input"], new=None)
+        | {"mark": "ignored", "agreement": "needed", "blocks": True, "reason": "its offsets are left behind"},
+        node("steps", "1", (1, 0), filtered, old=filtered[:1], mark="changed"),
+        node("stage", "views", (2, 0.5), ["aggregate", "keys: country"], old=["aggregate", "keys: country, language"])
+        | {"mark": "refused", "reason": reason, "blocks": True, "figures": {"state_rows": 12345678}},
+        node("stage", "sessions_by_country_and_hour", (3, 0.5), ["session-window"], old=None, mark="empty")
+        | {"reason": "new stage: starts without state"},
+        node("sink", "foreachBatch", (4, 0.5), ["foreachBatch", "update mode"], figures={"batch_rows": 42}),
+    ]
+    edges = [
+        edge("source clicks", "steps 1"),
+        edge("steps 1", "stage views"),
+        edge("source views-of-the-old-site", "stage views", new=0),
+        edge("stage views", "sink", new=0),
+        edge("stage views", "stage sessions_by_country_and_hour", old=0),
+        edge("stage sessions_by_country_and_hour", "sink", old=0),
+    ]
+    query = {
+        "name": "views",
+        "change": "same",
+        "nodes": nodes,
+        "edges": edges,
+        "notes": [item("views:watermark", thing="watermark", reason="the watermark is as it was")],
+        "unknown": [],
+        "figures": {},
+    }
+    return {"compared": True, "queries": [query], "notes": [], **changes}
+
+
+def running() -> dict[str, Any]:
+    """What runs, with its figures: a stage, fed by two sources, and a query without state."""
+    found = picture(compared=False)
+    [views] = found["queries"]
+    views["nodes"] = [
+        {**n, "old": None, "old_at": None, "new": n["old"], "new_at": n["old_at"], "mark": None, "reason": ""}
+        | {"blocks": False, "agreement": None}
+        for n in views["nodes"]
+        if n["old"] is not None
+    ]
+    views["edges"] = [{**e, "old": 0, "new": 1} for e in views["edges"] if e["old"]]
+    views.update(
+        change=None,
+        notes=[],
+        figures={"rows_per_second": 12345.6, "processed_per_second": 23456.7, "lag": 1234567, "state_bytes": 123456789},
+    )
+    alone = [
+        node("source", "clicks", (0, 0), ["kafka", "clicks-of-all-sites.v3"], old=None, mark=None),
+        node("sink", "kafka", (1, 0), ["kafka", "append mode"], old=None, mark=None),
+    ]
+    stateless = {"nodes": alone, "edges": [edge("source clicks", "sink", 0, 1)], "unknown": ["the plan is older"]}
+    found["queries"].append({**views, "name": "alerts-by-country", "figures": {}, **stateless})
+    return found

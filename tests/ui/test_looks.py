@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -355,6 +357,169 @@ def test_the_differences_of_an_update_are_shown(show: Show, answers: Answers) ->
     page.reload()
     expect(page.get_by_label("Stages")).to_be_visible()
     expect(section).to_have_count(0)
+
+
+def refused(answers: Answers, **changes: Any) -> None:
+    """A check whose report refuses the new version."""
+    report = {**made.report(made.item("views/views", verdict="refused")), "picture": made.picture(**changes)}
+    checked = made.request(state="failed", ended_at=made.at(-5), report=report)
+    answers.app["requests"] = [checked]
+
+
+def test_a_refused_update_is_pictured_old_beside_new(show: Show, answers: Answers) -> None:
+    refused(answers)
+    section = show().get_by_label("Last check")
+    old, new = (section.get_by_role("group", name=f"Query views, {which} version") for which in ("old", "new"))
+    expect(old.locator(".node .name")).to_have_text(
+        ["clicks", "views-of-the-old-site", "filter clicks.country IS NOT NULL", "views", "sink foreachBatch"]
+    )
+    expect(new.locator(".node .name")).to_have_text(
+        ["clicks", "filter clicks.country IS NOT NULL", "views", "sessions_by_country_and_hour", "sink foreachBatch"]
+    )
+    expect(old.locator("path")).to_have_count(4)
+    expect(new.locator("path")).to_have_count(4)
+    for lane in (old, new):  # by a word and a sign beside the colour, on both
+        expect(lane.locator(".node.bad .mark-word")).to_have_text("x refused")
+    expect(old.locator(".node.between .mark-word")).to_have_text("- ignored")
+    expect(old.locator(".node.between .detail")).to_have_text("needs agreement")
+    expect(new.locator(".node", has_text="sessions").locator(".mark-word")).to_have_text("+ empty")
+    expect(old.locator(".node", has_text="views").last.locator(".detail")).to_have_text("12.3M state rows, aggregate")
+    expect(old.locator(".rate")).to_have_text(["12.3K/s"])
+    # the same stage lies below itself
+    boxes = [boxes_of(lane.locator(".node", has_text="x refused"))[0] for lane in (old, new)]
+    assert boxes[0]["x"] == boxes[1]["x"] and boxes[0]["y"] < boxes[1]["y"]
+    # what it is refused for is told at once
+    expect(section.locator(".node-told")).to_contain_text(
+        "stage views x refused: keys changed from [country, language]"
+    )
+    expect(section.locator(".node-told")).to_contain_text("keys: country, language")
+    expect(section.locator(".note")).to_have_text("= carried watermark views:watermark: the watermark is as it was")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_picture_can_be_read(show: Show, answers: Answers, width: int, theme: str) -> None:
+    """Nothing is cut or lies over anything else, and every text can be read."""
+    refused(answers)
+    page = show(theme=theme, size={"width": width, "height": 900})
+    for group in ("Query views, old version", "Query views, new version", "Query alerts-by-country"):
+        lane = page.get_by_role("group", name=group)
+        boxes, rates = boxes_of(lane.locator(".node")), boxes_of(lane.locator(".rate"))
+        assert len(boxes) >= 2 and not overlaps([*boxes, *rates]), group
+        frame = lane.locator("..").bounding_box()
+        assert frame and all(b["x"] >= frame["x"] and b["x"] + b["width"] <= frame["x"] + frame["width"] for b in boxes)
+        for box in boxes:
+            assert box["y"] >= frame["y"] and box["y"] + box["height"] <= frame["y"] + frame["height"]
+    pictures = page.locator(".pictures")
+    expect(pictures).to_have_count(2)
+    for n in range(2):
+        seen, faint = too_faint(pictures.nth(n))
+        assert seen > 15 and not faint
+    assert cut(page.locator("body")) == []
+    if folder := os.environ.get("SCREENSHOTS"):
+        name = f"ui-picture-{width}-{theme}.png"
+        page.get_by_label("Last check").screenshot(path=str(Path(folder) / name))
+        page.get_by_label("Picture").screenshot(path=str(Path(folder) / name.replace("picture", "running")))
+
+
+def test_the_nodes_of_a_picture_are_reached_by_keyboard(show: Show, answers: Answers) -> None:
+    """One stop of the tab key for each version; the arrows go from node to node, and each tells its reason."""
+    refused(answers)
+    page = show()
+    section = page.get_by_label("Last check")
+    told = section.locator(".node-told")
+    focused = page.locator(".node:focus")
+    section.get_by_role("link").first.focus()
+    page.keyboard.press("Tab")
+    expect(focused.locator(".name")).to_have_text("views")  # what it is refused for
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(focused.locator(".name")).to_have_text("views-of-the-old-site")
+    expect(told).to_contain_text("source views-of-the-old-site - ignored, needs agreement: its offsets are left behind")
+    page.keyboard.press("Tab")
+    expect(focused.locator(".name")).to_have_text("clicks")  # of the new version, which has no such source
+    page.keyboard.press("End")
+    expect(focused.locator(".name")).to_have_text("sink foreachBatch")
+    page.keyboard.press("ArrowLeft")
+    expect(told).to_contain_text("stage sessions_by_country_and_hour + empty: new stage: starts without state")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowLeft")  # there is nothing before it
+    expect(focused.locator(".name")).to_have_text("clicks")
+    ring = focused.evaluate("node => getComputedStyle(node).outlineWidth")
+    assert ring == "3px"
+    page.keyboard.press("Tab")
+    expect(focused).to_have_count(0)
+
+
+def test_a_node_tells_all_of_it_to_who_does_not_see_it(show: Show, answers: Answers) -> None:
+    refused(answers)
+    lane = show().get_by_role("group", name="Query views, old version")
+    stage = lane.get_by_role("button", name=re.compile("^stage views"))
+    label = stage.get_attribute("aria-label")
+    assert label == (
+        "stage views. aggregate. refused. 12,345,678 state rows. "
+        "from filter clicks.country IS NOT NULL and source views-of-the-old-site. to sink foreachBatch. "
+        "keys changed from [country, language] to [country]: the saved counts are of other groups"
+    )
+
+
+def test_what_runs_is_pictured_with_its_figures(show: Show, answers: Answers) -> None:
+    page = show()
+    section = page.get_by_label("Picture")
+    expect(section.locator(".figures")).to_have_text(
+        "12,346 rows/s in, 23,457 rows/s done, 1,234,567 rows behind, 123.5 MB of state"
+    )
+    lane = section.get_by_role("group", name="Query views")
+    expect(lane.locator(".node .mark-word")).to_have_text(["1.2M rows behind", "12.3M state rows", "42 rows a batch"])
+    expect(lane.locator(".rate")).to_have_text("12.3K/s")
+    expect(section.get_by_role("group", name="Query alerts-by-country").locator(".node")).to_have_count(2)
+    expect(section).to_contain_text("? the plan is older")
+    # its figures go on, and who reads a node stays there
+    lane.get_by_role("button", name=re.compile("^stage views")).focus()
+    expect(section.locator(".node-told").first).to_contain_text("12,345,678 state rows")
+    answers.app["picture"]["queries"][0]["nodes"][3]["figures"] = {"state_rows": 12345679}
+    page.clock.run_for(2100)
+    expect(section.locator(".node-told").first).to_contain_text("12,345,679 state rows")
+    expect(page.locator(".node:focus .name")).to_have_text("views")
+    answers.app["picture"] = None  # before its plan is there
+    page.clock.run_for(2100)
+    expect(section).to_have_count(0)
+
+
+def test_the_update_under_way_is_pictured_once(show: Show, answers: Answers) -> None:
+    """By its report, also when the command line works on it."""
+    new = "page-views-9d21b0c4"
+    answers.app["updates"] = [made.update(old="v4")]
+    answers.app["report"] = {**made.report(made.item("views/views")), "deployment": new, "picture": made.picture()}
+    page = show()
+    section = page.get_by_label("Picture")
+    expect(section).to_contain_text(f"The update to {new}")
+    expect(section.get_by_role("group", name="Query views, new version")).to_be_visible()
+    report = {**made.report(made.item("views/views")), "picture": made.picture()}
+    answers.app["requests"] = [made.request(report=report)]
+    page.clock.run_for(2100)
+    expect(page.locator("#last-check")).to_be_visible()
+    expect(page.locator(".pictures")).to_have_count(1)
+    answers.app["report"]["picture"] = None  # a report of an earlier release
+    del report["picture"]
+    page.clock.run_for(2100)
+    expect(section).not_to_contain_text("The update to")
+
+
+def test_a_long_picture_is_scrolled_and_makes_the_page_no_wider(show: Show, answers: Answers) -> None:
+    nodes = [made.node("source", "a" * 200, (0, 0), ["json", "/" + "x" * 3000], mark="refused", reason="y" * 3000)]
+    nodes += [made.node("stage", f"stage-number-{n}", (n + 1, 0), ["aggregate"]) for n in range(50)]
+    nodes.append(made.node("sink", "<b>noop</b>", (51, 0), ["<b>noop</b>"]))
+    edges = [made.edge(one["id"], other["id"]) for one, other in pairwise(nodes)]
+    refused(answers, queries=[{**made.picture()["queries"][0], "name": "q" * 200, "nodes": nodes, "edges": edges}])
+    page = show()
+    lane = page.get_by_label("Last check").get_by_role("group").first
+    expect(lane.locator(".node")).to_have_count(52)
+    assert cut(page.locator("body")) == []
+    lane.locator(".node").first.focus()
+    page.keyboard.press("End")
+    expect(lane.locator(".node").last).to_be_in_viewport(ratio=1)
+    expect(lane.locator(".node").last.locator(".name")).to_have_text("sink <b>noop</b>")
 
 
 def test_the_hot_standby_is_shown(show: Show, answers: Answers) -> None:

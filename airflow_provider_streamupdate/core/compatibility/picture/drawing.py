@@ -8,7 +8,7 @@ from ...plan.graph import SINK, Edge, NodeKind
 from ..verdict import ReportItem, Verdict
 from .picture import Change, Picture, PicturedNode, PicturedQuery
 
-WIDTH = 60  # columns for the tree, before the verdicts; longer lines are cut
+WIDTH = 68  # columns for the tree, before the verdicts; longer lines are cut
 # A sign beside each word, so that a column of them can be looked through.
 SIGNS: dict[str, str] = {
     Verdict.CARRIED: "=",

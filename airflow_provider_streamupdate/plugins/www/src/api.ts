@@ -209,6 +209,59 @@ export interface Report {
   source: string;
   outcome: string;
   items: ReportItem[];
+  /** Of both versions. None: a report of an earlier release, or one that compared no plans. */
+  picture?: Maybe<Picture>;
+}
+
+/** Where a node is drawn: columns from the sources on; a row may be a half. */
+export interface Place {
+  column: number;
+  row: number;
+}
+
+/** A source, steps (filters, lookups ...), a stage or the sink (core/compatibility/picture). */
+export interface PicturedNode {
+  id: string;
+  kind: "source" | "steps" | "stage" | "sink";
+  name: string;
+  /** What it is in each version, line by line; null: it is not in it. */
+  old: Maybe<string[]>;
+  new: Maybe<string[]>;
+  /** A verdict, or what changes; null: nothing was compared. */
+  mark: Maybe<string>;
+  reason: string;
+  agreement: Maybe<"needed" | "agreed">;
+  blocks: boolean;
+  old_at: Maybe<Place>;
+  new_at: Maybe<Place>;
+  figures: { rows_per_second?: number; lag?: number; state_rows?: number; batch_rows?: number };
+}
+
+/** Rows go from one node to another, on so many ways in each version. */
+export interface Edge {
+  start: string;
+  end: string;
+  old: number;
+  new: number;
+}
+
+export interface PicturedQuery {
+  name: string;
+  change: Maybe<string>;
+  nodes: PicturedNode[];
+  edges: Edge[];
+  /** Verdicts on the query as a whole. */
+  notes: ReportItem[];
+  /** What a plan does not tell. */
+  unknown: string[];
+  figures: { rows_per_second?: number; processed_per_second?: number; lag?: number; state_bytes?: number };
+}
+
+/** compared: of two versions; else all nodes are `new`. */
+export interface Picture {
+  compared: boolean;
+  queries: PicturedQuery[];
+  notes: ReportItem[];
 }
 
 /** A figure of both versions over some batches; `allowed`: how much of a change, when it is limited. */
@@ -319,6 +372,8 @@ export interface AppDocument {
   deployments: Deployment[];
   stages: Stage[];
   report: Maybe<Report & { deployment: string }>;
+  /** Of what runs. null: it has no plan yet. */
+  picture: Maybe<Picture>;
   /** Of the last update, when its new version ran along. */
   difference: Maybe<Difference>;
   snapshots: Snapshot[];

@@ -16,6 +16,7 @@ import { Live } from "./history";
 import { Word } from "./list";
 import { Log } from "./log";
 import { LABELS, Needs } from "./needs";
+import { QueryPicture } from "./picture";
 import { usePolled } from "./polling";
 import { Queries } from "./queries";
 import { LastCheck } from "./report";
@@ -116,6 +117,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   const task = runningTask(request);
   const asksPerson = task !== undefined && taskName(task) === "approve";
   const ongoing = underWay && !interrupted && [underWay.old, underWay.new].includes(current?.deployment ?? "") ? underWay : undefined;
+  const comes = (ongoing && app.report?.deployment === ongoing.new && app.report.picture) || null;
   const edits = me?.may_edit ?? false;
   return (
     <>
@@ -166,12 +168,18 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
       )}
       <Charts app={app} live={live.points} />
       <Queries app={app} />
+      {(comes ?? app.picture) && (
+        <Section title="Picture">
+          {comes && ongoing && <p>The update to {ongoing.new}: what runs, and what comes.</p>}
+          <QueryPicture key={comes ? ongoing?.new : app.current?.deployment} picture={(comes ?? app.picture)!} />
+        </Section>
+      )}
       {edits && current && <Log conn={conn} app={name} deployment={current.deployment} />}
       <Section title="Timeline">
         <Timeline app={app} />
       </Section>
       <Stages app={app} />
-      <LastCheck app={app} />
+      <LastCheck app={app} pictured={comes !== null} />
       <Differences app={app} />
       <Snapshots app={app} act={edits ? setAsked : null} />
       <Section title="Updates and rollbacks">

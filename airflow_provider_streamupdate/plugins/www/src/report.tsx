@@ -6,6 +6,7 @@ import type { AppDocument, Maybe, Report, ReportItem, Request } from "./api";
 import { moment } from "./format";
 import { follow } from "./frame";
 import { Word } from "./list";
+import { QueryPicture } from "./picture";
 import { runAddress } from "./requests";
 import { Section } from "./section";
 import { type Column, Table } from "./table";
@@ -53,7 +54,8 @@ const COLUMNS: Column<ReportItem>[] = [
   { name: "Reason", value: (i) => i.reason, long: true },
 ];
 
-export function LastCheck({ app }: { app: AppDocument }): JSX.Element | null {
+/** `pictured`: its picture is shown elsewhere. */
+export function LastCheck({ app, pictured }: { app: AppDocument; pictured: boolean }): JSX.Element | null {
   const request = lastCheck(app);
   if (!request?.report) return null;
   const { report, rehearsal } = request;
@@ -71,6 +73,7 @@ export function LastCheck({ app }: { app: AppDocument }): JSX.Element | null {
           Its rehearsal on snapshot {rehearsal.snapshot}: <Word of={rehearsal.outcome} /> {rehearsal.problems.join("; ")}
         </p>
       )}
+      {report.picture && !pictured && <QueryPicture picture={report.picture} />}
       <Table
         id="last-check"
         columns={COLUMNS}
