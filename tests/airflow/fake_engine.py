@@ -80,6 +80,8 @@ def plan_of(application: Mapping[str, Any]) -> AppPlan:
         sources=(SourcePlan(name="source-1", named=False, format="rate"),),
         source_order=("source-1",),
         stages=stages,
+        filters=(),
+        paths=tuple((f"after {stage.name}.", "from source-1.") for stage in stages) or (("from source-1.",),),
     )
     return AppPlan(
         app=application["APP"],
