@@ -215,6 +215,13 @@ def test_hostile_texts_are_one_line_each_and_long_ones_are_cut_without_being_mis
     assert texts[0] != texts[1] and all(len(line) < LONGEST + 20 for text in texts for line in text or ())
 
 
+def test_texts_that_are_long_or_nested_deep_take_no_time_and_no_stack() -> None:
+    for text in ("f(" * 600 + ")" * 600, "and(" * 40_000 + "x, y)" * 40_000):
+        found = one(query(stage("daily", 0, (text, "from a."), definition={"keys": [text]})))
+        assert [len(line) < LONGEST + 20 for node in found.nodes for line in node.new or ()].count(False) == 0
+        assert found.edges
+
+
 def test_a_name_with_dots_and_colons_is_found_in_paths() -> None:
     name = "a.b:c+d=e@f-g"
     found = one(query(stage(name, 0, ("from x.y.",)), sources="x.y", paths=((f"after {name}.", "from x.y."),)))

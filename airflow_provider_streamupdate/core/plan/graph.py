@@ -245,8 +245,16 @@ def _step(text: str, filters: set[str]) -> str:
     late = ", after the watermark" if text.startswith(LATE) else ""
     plain = plain.removeprefix(side)
     lookup, found, by = plain.rpartition(_LOOKUP)  # its condition, and a digest of the table's rows
-    shown = f"{_LOOKUP}{words(by.rpartition(', #')[0] or by)}" if found and not lookup else words(plain)
+    shown = f"{_LOOKUP}{_worded(by.rpartition(', #')[0] or by)}" if found and not lookup else _worded(plain)
     return _line(f"{side}{kind}{shown}{late}", text)
+
+
+def _worded(text: str) -> str:
+    """A text in words. One that is long is cut anyway, and takes long to read; one may be nested too deep."""
+    try:
+        return words(text) if len(text) <= 4 * LONGEST else text
+    except RecursionError:
+        return text
 
 
 def _line(shown: str, text: str) -> str:
@@ -295,7 +303,7 @@ def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
     told = [stage.kind]
     for part, value in sorted(stage.definition.items()):
         texts = value if isinstance(value, (list, tuple)) else [value]
-        shown = ", ".join(str(text) if exactly else words(str(text)) for text in texts)
+        shown = ", ".join(str(text) if exactly else _worded(str(text)) for text in texts)
         told.append(_line(f"{part}: {shown}", f"{part}: {value}"))
     return tuple(told)
 

@@ -1,7 +1,7 @@
 /** A query as a graph, from the sources to the sink: of what runs, with its figures, or of two versions, one below the other, with
  * the report's verdicts. */
 
-import type { JSX } from "preact";
+import { Fragment, type JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 import type { Edge, Maybe, Picture, PicturedNode, PicturedQuery, Place, ReportItem } from "./api";
@@ -91,9 +91,8 @@ function Lane({ query, side, title, room, chosen, choose, told }: LaneProps): JS
             const [first, second, third] = lines(node, side);
             const rate = node.kind === "source" ? node.figures.rows_per_second : undefined;
             return (
-              <>
+              <Fragment key={node.id}>
                 <button
-                  key={node.id}
                   type="button"
                   class={`node of-${node.kind} ${tone(node.mark)} ${node.id === chosen ? "chosen" : ""}`}
                   style={{ left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${HEIGHT}px` }}
@@ -115,7 +114,7 @@ function Lane({ query, side, title, room, chosen, choose, told }: LaneProps): JS
                     {short(rate)}/s
                   </span>
                 )}
-              </>
+              </Fragment>
             );
           })}
         </div>

@@ -73,7 +73,7 @@ export function LastCheck({ app, pictured }: { app: AppDocument; pictured: boole
           Its rehearsal on snapshot {rehearsal.snapshot}: <Word of={rehearsal.outcome} /> {rehearsal.problems.join("; ")}
         </p>
       )}
-      {report.picture && !pictured && <QueryPicture picture={report.picture} />}
+      {report.picture && !pictured && <QueryPicture key={request.run_id} picture={report.picture} />}
       <Table
         id="last-check"
         columns={COLUMNS}
