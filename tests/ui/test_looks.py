@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -28,8 +29,21 @@ THEMES = ["light", "dark"]
 SCREENSHOTS = os.environ.get("SCREENSHOTS")  # keep them there
 
 
+def headers() -> dict[str, str]:
+    """What the page's API sends with each answer; that needs Airflow, which is not here, so its text is read."""
+    api = ast.parse((DIST.parents[1] / "api.py").read_text())
+    assigned = [node for node in api.body if isinstance(node, ast.Assign)]
+    found: dict[str, str] = next(ast.literal_eval(n.value) for n in assigned if ast.unparse(n.targets[0]) == "HEADERS")
+    return found
+
+
 class Handler(SimpleHTTPRequestHandler):
-    """The page's files, below the folder where Airflow has them."""
+    """The page's files, below the folder where Airflow has them, under the same content policy."""
+
+    def end_headers(self) -> None:
+        for name, value in headers().items():
+            self.send_header(name, value)
+        super().end_headers()
 
     def translate_path(self, path: str) -> str:
         return super().translate_path(path.removeprefix("/streamupdate"))
