@@ -172,6 +172,16 @@ def test_the_sink_tells_what_it_was() -> None:
     assert found.nodes[-1].name == "delta"
 
 
+def test_no_password_of_an_address_is_told() -> None:
+    secret = "s3a://key:s3cr3t@bucket/in"
+    found = (
+        one(query(sources="", paths=(), sink=SinkPlan(format="json", options={"path": secret}))),
+        one(attrs.evolve(query(), sources=(source(location=secret),))),
+    )
+    told = [line for each in found for node in each.nodes for line in node.new or ()]
+    assert told.count("s3a://***@bucket/in") == 2 and "s3cr3t" not in str(found)
+
+
 def test_queries_that_only_one_version_has() -> None:
     both = graph(app_plan(query(name="b"), query(name="c")), app_plan(query(name="a"), query(name="b")))
     assert [(q.name, q.old, q.new) for q in both.queries] == [("b", True, True), ("c", False, True), ("a", True, False)]

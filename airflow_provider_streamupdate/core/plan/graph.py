@@ -7,6 +7,7 @@ What an older plan does not tell is left open (`QueryGraph.unknown`), not guesse
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from .wording import words
 LONGEST = 500  # characters of a line; what is cut off is told by a digest, so that two lines differ when the texts do
 SINK = "sink"
 _SIDES = ("left ", "right ")  # of a join, before what is said of one of them
+_USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
 _LOOKUP = "lookup by "  # a join with a table (streaming/planning/lineage/arrivals.py)
 
 
@@ -296,7 +298,7 @@ def _told_apart(
 
 
 def _source(source: SourcePlan) -> Lines:
-    return tuple(_line(text, text) for text in (source.format, source.location) if text)
+    return tuple(_line(text, text) for text in (source.format, _shown(source.location)) if text)
 
 
 def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
@@ -308,6 +310,11 @@ def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
     return tuple(told)
 
 
+def _shown(location: str | None) -> str | None:
+    """A location without the user and the password that an address may have: reports go to Airflow's database."""
+    return location and _USER_INFO.sub("***@", location)
+
+
 def _sink(sink: SinkPlan, output_mode: str) -> Lines:
-    told = (sink.format, f"{output_mode} mode", sink.location or sink.path)
+    told = (sink.format, f"{output_mode} mode", _shown(sink.location or sink.path))
     return tuple(_line(text, text) for text in told if text)
