@@ -11,6 +11,27 @@ _PACKAGE = "airflow_provider_streamupdate"
 # Airflow folds up all groups of a connection's form but the one that it knows by this name; what has no section of its
 # own is in one that is folded up.
 OPEN_GROUP = "standardFields"
+# The how-to guides, as paths below docs/.
+GUIDES = (
+    "getting-started",
+    "update-dag",
+    *(
+        f"guides/{name}"
+        for name in (
+            *("release", "hotfix", "roll-back", "reprocess", "blue-green", "follow", "hot-standby", "adopt", "migrate"),
+            *("resize", "free-space", "faster-starts", "monitoring"),
+        )
+    ),
+    *(
+        f"operators/stream-{name}"
+        for name in (
+            *("plan", "compatibility-check", "rehearse", "submit", "snapshot", "cancel", "restart", "supervise"),
+            *("rollback", "promote", "adopt", "update-begin", "update-step", "update-rollback", "update-end"),
+        )
+    ),
+    "sensors/stream-health",
+    "sensors/stream-snapshot",
+)
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -24,6 +45,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _NAME,
                 "external-doc-url": "https://spark.apache.org/docs/latest/streaming/index.html",
+                "how-to-guide": [f"/docs/{guide}.md" for guide in GUIDES],
                 "tags": ["software"],
             }
         ],
@@ -47,6 +69,14 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [
             f"{_PACKAGE}.links.streamupdate.{link}"
             for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")
+        ],
+        "asset-uris": [
+            {
+                "schemes": ["streamupdate"],
+                "handler": f"{_PACKAGE}.assets.sanitize_uri",
+                "factory": f"{_PACKAGE}.assets.create_asset",
+                "to_openlineage_converter": f"{_PACKAGE}.assets.convert_asset_to_openlineage",
+            }
         ],
         "connection-types": [connection_type()],
         "config": {"streamupdate": {"description": "The page Streaming apps in the UI.", "options": _options()}},
