@@ -43,8 +43,10 @@ class StreamAdoptOperator(ApplicationOperator):
             if context["ti"].try_number > 1 and app in self.client.apps():
                 taken = [s for s in self.client.snapshots(app) if (s.name, s.kind) == (name, SnapshotKind.ADOPTED)]
                 if taken:
+                    self.touch(app, snapshot=name)
                     return snapshot_dict(taken[0])
             adopted = self.client.adopt(self.described(), given, app, name, self.log.info)
+            self.touch(app, snapshot=name)
             self.log.info("%s", adopted.report.to_markdown())
             self.log.warning("if the query still runs with this checkpoint, stop it before the app is started")
             return snapshot_dict(adopted.snapshot)

@@ -1,4 +1,4 @@
-"""Base class of the operators: the client, Airflow's errors, and the end of a killed task."""
+"""Base class of the operators: the client, Airflow's errors, the end of a killed task, and lineage."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from airflow.sdk import BaseOperator
 from ..hooks.errors import airflow_errors
 from ..hooks.settings import DEFAULT_CONN_ID
 from ..hooks.streamupdate import StreamUpdateHook
+from ..openlineage.mixin import OpenLineageMixin
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 KILLED = 143  # exit code of a process ended by SIGTERM
 
 
-class StreamUpdateOperator(BaseOperator):
+class StreamUpdateOperator(OpenLineageMixin, BaseOperator):
     """Base class of the operators. streamupdate_conn_id: the `streamupdate` connection (templated)."""
 
     template_fields: Sequence[str] = ("streamupdate_conn_id",)

@@ -43,6 +43,7 @@ class StreamPromoteOperator(StreamUpdateOperator):
             with counted, trying(self.client, self.app, deployment, Step.PROMOTE, context):
                 record = self.client.promote(self.app, deployment)
             deployment = record.runs if record else deployment
+            self.touch(self.app, deployment, update=record.new if record else None, promoted=True)
             spec = next(s for s in self.client.deployments(self.app) if s.deployment == deployment)
         self._emit(context, {"app": self.app, "deployment": deployment, "snapshot": spec.from_snapshot})
         if record is None:

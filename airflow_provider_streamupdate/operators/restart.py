@@ -63,6 +63,7 @@ class StreamRestartOperator(StreamUpdateOperator):
                 with suppress(StreamUpdateError):
                     if current := self._current():
                         link_driver(context, self.client, *current)
+            self.touch(self.app, deployed.deployment)
             how = "was already running" if deployed.reattached else "runs again"
             self.log.info("app %s: deployment %s %s (epoch %d)", self.app, deployed.deployment, how, deployed.epoch)
             result: dict[str, Any] = plain(deployed)

@@ -46,6 +46,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
     def execute(self, context: Any) -> dict[str, Any] | None:
         with self.step(context):
             check_name("app", self.app)
+            self.touch(self.app)
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             deployment = optional_text(self.deployment_id)
             with counting(self.client, self.app, deployment):
@@ -60,6 +61,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
             if deployed is None:
                 self.log.info("app %s: nothing to roll back", self.app)
                 return None
+            self.touch(self.app, deployed.deployment)
             self.log.info("app %s: deployment %s runs again", deployed.app, deployed.deployment)
             result: dict[str, Any] = plain(deployed)
             return result

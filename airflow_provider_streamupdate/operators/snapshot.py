@@ -87,5 +87,6 @@ class StreamSnapshotOperator(StreamUpdateOperator):
             return self._taken(value_of(event))
 
     def _taken(self, result: dict[str, Any]) -> dict[str, Any]:
+        self.touch(result["app"], snapshot=result["name"])
         self.log.info("snapshot %s of %s: %d bytes", result["name"], result["app"], result["size"])
         return result

@@ -96,6 +96,7 @@ class StreamSubmitOperator(VersionOperator):
             finally:  # a driver that died has a log as well
                 for app, deployment in self._owned(owner):
                     link_driver(context, self.client, app, deployment)
+            self.touch(deployed.app, deployed.deployment)
             self.log.info(
                 "%s deployment %s of app %s runs (epoch %d)",
                 "reattached:" if deployed.reattached else "submitted:",

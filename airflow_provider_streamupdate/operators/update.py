@@ -63,6 +63,7 @@ class StreamUpdateBeginOperator(UpdateTaskOperator):
             update = engine.begin(app)
             record = update.record
             if not options.check_only:
+                self.touch(app, record.runs, update=record.new)
                 self.log.info("update of app %s from %s to %s began", app, record.old, record.new)
             return {
                 "app": app,
@@ -127,9 +128,14 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
         with self.step(context):
             engine = self.engine(context)
             update = engine.resume(self.app, optional_text(self.deployment_id), optional_text(self.digest))
+            record = update.record
+            began = {} if engine.options.check_only else {"deployment": record.runs, "update": record.new}
+            self.touch(self.app, **began)
             if deferrable and self.step_name == Step.SNAPSHOT:
                 self._defer_until_caught_up(update)
             result = _AROUND.get(self.step_name, _plainly)(self, context, engine, update)
+            if self.step_name == Step.SNAPSHOT:
+                self.touch(self.app, snapshot=result, **began)
         rehearses = self.options.get("rehearse") is not None  # else there is no such task
         last = Step.REHEARSE if rehearses else Step.CHECK
         if engine.options.check_only and self.step_name == last:
@@ -259,6 +265,7 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
                 self.log.info("the update has ended (%s): nothing to roll back", record.outcome if record else "-")
                 return None
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            self.touch(self.app, update=deployment)
             failed, why = failure(context["ti"], self.steps)
             with counting(self.client, self.app, deployment):
                 deployed = self.client.rollback(
@@ -272,6 +279,7 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
         if deployed is None:
             self.log.info("app %s was not stopped: nothing to roll back", self.app)
             return None
+        self.touch(self.app, deployed.deployment, update=deployment)
         result: dict[str, Any] = plain(deployed)
         return result
 
@@ -311,7 +319,9 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             deployment = optional_text(self.deployment_id)
             if deployment is None:
                 raise AirflowFailException(f"the update of app {self.app} did not begin: {failed} failed: {why}")
-            record = self.client.registry.existing(self.app).update(deployment)
+            registry = self.client.registry.existing(self.app)
+            record = registry.update(deployment)
+            self.touch(self.app, registry.current_id(), update=deployment)
             if record is not None and record.outcome == PROMOTED:
                 result: dict[str, Any] = plain(record)
                 return result

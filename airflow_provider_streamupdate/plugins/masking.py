@@ -1,11 +1,17 @@
-"""Mask a document before it is shown: with Airflow's secrets masker, and credentials in URLs."""
+"""Mask what is shown or sent: with Airflow's secrets masker, and credentials in URLs."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.log import redact
+
+from ..core.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from ..core.registry.registry import AppRegistry
+    from ..core.registry.update import UpdateRecord
 
 DEPTH = 20  # the masker does not look deeper
 _USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
@@ -14,6 +20,15 @@ _USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
 def masked(value: Any) -> Any:
     """Return the same value with every secret replaced by ``***``."""
     return _addresses(redact(value, max_depth=DEPTH))
+
+
+def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
+    """Why an update ended so, as it may leave this machine. It may quote a log, and a log what an app was given."""
+    if record.reason is None:
+        return None
+    given = [spec.application for spec in registry.deployments()]
+    text = without_secrets(record.reason, *(values for a in given for values in (a.params, a.conf, a.env_vars)))
+    return str(masked(text))
 
 
 def _addresses(value: Any) -> Any:

@@ -14,6 +14,7 @@ The "application" is a Python file of constants:
     DIES = None | "before" | "after": a change in flight is recorded
     REHEARSAL = None      what a query raises in its rehearsal
     SINK = {"format": "noop"}   its sink: format and options
+    SOURCE = {"format": "rate"}   its source: format, options and location
     STATE = False         whether its batches leave state files (of which a deployment's snapshots share one)
 """
 
@@ -77,7 +78,7 @@ def plan_of(application: Mapping[str, Any]) -> AppPlan:
         name=QUERY,
         output_mode="update",
         sink=SinkPlan(**application.get("SINK", {"format": "noop"})),
-        sources=(SourcePlan(name="source-1", named=False, format="rate"),),
+        sources=(SourcePlan(**{"name": "source-1", "named": False, **application.get("SOURCE", {"format": "rate"})}),),
         source_order=("source-1",),
         stages=stages,
         filters=(),

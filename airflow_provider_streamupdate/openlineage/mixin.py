@@ -1,0 +1,48 @@
+"""The methods by which OpenLineage's provider asks an operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .lineage import Touched, lineage_of
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from ..hooks.streamupdate import StreamUpdateHook
+
+
+class OpenLineageMixin:
+    """An operator that notes what it works on (`touch`), and tells OpenLineage when it is asked. OpenLineage asks in
+    the task's process, or in a fork of it, and not at all where its provider is not installed."""
+
+    touched: Touched | None = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def hook(self) -> StreamUpdateHook: ...
+
+    def touch(self, app: str, deployment: str | None = None, **more: Any) -> None:
+        """Note what the task works on; again when more is known. more: see Touched"""
+        _ = self.hook.settings  # read here: a fork must not use the connection to the task's supervisor
+        self.touched = Touched(app=app, deployment=deployment, **more)
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
+        """Before `execute`: the app alone, where it is known."""
+        app = getattr(self, "app", None)
+        return lineage_of(Touched(app=app)) if isinstance(app, str) and app else None
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage | None:
+        """What the app reads and writes, and what became of it."""
+        return self._told(self.touched)
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> OperatorLineage | None:
+        """The same; the task did not promote anything."""
+        return self._told(self.touched and attrs.evolve(self.touched, promoted=False))
+
+    def _told(self, touched: Touched | None) -> OperatorLineage | None:
+        # a client of its own: one that holds connections does not survive a fork
+        return lineage_of(touched, self.hook.get_client()) if touched else self.get_openlineage_facets_on_start()
