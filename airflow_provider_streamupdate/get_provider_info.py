@@ -19,7 +19,7 @@ GUIDES = (
         f"guides/{name}"
         for name in (
             *("release", "hotfix", "roll-back", "reprocess", "blue-green", "follow", "hot-standby", "adopt", "migrate"),
-            *("resize", "free-space", "faster-starts", "monitoring"),
+            *("resize", "free-space", "faster-starts", "monitoring", "notify", "lineage"),
         )
     ),
     *(
@@ -70,6 +70,7 @@ def get_provider_info() -> dict[str, Any]:
             f"{_PACKAGE}.links.streamupdate.{link}"
             for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")
         ],
+        "notifications": [f"{_PACKAGE}.notifications.streamupdate.StreamUpdateNotifier"],
         "asset-uris": [
             {
                 "schemes": ["streamupdate"],

@@ -39,6 +39,8 @@ def stream_update(
     streamupdate_conn_id: str = DEFAULT_CONN_ID,
     group_id: str = "update",
     default_args: Mapping[str, Any] | None = None,
+    on_success_callback: Any = None,
+    on_failure_callback: Any = None,
     **asked: Unpack[UpdateArguments],
 ) -> TaskGroup:
     """plan -> check -> (rehearse) -> (approve) -> stand by -> snapshot with cancel -> submit from snapshot -> verify ->
@@ -54,6 +56,8 @@ def stream_update(
     approval: a person must approve, with the compatibility report in view, before the old version is stopped
     default_args: for all tasks; unless given four retries, the first after five seconds and each of the others after
         twice as long as the one before
+    on_success_callback, on_failure_callback: of the task `outcome`, which runs last and ends as the update did: a
+        StreamUpdateNotifier, for example
 
     The others are templated, or may be the output of another task; a duration is seconds, a timedelta or ISO 8601 text.
     asked: the options of an update, as control/update/options.py declares them
@@ -108,7 +112,14 @@ def stream_update(
         rollback = StreamUpdateRollbackOperator(
             task_id="rollback", timeout=asked.get("submit_timeout"), trigger_rule="one_failed", **last
         )
-        outcome = StreamUpdateEndOperator(task_id="outcome", retries=0, check_only=asked.get("check_only"), **last)
+        callbacks = {"on_success_callback": on_success_callback, "on_failure_callback": on_failure_callback}
+        outcome = StreamUpdateEndOperator(
+            task_id="outcome",
+            retries=0,
+            check_only=asked.get("check_only"),
+            **{name: callback for name, callback in callbacks.items() if callback is not None},
+            **last,
+        )
         [task for name, task in by_step.items() if name not in before] >> rollback
         [tasks[-1], rollback] >> outcome
     return group

@@ -1,0 +1,1 @@
+"""Notifiers: callbacks of tasks and DAGs that tell people something."""

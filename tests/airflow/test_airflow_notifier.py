@@ -1,0 +1,153 @@
+"""The notifier: as the callback of DAGs and tasks in a real Airflow, through a notifier of another provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.notifier import BaseNotifier
+from airflow_site import Site
+from mail_server import Mailbox, mailbox
+
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.update import ROLLED_BACK, UpdateRecord
+from airflow_provider_streamupdate.get_provider_info import get_provider_info
+from airflow_provider_streamupdate.notifications.streamupdate import StreamUpdateNotifier
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
+NOTIFIED = "tests/airflow/dags"
+
+
+@pytest.fixture
+def mails(site: Site) -> Iterator[Mailbox]:
+    """A mail server, and the connection to it."""
+    with mailbox() as server:
+        extra = {"disable_ssl": True, "disable_tls": True}
+        site.define("smtp_default", conn_type="smtp", host="127.0.0.1", port=server.port, extra=extra)
+        yield server
+
+
+def test_airflow_lists_the_notifier() -> None:
+    from airflow.providers_manager import ProvidersManager
+
+    [path] = get_provider_info()["notifications"]
+    assert path == f"{StreamUpdateNotifier.__module__}.{StreamUpdateNotifier.__name__}"
+    assert path in ProvidersManager().notification
+
+
+def test_a_promoted_update_is_told(site: Site, mails: Mailbox) -> None:
+    site.submit()
+    run = site.run_dag("notified", NOTIFIED, application=site.application("v2"))
+    assert run.state == "success", run.states
+    [(subject, body)] = mails.texts
+    assert subject == "alarm: the update to v2 was promoted"
+    assert "Now: v2 is running" in body and "Pause: 0." in body and "Why" not in body
+    assert "Driver log: file:///" in body and "Spark UI: http://localhost:4040" in body
+
+
+def test_a_rolled_back_update_is_told_with_its_reason_and_no_later_run_tells_it_again(
+    site: Site, mails: Mailbox
+) -> None:
+    site.submit()
+    run = site.run_dag("notified", NOTIFIED, application=site.application("v2", FAIL="run"))
+    assert run.state == "failed"
+    [(subject, body)] = mails.texts
+    assert subject == "alarm: the update to v2 was rolled back"
+    assert "Why: " in body and "a row the new version cannot read" in body and "Now: v1 is running" in body
+    assert "Next: correct the new version, and update again" in body
+    site.run_dag("notified", NOTIFIED, application=site.application("v3", FAIL="plan"), deployment_id="v3")
+    subject, body = mails.texts[-1]
+    assert len(mails.texts) == 2 and subject == "alarm: no update began"
+    assert "Now: v1 is running" in body and "v2" not in body
+
+
+def test_the_dag_processor_may_know_no_more_than_the_dag(site: Site) -> None:
+    """Its context when no task instance is known (`_execute_dag_callbacks` in airflow/dag_processing)."""
+    from airflow_site import DAG_BAG, REPOSITORY, part_of_airflow
+
+    site.submit()
+    bag = part_of_airflow(*DAG_BAG)(str(REPOSITORY / NOTIFIED / "notified.py"))
+    context = {"dag": bag.dags["notified"], "run_id": "manual__1+00:00", "reason": "task_failure"}
+    assert told(dict(context)).startswith("notified: its state is not known\nNot known: ")
+    assert "Now: v1 is running" in told(dict(context), app="alarm")
+
+
+class Keeping(BaseNotifier):
+    """Keeps what it is told, or fails."""
+
+    template_fields = ("text",)
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.text = "{{ stream_update.text }}"
+        self.fails = fails
+
+    def notify(self, context: Any) -> None:
+        if self.fails:
+            raise ConnectionError("the channel is gone")
+
+
+def told(context: dict[str, Any], **arguments: Any) -> str:
+    keeping = Keeping()
+    StreamUpdateNotifier(to=keeping, **arguments)(context)
+    return keeping.text
+
+
+def test_one_that_fails_keeps_no_other_from_being_told(site: Site) -> None:
+    site.submit()
+    kept = Keeping()
+    with pytest.raises(ConnectionError, match="the channel is gone"):
+        StreamUpdateNotifier(to=[Keeping(fails=True), kept], app="alarm")({})
+    assert "Now: v1 is running" in kept.text
+
+
+def test_a_task_of_any_operator_names_its_app(site: Site) -> None:
+    site.submit()
+    context = {"task": SimpleNamespace(app="{{ params.app }}"), "params": {"app": "alarm"}}
+    assert told(context).startswith("alarm: no update began\nNow: v1 is running")
+    assert told({"params": {"app": "alarm"}}, app="{{ params.app }}").startswith("alarm: no update began")
+
+
+def test_somebody_hears_of_it_though_the_app_cannot_be_read(site: Site) -> None:
+    assert "Not known: no app 'alarm' under" in told({}, app="alarm")
+    assert "Not known: the app name is empty" in told({})
+    assert "Not known: app name '../x' is not allowed" in told({}, app="../x")
+    assert "Not known: connection nowhere is not defined" in told({}, app="alarm", streamupdate_conn_id="nowhere")
+    site.submit()
+    (site.root / "alarm" / "current.json").write_text("{")
+    text = told({}, app="alarm")
+    assert text.startswith("alarm: its state is not known") and "current.json" in text
+
+
+def test_an_app_that_needs_something_done_says_what(site: Site) -> None:
+    site.submit()
+    site.crash("v1")
+    text = told({}, app="alarm")
+    assert "Now: v1 is lost" in text and "Next: streamupdate restart alarm continues" in text
+
+
+def test_a_reason_is_told_without_secrets(site: Site) -> None:
+    site.client.submit(
+        Application(file=site.application("v1"), params={"password": "hunter2"}), deployment="v1", app="alarm"
+    )
+    record = UpdateRecord(
+        app="alarm",
+        old="v1",
+        new="v2",
+        started_at="2026-01-01T00:00:00+00:00",
+        outcome=ROLLED_BACK,
+        reason="cannot log in with hunter2 at kafka://me:hunter3@b1:9092",
+    )
+    site.client.registry.app("alarm").set_update(record)
+    text = told({}, app="alarm", deployment_id="v2")
+    assert "was rolled back\nWhy: cannot log in with" in text and "hunter" not in text
+
+
+def test_without_others_it_writes_into_the_log(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.submit()
+    notifier = StreamUpdateNotifier(app="alarm")
+    with caplog.at_level("INFO"):
+        notifier({})
+    assert notifier.to == []
