@@ -6,6 +6,7 @@ from typing import Any
 
 from ..assets import PROMOTED, app_asset
 from ..control.update.step import Step
+from ..core.errors import InvalidInputError
 from ..core.names import check_name
 from ..hooks.templated_values import optional_text
 from ..hooks.xcom import plain
@@ -70,4 +71,9 @@ class StreamPromoteOperator(StreamUpdateOperator):
 
 
 def _literal(app: object) -> bool:
-    return isinstance(app, str) and "{{" not in app and "{%" not in app and bool(app)
+    """Whether it is an app's name: not a template, nor what `execute` will refuse."""
+    try:
+        check_name("app", app)
+    except InvalidInputError:
+        return False
+    return True
