@@ -47,10 +47,9 @@ def lineage_of(touched: Touched, client: StreamUpdateClient | None = None) -> Op
     flow = Flow(outputs=(Named("streamupdate", touched.app),) if touched.promoted else ())
     if client is not None:
         told["root"] = client.root
-        registry = client.registry.app(touched.app)
         for look in (_at_snapshot, _at_deployment, _at_update):
             with suppress(StreamUpdateError):
-                flow = _joined(flow, look(registry, touched, told))
+                flow = _joined(flow, look(client.registry.app(touched.app), touched, told))
     facet = StreamUpdateRunFacet(app=touched.app, **masked(told), unnamed=list(flow.unnamed))
     return OperatorLineage(
         inputs=[_dataset(named) for named in flow.inputs],

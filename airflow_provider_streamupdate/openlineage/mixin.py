@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..core.errors import StreamUpdateError
 from .lineage import Touched, lineage_of
 
 if TYPE_CHECKING:
@@ -44,5 +45,10 @@ class OpenLineageMixin:
         return self._told(self.touched and attrs.evolve(self.touched, promoted=False))
 
     def _told(self, touched: Touched | None) -> OperatorLineage | None:
-        # a client of its own: one that holds connections does not survive a fork
-        return lineage_of(touched, self.hook.get_client()) if touched else self.get_openlineage_facets_on_start()
+        if touched is None:
+            return self.get_openlineage_facets_on_start()
+        try:
+            client = self.hook.get_client()  # one of its own: one that holds connections does not survive a fork
+        except StreamUpdateError:
+            client = None
+        return lineage_of(touched, client)
