@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from airflow.providers.common.compat.notifier import BaseNotifier
 from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseNotifier
 
 from ..core.names import check_name
 from ..hooks.settings import DEFAULT_CONN_ID

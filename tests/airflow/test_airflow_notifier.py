@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.notifier import BaseNotifier
+from airflow.sdk import BaseNotifier
 from airflow_site import Site
 from mail_server import Mailbox, mailbox
 
