@@ -32,6 +32,26 @@ def test_a_missing_file_is_told(tmp_path: Path, file: str) -> None:
         Application(file=str(tmp_path / file)).check()
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("from pyspark import pipelines as dp\n@dp.table\ndef orders(): ...\n", True),
+        ("import pyspark.pipelines as dp\n", True),
+        ("from pyspark.pipelines import table\n", True),
+        ("from . import pipelines\nfrom company.pyspark import pipelines\nimport pyspark\n", False),
+        ("# from pyspark import pipelines\ntext = 'import pyspark.pipelines'\n", False),
+    ],
+)
+def test_a_pipeline_s_file_is_told(tmp_path: Path, text: str, refused: bool) -> None:
+    (tmp_path / "app.py").write_text(text)
+    application = Application(file=str(tmp_path / "app.py"))
+    if not refused:
+        application.check()
+        return
+    with pytest.raises(ApplicationError, match=r"app.py is of a Spark Declarative Pipeline .* adopt its checkpoint"):
+        application.check()
+
+
 @pytest.mark.parametrize("text", [b"def broken(:\n", b"\xff\xfe", b"x = 1\0"])
 def test_a_file_that_does_not_parse_is_told(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "app.py").write_bytes(text)

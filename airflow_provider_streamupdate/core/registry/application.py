@@ -37,16 +37,23 @@ class Application:
     env_vars: dict[str, str] = attrs.field(factory=dict)
 
     def check(self) -> None:
-        """Cheap checks before anything is started: the files exist and the application file parses."""
+        """Cheap checks before anything is started: the files exist, and the application file parses and is no
+        pipeline's."""
         path = Path(self.file)
         if not path.is_file():
             raise ApplicationError(f"application file {self.file} does not exist; give the path of a .py file")
         try:
-            ast.parse(path.read_bytes(), filename=self.file)
+            tree = ast.parse(path.read_bytes(), filename=self.file)
         except (SyntaxError, ValueError) as error:
             raise ApplicationError(
                 f"application file {self.file} does not parse as Python: {error}; fix it and try again"
             ) from error
+        if _defines_pipeline(tree):
+            raise ApplicationError(
+                f"application file {self.file} is of a Spark Declarative Pipeline (it imports pyspark.pipelines): its "
+                "flows are started by Spark itself, and cannot be updated here. Run it with spark-pipelines, or write "
+                "the flow as a query of a StreamingApp and adopt its checkpoint (docs/adopting.md)"
+            )
         for extra in (*self.py_files, *self.files):
             if not Path(extra).is_file():
                 raise ApplicationError(f"file {extra} of application {self.file} does not exist")
@@ -83,6 +90,17 @@ def default_deployment_id(app: str, digest: str, existing: set[str]) -> str:
     while (name := base if number == 1 else f"{base}-{number}") in existing:
         number += 1
     return name
+
+
+def _defines_pipeline(tree: ast.Module) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(name.name == "pyspark.pipelines" for name in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = {f"{node.module}.{name.name}" for name in node.names}
+            if node.module == "pyspark.pipelines" or "pyspark.pipelines" in names:
+                return True
+    return False
 
 
 def _file_digest(path: str) -> str:

@@ -27,6 +27,12 @@ def find_checkpoint(uri: str, storage_options: dict[str, Any] | None = None) -> 
     folder = Folder.open(uri, storage_options)
     names = set(folder.names())
     if missing := [part for part in ("metadata", "offsets") if part not in names]:
+        newest = max((name for name in names if name.isdecimal()), key=int, default=None)
+        if newest is not None and folder.exists(f"{newest}/metadata"):  # SystemMetadata.getLatestCheckpointDir
+            raise InvalidInputError(
+                f"{folder.path()} holds numbered folders, a checkpoint each, as a flow of a Spark Declarative "
+                f"Pipeline has them; give the one in use, {folder.path()}/{newest}"
+            )
         raise InvalidInputError(
             f"{folder.path()} is not a checkpoint: it has no {' and no '.join(missing)}; give the query's "
             "checkpointLocation, as in the code that wrote it"
