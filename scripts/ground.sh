@@ -129,5 +129,6 @@ if [ "${1:-}" = -- ]; then
 fi
 more=
 [ "$kind" != k8s ] || more=tests/clusters/test_kubernetes_api.py # which needs the library
+[ "$kind" != delta ] || more=tests/ground/delta_source.py
 # shellcheck disable=SC2086
 exec .venv/bin/python -m pytest -p no:cacheprovider -s "tests/ground/$kind.py" $more "$@"

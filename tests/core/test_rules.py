@@ -367,7 +367,8 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
 
 
 def test_every_rule_has_an_example() -> None:
-    assert set(EXAMPLES) == {rule.id for rule in RULES}
+    """Those for what a table answers compare no plans: tests/core/test_next_input.py."""
+    assert set(EXAMPLES) == {rule.id for rule in RULES if not rule.id.startswith("input.")}
 
 
 @pytest.mark.parametrize("id", EXAMPLES)

@@ -38,6 +38,7 @@ from ...core.storage.space import check_room
 from .. import spark_internals
 from ..planning.first_batch import dry_run, kept, planned
 from .migrator import MigrationFunctions, find_functions, migrate_stage
+from .next_input import judge_next_input
 from .saved_state import SavedState
 from .skipped import in_sink, skipped_problem
 
@@ -212,10 +213,12 @@ def check_restorable(
     scratch: Path,
 ) -> CompatibilityReport:
     """Restore into `scratch` (local) and plan the next batch there, so that Spark itself checks operators and schemas;
-    the report with Spark's refusals added. Spark reads no state for that, so none is migrated, or brought there."""
-    refusals = []
+    the report with what Spark refuses, and the tables that are read, added. Spark reads no state for that, so none is
+    migrated, or brought there."""
+    refusals: list[ReportItem] = []
     for query in new.queries:
         if not saved.holds(query.name):
+            refusals += judge_next_input(query, writers[query.name], Folder.scratch(scratch / query.name), None)
             continue
         if problem := _problem(saved, writers[query.name], query):
             refusals.append(ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=problem))
@@ -243,6 +246,7 @@ def check_restorable(
             refusals.append(
                 ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=f"Spark refuses it: {first}")
             )
+        refusals += judge_next_input(query, writer, checkpoint, saved.queries[query.name])
     return attrs.evolve(report, items=(*report.items, *refusals))
 
 

@@ -15,6 +15,7 @@ from .queries.empty_sources import with_empty_sources
 from .queries.file_sink import file_sink_batch
 from .queries.following import FollowedQuery, check_followable_here, check_trigger
 from .queries.input_files import changed_file
+from .queries.next_input import Asked, next_input_problem
 from .queries.queries import (
     ExecutedBatch,
     OperatorReport,
@@ -51,6 +52,7 @@ from .version import check_version
 __all__ = [
     "FILE_MANAGER",
     "FOREACH",
+    "Asked",
     "DryRun",
     "ExecutedBatch",
     "FollowedQuery",
@@ -79,6 +81,7 @@ __all__ = [
     "join_thread",
     "jvm_locale",
     "jvm_zone",
+    "next_input_problem",
     "next_state_format",
     "on_termination",
     "optimized_inputs",

@@ -14,6 +14,7 @@ from .repeated_batches import AGAIN_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
 from .settings.setting import OTHER_SETTING_RULES, SETTING_RULES
 from .sink import SINK_RULES
+from .sources.next_input import INPUT_RULES
 from .sources.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES
 from .stages.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES
 from .stages.stage import STAGE_RULES
@@ -28,6 +29,7 @@ TABLE: dict[str, tuple[Rule[Any], ...]] = {
     "Sinks and output modes": SINK_RULES,
     "Apps and queries": (*APP_RULES, *NEW_QUERY_RULES, *GONE_QUERY_RULES, *NAME_RULES),
     "Forks": FORK_RULES,
+    "Tables that are read": INPUT_RULES,
     "Batches that run again": AGAIN_RULES,
     "Starts without state": FRESH_RULES,
 }

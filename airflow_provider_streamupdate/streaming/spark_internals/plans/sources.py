@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ....core.plan.plan import UNKNOWN
-from ..jvm import named, scala_map
+from ..jvm import named, scala_map, sequence
 from .python_source import is_python, python_class
 from .tables import made_with
 
@@ -19,14 +19,16 @@ def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
     ``path`` (whole, of a source of files), ``table`` (of a catalog's table) and ``code`` (the digest of a Python
     data source) of each. TreeNode.toJSON leaves these out (``UserProvided`` becomes null; measured). What ``WITH``
     defines is read once, however often it is referred to."""
-    found = []
-    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
-    for index in range(leaves.size()):
-        leaf = leaves.apply(index)
-        if leaf.isStreaming() and leaf.getClass().getSimpleName() != "CTERelationRef":
-            node = json.loads(leaf.toJSON())
-            found.append({"leaf": node, "name": _given_name(leaf), **_told(df.sparkSession, leaf)})
-    return found
+    return [
+        {"leaf": json.loads(leaf.toJSON()), "name": _given_name(leaf), **_told(df.sparkSession, leaf)}
+        for leaf in streaming_leaves(df)
+    ]
+
+
+def streaming_leaves(df: DataFrame) -> list[Any]:
+    """The streaming leaves of the analyzed plan themselves, in pre-order."""
+    leaves = sequence(df._jdf.queryExecution().analyzed().collectLeaves())
+    return [leaf for leaf in leaves if leaf.isStreaming() and leaf.getClass().getSimpleName() != "CTERelationRef"]
 
 
 def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:

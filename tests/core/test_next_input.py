@@ -1,0 +1,74 @@
+"""What tables answer when they are asked for the rows that come next."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_streamupdate.core.compatibility.rules import judge, worst
+from airflow_provider_streamupdate.core.compatibility.rules.sources.next_input import (
+    INPUT_RULES,
+    MISSING_FILE,
+    NextInput,
+    askable,
+)
+from airflow_provider_streamupdate.core.plan.plan import SourcePlan
+
+
+def table(format: str = "delta", **options: str) -> SourcePlan:
+    return SourcePlan(name="orders", named=True, format=format, location="file:/tables/orders", options=options)
+
+
+# As Delta 4.4 says it (tests/ground/delta_source.py), and Iceberg 1.12 on Spark 4.1 (measured).
+ANSWERS = [
+    ("DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE: The streaming query was reading from", "input.replaced"),
+    (
+        'Cannot invoke "java.lang.Long.longValue()" because the return value of "org.apache.iceberg.Snapshot.parentId()'
+        '" is null',
+        "input.replaced",
+    ),
+    ("DELTA_MISSING_FILES_UNEXPECTED_VERSION: The stream from your Delta table was expecting", "input.expired"),
+    ("DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE: If you never deleted it, it's likely", "input.expired"),
+    (f"{MISSING_FILE}: file:/tables/orders/part-0.parquet", "input.expired"),
+    ("Cannot load current offset at snapshot 7, the snapshot was expired or removed", "input.expired"),
+    ("DELTA_SCHEMA_CHANGED_WITH_VERSION: Detected schema change in version 5", "input.schema"),
+    ("DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_LOG: Streaming read is not supported", "input.schema"),
+    ("DELTA_SOURCE_TABLE_IGNORE_CHANGES: Detected a data update", "input.changes"),
+    ("Cannot process overwrite snapshot: 9, to ignore overwrites, set", "input.changes"),
+    ("org.apache.hadoop.security.AccessControlException: Permission denied", "input.other"),
+    ("", "input.other"),
+]
+
+
+@pytest.mark.parametrize(("problem", "rule"), ANSWERS)
+def test_answers_of_tables(problem: str, rule: str) -> None:
+    [found] = judge(INPUT_RULES, NextInput(source=table(), problem=problem))
+    assert (found.id, found.verdict) == (rule, "refused")
+    assert problem in found.reason and "file:/tables/orders" in found.reason
+
+
+def test_a_table_that_gives_its_next_rows_is_not_mentioned() -> None:
+    assert judge(INPUT_RULES, NextInput(source=table())) == []
+
+
+def test_what_a_new_source_cannot_read_is_not_called_expired() -> None:
+    """It has no saved place: its author has to give another start."""
+    problem = "DELTA_VERSION_NOT_FOUND: Cannot time travel Delta table to version 0"
+    [found] = judge(INPUT_RULES, NextInput(source=table(startingversion="0"), new=True, problem=problem))
+    assert (found.id, found.verdict) == ("input.other", "refused")
+
+
+@pytest.mark.parametrize("option", ["schematrackinglocation", "schemalocation"])
+def test_a_table_with_a_log_of_schemas_is_not_asked(option: str) -> None:
+    source = table(**{option: "/checkpoints/schemas"})
+    assert not askable(source)
+    found = judge(INPUT_RULES, NextInput(source=source))
+    assert [f.id for f in found] == ["input.tracked"] and worst(found) == "carried"
+
+
+@pytest.mark.parametrize(
+    ("format", "asked"),
+    [("delta", True), ("iceberg", True), ("org.apache.iceberg.spark.source.IcebergSource", True), ("kafka", False),
+     ("json", False), ("hudi", False), ("rate", False), ("my.own.Delta2", False)],
+)  # fmt: skip
+def test_which_sources_are_asked(format: str, asked: bool) -> None:
+    assert askable(table(format)) is asked

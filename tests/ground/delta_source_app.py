@@ -1,0 +1,36 @@
+"""The app of delta_source.py: totals of a Delta table for each of the tests' tables, in a query each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
+
+from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
+
+TABLES = ("fine", "expired", "vacuumed", "replaced", "remade", "schema", "changes")
+
+app = StreamingApp("totals")
+
+
+def totals(table: str) -> Callable[[SparkSession, dict[str, str]], DataStreamWriter]:
+    def query(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
+        name, _, option = params.get(table, table).partition(" ")
+        reader = spark.readStream.format("delta")
+        if option:
+            reader = reader.option(*option.split("="))
+        rows = source(name, reader.load(f"{params['tables']}/{table}"))
+        found = stage("totals", rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("id").alias("ids")))
+        out = found.writeStream.outputMode("complete").format("delta").option("path", f"{params['output']}/{table}")
+        return out.trigger(processingTime=params["trigger"])
+
+    return query
+
+
+for table in TABLES:
+    app.query(table)(totals(table))
+
+if __name__ == "__main__":
+    app.main()
