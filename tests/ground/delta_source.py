@@ -131,8 +131,8 @@ def test_what_became_of_a_table_is_found_before_anything_stops(ground: Tables) -
     print("\n".join(refused.value.report.problems))
     assert {f"{name}/{name}:next": (rule,) for name, rule in REFUSES.items()} == {n: i.rules for n, i in told.items()}
     after = ground.client.status(ground.app)
-    assert (after.deployment, after.epoch) == (before.deployment, before.epoch) == ("one", before.epoch)
-    assert after.state == before.state == "running"
+    assert before.current is not None and before.current.deployment == "one"
+    assert (after.current, after.state) == (before.current, before.state) == (before.current, "running")
     begin_anew(ground, start)
 
 
