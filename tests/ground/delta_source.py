@@ -160,7 +160,7 @@ def begin_anew(ground: Tables, start: dict[str, int]) -> None:
     for name in REFUSES:
         if name != "changes":
             params[name] = f"{name}-again startingVersion={start[name]}"
-            agree.append(f"{name}/{name}")
+            agree += [f"{name}/{name}", f"{name}/totals:same=the same columns, from later on"]
     application = ground.application("1 second", **params)
     record = ground.client.update(UpdateOptions(application=application, deployment="three", agree=tuple(agree)), print)
     assert record.outcome == "promoted"
