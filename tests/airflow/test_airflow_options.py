@@ -28,7 +28,11 @@ from airflow_provider_streamupdate.update_dag import stream_update
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Why something is missing at an edge.
-NOT_ASKED_FOR = {"application": "it is what is updated", "asked_by": "the task, or this user"}
+NOT_ASKED_FOR = {
+    "application": "it is what is updated",
+    "asked_by": "the task, or this user",
+    "traceparent": "the task, or the environment",
+}
 WITHOUT = {
     "command line": {"check_only": "that is the command check"},
     "form": {"submit_timeout": "the connection's"},

@@ -54,7 +54,9 @@ def hours(registry: AppRegistry, update: UpdateRecord, now: datetime) -> Hours |
     end = min([now, cut + LONGEST, *map(clock.parse, later)])
     length = max(end - cut, timedelta(hours=1))
     found = [
-        r for r in main_line(registry, recorded(registry.folder, cut - length)) if r.deployment in (update.old, update.runs)
+        r
+        for r in main_line(registry, recorded(registry.folder, cut - length))
+        if r.deployment in (update.old, update.runs)
     ]
     over = cut + timedelta(seconds=update.pause_seconds or 0.0)
     before = [
