@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -200,18 +200,23 @@ class Running(Bench):
         return judge("q", self.found, before["q"], SloLimits())
 
 
-@pytest.fixture(scope="module", params=APPS)
+def cases(given: Iterable[str], fast: set[str]) -> list[object]:
+    """All of them with `make sweep`; those of `fast` with every run."""
+    return [pytest.param(name, marks=() if name in fast else pytest.mark.sweep) for name in given]
+
+
+@pytest.fixture(scope="module", params=cases(APPS, {"counts"}))
 def running(request: pytest.FixtureRequest, spark_session, tmp_path_factory: pytest.TempPathFactory) -> Running:
     return Running(spark_session, tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.mark.parametrize("worse", WORSE)
+@pytest.mark.parametrize("worse", cases(WORSE, {"five times slower", "few rows pass", "each row twice"}))
 def test_one_that_does_worse_is_found(running: Running, worse: str) -> None:
     found = running.judged(WORSE[worse])
     assert any(j.exceeded for j in found), found
 
 
-@pytest.mark.parametrize("good", AS_GOOD)
+@pytest.mark.parametrize("good", cases(AS_GOOD, {"the same", "a column more", "twice as much input"}))
 def test_one_that_does_as_well_is_not_stopped(running: Running, good: str) -> None:
     found = running.judged(AS_GOOD[good])
     assert not any(j.exceeded for j in found), found
