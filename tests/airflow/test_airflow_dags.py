@@ -186,7 +186,9 @@ def test_every_json_field_of_a_form_has_an_example_that_it_takes(bag: Any) -> No
                 assert "one per line, " in param.description and "example " in param.description
                 assert "examples" not in param.schema  # the form would let nothing else be entered
                 seen.append(name)
-    assert sorted(seen) == ["agree", "apps", "diff", "later_ids", "parameters", "py_files", "renames", "spark_conf"]
+    assert sorted(seen) == sorted(
+        ["agree", "apps", "diff", "later_ids", "parameters", "py_files", "renames", "slo", "spark_conf"]
+    )
 
 
 def test_suggestions_are_values_that_the_steps_take(bag: Any) -> None:

@@ -13,7 +13,7 @@ from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, quiet, wait_for
 from .context import Context
 from .health import Health, assess
-from .slo import held_to_before
+from .slo import Gate
 
 # Stages whose functions add and remove any rows, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
@@ -71,7 +71,8 @@ def health(
     if slo is None or not found.healthy:
         return found
     apart = apart or uncounted(registry, deployment)
-    return held_to_before(registry, deployment, found, parse_slo(slo), run_for, apart)
+    gate = Gate(registry=registry, limits=parse_slo(slo), run_for=run_for, storage_options=context.storage_options)
+    return gate.hold(deployment, found, apart)
 
 
 def wait_healthy(

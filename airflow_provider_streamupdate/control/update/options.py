@@ -166,8 +166,9 @@ class UpdateOptions:
         "How much worse than the app in the hours before the new version may do, while it is verified: NAME=LIMIT, "
         "NAME=off, or off for all. batch-time=3: a batch may take three times as long; lag-growth=10%: this share of "
         "the rows that come in may add to the lag; rows-out=50%: so many more or fewer rows out per row in; "
-        "state-growth=100%: so many more rows may a stage gain per row in. These are the defaults. Above one of them "
-        "for a minute, the update is rolled back.",
+        "state-growth=100%: so many more rows may a stage gain per row in; nulls=10%: so much higher, in points, may "
+        "the share of nulls in a column of the output be. These are the defaults. Above one of them for a minute, the "
+        "update is rolled back.",
         default=(),
         examples=("batch-time=2", "rows-out=off"),
         metavar="NAME=LIMIT",

@@ -58,16 +58,15 @@ def judge(name: str, now: QueryStatus, before: Before | None, limits: SloLimits)
             judged = [(None, f"{known} batches with rows are known, and {FEWEST_BATCHES} are needed")]
         else:
             judged = rule(warm(now), before, most)
-        found += [
-            Judgement(limit=limit, exceeded=exceeded, text=_text(name, limit, exceeded, text))
-            for exceeded, text in judged
-        ]
+        found += [judgement(name, limit, exceeded, text) for exceeded, text in judged]
     return found
 
 
-def _text(name: str, limit: str, exceeded: bool | None, text: str) -> str:
+def judgement(name: str, limit: str, exceeded: bool | None, text: str) -> Judgement:
+    """Of the query `name`."""
     what = f"query {name}, {limit}: "
-    return f"{what}not compared: {text}" if exceeded is None else f"{what}{text}"
+    text = f"{what}not compared: {text}" if exceeded is None else f"{what}{text}"
+    return Judgement(limit=limit, exceeded=exceeded, text=text)
 
 
 def warm(query: QueryStatus) -> tuple[BatchFigures, ...]:

@@ -20,12 +20,14 @@ class SloLimits:
     lag_growth: rows by which the lag grows, as a share of the rows that come in
     rows_out: rows out per row in, more or fewer, as a share
     state_growth: rows that a stage gains per row in, more, as a share
+    nulls: share of nulls in a column of the output, more, in points of a whole
     """
 
     batch_time: float | None = 3.0
     lag_growth: float | None = 0.1
     rows_out: float | None = 0.5
     state_growth: float | None = 1.0
+    nulls: float | None = 0.1
 
     @property
     def any(self) -> bool:
