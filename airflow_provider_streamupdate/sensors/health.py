@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..control.operations.slo import PATIENCE_SECONDS
 from ..control.update.step import Step
 from ..core.names import check_name
+from ..core.slo.limits import parse_slo
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import optional_text, text_list
 from ..hooks.update_options import verify_for
@@ -77,9 +79,17 @@ class StreamHealthSensor(StreamSensor):
             baseline_snapshot=optional_text(self.baseline_snapshot),
             batches=self.batches,
             run_for=verify_for(self.run_for, "run_for"),
-            slo=None if self.slo is None else list(text_list(self.slo, "slo")),
+            slo=self._slo(),
+            patience=min(PATIENCE_SECONDS, self.timeout / 2),
             **common,
         )
+
+    def _slo(self) -> list[str] | None:
+        if self.slo is None:
+            return None
+        given = list(text_list(self.slo, "slo"))
+        parse_slo(given)  # raises what is wrong with it
+        return given
 
     def found(self, value: Any) -> Any:
         note_step(self.client, self.app, optional_text(self.deployment_id), "verified", value.get("holds", ()))

@@ -24,6 +24,7 @@ class HealthTrigger(StreamUpdateTrigger):
     batches: how many batches every query must have committed since its start
     run_for: seconds it must have run, and be healthy at the end
     slo: how much worse than in the hours before its update it may do; None: not compared
+    patience: seconds after `run_for` that it has to do as well; None: as many as usual
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class HealthTrigger(StreamUpdateTrigger):
         batches: int = 2,
         run_for: float = 0.0,
         slo: list[str] | None = None,
+        patience: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -41,6 +43,7 @@ class HealthTrigger(StreamUpdateTrigger):
         self.batches = batches
         self.run_for = run_for
         self.slo = slo
+        self.patience = patience
 
     def arguments(self) -> dict[str, Any]:
         return {
@@ -50,6 +53,7 @@ class HealthTrigger(StreamUpdateTrigger):
             "batches": self.batches,
             "run_for": self.run_for,
             "slo": self.slo,
+            "patience": self.patience,
         }
 
     def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
@@ -74,4 +78,5 @@ class HealthTrigger(StreamUpdateTrigger):
             batches=self.batches,
             run_for=self.run_for,
             slo=self.slo,
+            patience=self.patience,
         )

@@ -96,7 +96,7 @@ def exceeded(app: App, later: App, seed: int, minutes: int = 30, batches: int = 
     chance = random.Random(seed)
     gains: list[int] = []
     ran = app.run(minutes * app.batches, chance, gains=gains)
-    before = Before(spans=app.minutes(ran), batches=tuple(ran[-KEPT:]))
+    before = Before(runs=(app.minutes(ran),), batches=tuple(ran[-KEPT:]))
     held = (ran[-1].state_rows or {})["s"]
     new = later.run(batches, chance, first=len(ran), held=held, gains=gains)
     if backlog:
@@ -283,14 +283,14 @@ def test_who_falls_back_further_is_told_from_who_catches_up() -> None:
         Span(at=(BEGIN + timedelta(minutes=n)).isoformat(), batches=60, timed=60, rows_in=6000, lag_most=100.0)
         for n in range(60)
     )
-    before = Before(spans=hour, batches=tuple(even(30)))
+    before = Before(runs=(hour,), batches=tuple(even(30)))
     slower = even(20, first=30, seconds=2.0)
     assert judged("lag-growth", status(slower, lag=100.0), before)[0] is False, "it is not behind"
     exceeds, text = judged("lag-growth", status(slower, lag=5000.0), before)
     assert exceeds and "5000 rows behind (before, 100 at most) and gets 50.0 rows a second done; 100.0 came in" in text
     assert judged("lag-growth", status(slower, lag=5000.0), before, parse_slo(["lag-growth=60%"]))[0] is False
     assert judged("lag-growth", status(even(20, first=30, seconds=0.5), lag=5000.0), before)[0] is False
-    short = attrs.evolve(before, spans=hour[:5])
+    short = attrs.evolve(before, runs=(hour[:5],))
     assert judged("lag-growth", status(slower, lag=5000.0), short)[0] is None
 
 
@@ -304,3 +304,75 @@ def test_a_stage_that_the_update_changed_is_not_compared() -> None:
         if j.limit == "state-growth"
     }
     assert found == {"s": None, "t": True}
+
+
+def minutes_of(count: int, first: int = 0, **more: float | int | None) -> tuple[Span, ...]:
+    given = {"batches": 60, "timed": 60, "rows_in": 6000, "rows_out": 6000, "seconds": 54.0, **more}
+    return tuple(Span(at=(BEGIN + timedelta(minutes=first + n)).isoformat(), **given) for n in range(count))
+
+
+def test_a_quiet_minute_hides_nothing() -> None:
+    """By night one row in a while, of which none comes out, and once 500 come out for one."""
+    night = (*minutes_of(5, batches=1, timed=1, rows_in=1, rows_out=0), *minutes_of(1, 5, rows_in=1, rows_out=500))
+    before = Before(runs=((*night, *minutes_of(60, 6)),), batches=tuple(even(30)))
+    assert judged("rows-out", status(even(20, first=30)), before)[0] is False
+    assert judged("rows-out", status(even(20, first=30, rows_out=0)), before)[0]
+    assert judged("rows-out", status(even(20, first=30, rows_out=600)), before)[0]
+
+
+def test_rows_that_come_out_while_none_come_in_belong_to_those_before() -> None:
+    quiet = [minutes_of(5, 10 * n) + minutes_of(5, 10 * n + 5, batches=1, timed=1, rows_in=0, rows_out=30000)
+             for n in range(6)]  # fmt: skip
+    before = Before(runs=(sum(quiet, ()),), batches=tuple(even(30)))
+    assert judged("rows-out", status(even(20, first=30, rows_out=150)), before)[0] is False
+
+
+def test_a_single_alert_is_no_fault() -> None:
+    before = Before(batches=tuple(even(30, rows_out=0)))
+    one = [*even(19, first=30, rows_out=0), *even(1, first=49, rows_out=3)]
+    assert judged("rows-out", status(one), before)[0] is False
+
+
+def test_a_rush_hour_was_seen_before() -> None:
+    day = (*minutes_of(700), *minutes_of(60, 700, seconds=300.0), *minutes_of(600, 760))
+    before = Before(runs=(day,), batches=tuple(even(30)))
+    assert judged("batch-time", status(even(20, first=30, seconds=5.0)), before)[0] is False
+    assert judged("batch-time", status(even(20, first=30, seconds=20.0)), before)[0]
+
+
+def test_who_takes_longer_has_more_rows_in_a_batch_and_is_no_quicker_for_it() -> None:
+    """100 rows a second come in, and each batch takes what there is."""
+    before = Before(runs=(minutes_of(60),), batches=tuple(even(30)))
+    assert judged("batch-time", status(even(20, rows=1500, first=30, seconds=15.0)), before)[0]
+    backlog = status(even(20, rows=15000, first=30, seconds=15.0))
+    assert judged("batch-time", backlog, before)[0] is False, "1,000 rows a second: it works off a backlog"
+
+
+def test_few_rows_say_nothing() -> None:
+    before = Before(batches=tuple(even(30, rows=10, rows_out=5)))
+    exceeds, text = judged("rows-out", status(even(10, rows=10, first=30, rows_out=0)), before)
+    assert exceeds is None and "60 rows in are too few to tell" in text
+    assert judged("rows-out", status(even(40, rows=10, first=30, rows_out=0)), before)[0]
+
+
+def test_batches_whose_rows_out_are_not_known_are_left_out() -> None:
+    """Spark tells those of a function's last batch only."""
+    before = Before(batches=tuple(even(30)))
+    some = [b if b.batch % 3 else attrs.evolve(b, rows_out=None) for b in even(30, first=30, rows_out=0)]
+    assert judged("rows-out", status(some), before)[0]
+    good = [b if b.batch % 3 else attrs.evolve(b, rows_out=None) for b in even(30, first=30)]
+    assert judged("rows-out", status(good), before)[0] is False
+
+
+def test_windows_that_may_close_less_often_than_is_known_are_not_judged_by_more_rows() -> None:
+    before = Before(batches=tuple(even(30, rows_out=0)), rare="windows")
+    burst = status(even(20, first=30, rows_out=300))
+    assert judged("rows-out", burst, before) == (None, "query q, rows-out: not compared: windows")
+    assert judged("rows-out", burst, attrs.evolve(before, rare=""))[0]
+
+
+def test_a_gap_in_the_minutes_is_no_growth() -> None:
+    held = (minutes_of(30, state_rows={"s": 1000}), minutes_of(30, 400, state_rows={"s": 400_000}))
+    old = [attrs.evolve(b, state_rows={"s": 400_000}) for b in even(30)]
+    new = [attrs.evolve(b, state_rows={"s": 400_000 + 90 * n}) for n, b in enumerate(even(20, first=30))]
+    assert judged("state-growth", status(new), Before(runs=held, batches=tuple(old)))[0]

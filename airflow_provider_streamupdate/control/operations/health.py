@@ -73,16 +73,12 @@ def assess(
     reasons = [c.text for c in conditions if not c.holds]
     holds = [c.text for c in conditions if c.holds]
     if run_for and not reasons:
-        if running_for(status) < run_for:
+        since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
+        if clock.age(since) < run_for:
             reasons.append(f"it must run for {run_for:g} s")
         else:
             holds.append(f"it has run for {run_for:g} s")
     return Health(healthy=not reasons, failed=False, reasons=tuple(reasons), status=status, holds=tuple(holds))
-
-
-def running_for(status: Status) -> float:
-    """Seconds since the first commit of its last query to commit; of an idle one, since its driver's start."""
-    return clock.age(max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse))
 
 
 def _runs(name: str, query: QueryStatus, batches: int) -> Iterator[Condition]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
+from ...core import clock
+from ...core.errors import describe
 from ...core.registry.deployment import QueryStatus, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
@@ -16,43 +18,54 @@ from ...core.slo.hours_before import hours_before
 from ...core.slo.judging import ENOUGH_BATCHES, FEWEST_BATCHES, Judgement, judge, judgement, warm, with_rows
 from ...core.slo.limits import SloLimits
 from ...core.slo.output import judge_nulls
-from .health import Health, running_for
+from .health import Health
 from .output.reading import UnreadableOutputError, outputs
 
-PATIENCE_SECONDS = 60.0  # in addition to `run_for`: a new driver is slow at first, and some batches must have come
+PATIENCE_SECONDS = 60.0
 
 
 @attrs.frozen(kw_only=True)
 class Gate:
     """storage_options: of the root, which are tried for what queries write, too
-    run_for: seconds that the new version must run"""
+    run_for: seconds that the new version must run
+    patience: seconds in addition: a new driver is slow at first, and some batches must have come"""
 
     registry: AppRegistry
     limits: SloLimits
     run_for: float = 0.0
+    patience: float = PATIENCE_SECONDS
     storage_options: dict[str, Any] = attrs.field(factory=dict, repr=False)
+    _known: dict[tuple[str, tuple[str, ...]], Mapping[str, Before]] = attrs.field(factory=dict, init=False)
 
     def hold(self, deployment: str, found: Health, uncounted: Collection[str]) -> Health:
         """Return the health of a new version that is healthy by itself (`found`), held to the hours before its update.
 
-        While it exceeds a limit it is not healthy; once it has done so for PATIENCE_SECONDS after `run_for` it has
-        failed. As long it is waited for batches to judge by, where as many came before. Nothing is compared of a
-        deployment that no update brought in.
+        While it exceeds a limit it is not healthy; once it has done so for `patience` after `run_for` it has failed. As
+        long it is waited for batches to judge by, where as many came before. Nothing is compared of a deployment that
+        no update brought in; whatever goes wrong here is told, and is no reason to roll back.
 
         uncounted: stages (``query/stage``) whose rows are not compared
         """
+        try:
+            return self._held(deployment, found, uncounted)
+        except Exception as error:  # what was before may be damaged, or written by whoever
+            told = f"the hours before were not compared: {describe(error)}"
+            return attrs.evolve(found, holds=(*found.holds, told))
+
+    def _held(self, deployment: str, found: Health, uncounted: Collection[str]) -> Health:
         record, status = self.registry.update(deployment), found.status
         if record is None or record.old is None or record.in_place or status is None or not self.limits.any:
             return found
-        before = hours_before(self.registry, record, status.queries, uncounted)
-        patient = running_for(status) < self.run_for + PATIENCE_SECONDS
-        if patient and self.run_for and (missing := _too_few(status, before)):
-            return attrs.evolve(found, healthy=False, reasons=tuple(missing))
+        before = self._before(record, status.queries, uncounted)
+        patient = _ran_for(status) < self.run_for + self.patience
+        few = _too_few(status, before) if self.run_for else {}
+        if patient and few:
+            return attrs.evolve(found, healthy=False, reasons=tuple(few.values()))
         judged = [
             judgement
             for name, query in sorted(status.queries.items())
             for judgement in (
-                *judge(name, query, before.get(name), self.limits),
+                *judge(name, query, before.get(name), self.limits, _waited(status, query) if name in few else None),
                 *self._nulls(name, query, record, before.get(name)),
             )
         ]
@@ -61,6 +74,13 @@ class Gate:
         )
         holds = (*found.holds, *(j.text for j in judged if not j.exceeded))
         return attrs.evolve(found, healthy=not worse, failed=bool(worse) and not patient, reasons=worse, holds=holds)
+
+    def _before(self, record: UpdateRecord, queries: Iterable[str], uncounted: Collection[str]) -> Mapping[str, Before]:
+        """Read once: it is over."""
+        key = record.new, tuple(sorted(queries))
+        if key not in self._known:
+            self._known[key] = hours_before(self.registry, record, queries, uncounted)
+        return self._known[key]
 
     def _nulls(self, name: str, query: QueryStatus, record: UpdateRecord, before: Before | None) -> Iterator[Judgement]:
         if self.limits.nulls is None or before is None or query.first_batch is None:
@@ -85,17 +105,29 @@ class Gate:
         return str(json.loads(text)["id"]) if text else ""
 
 
-def _too_few(status: Status, before: Mapping[str, Before]) -> list[str]:
+def _ran_for(status: Status) -> float:
+    """Seconds from the first commit of its last query to commit to its last sign of life, by the driver's own clock."""
+    since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
+    return (clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds()
+
+
+def _waited(status: Status, query: QueryStatus) -> float:
+    """Seconds since the query's last commit, by the driver's own clock."""
+    since = query.last_commit_at or status.started_at
+    return max((clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds(), 0.0)
+
+
+def _too_few(status: Status, before: Mapping[str, Before]) -> dict[str, str]:
     """Queries that have committed too few batches to be judged, where enough come within a minute."""
-    return [
-        f"query {name} has {known} of {FEWEST_BATCHES} batches by which to compare it with the hours before"
+    return {
+        name: f"query {name} has {known} of {FEWEST_BATCHES} batches by which to compare it with the hours before"
         for name, query in sorted(status.queries.items())
         if name in before and not query.idle and _batches_a_minute(before[name]) >= ENOUGH_BATCHES
         if (known := len(with_rows(warm(query)))) < FEWEST_BATCHES
-    ]
+    }
 
 
 def _batches_a_minute(before: Before) -> float:
-    """The least of the last ten minutes that were not cut short by a driver's start or end."""
-    last = [span.batches for span in before.spans[-12:-1]]
+    """The least of the last ten minutes that were not cut short by a driver's end; 0 where they are not known."""
+    last = [span.batches for span in before.runs[-1][-11:-1]] if before.runs else []
     return min(last, default=0)

@@ -11,9 +11,9 @@ from ...core.registry.registry import AppRegistry
 from ...core.slo.limits import parse_slo
 from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, quiet, wait_for
+from . import slo as slo_gate
 from .context import Context
 from .health import Health, assess
-from .slo import Gate
 
 # Stages whose functions add and remove any rows, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
@@ -55,24 +55,50 @@ def health(
     batches: int = 2,
     run_for: float = 0.0,
     slo: Iterable[str] | None = None,
+    patience: float | None = None,
 ) -> Health:
     """Return the health of a deployment (default: the current one), compared with a snapshot. See `health.assess`.
 
     slo: how much worse than in the hours before its update it may do (`parse_slo`); None: that is not compared
+    patience: seconds after `run_for` that it has to do as well; None: PATIENCE_SECONDS
     """
+    patience = slo_gate.PATIENCE_SECONDS if patience is None else patience
+    gate = _gate(context, app, run_for, slo, patience)
+    return _health(context, app, deployment, baseline_snapshot, batches, run_for, gate)
+
+
+def _gate(
+    context: Context, app: str, run_for: float, slo: Iterable[str] | None, patience: float
+) -> slo_gate.Gate | None:
+    if slo is None:
+        return None
+    return slo_gate.Gate(
+        registry=context.registry.existing(app),
+        limits=parse_slo(slo),
+        run_for=run_for,
+        patience=patience,
+        storage_options=context.storage_options,
+    )
+
+
+def _health(
+    context: Context,
+    app: str,
+    deployment: str | None,
+    baseline_snapshot: str | None,
+    batches: int,
+    run_for: float,
+    gate: slo_gate.Gate | None,
+) -> Health:
     registry = context.registry.existing(app)
     deployment = deployment or registry.running()[0]
     registry.spec(deployment)
     drivers = context.drivers(registry)
     baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None
     state = drivers.state(deployment)
-    apart = uncounted(registry, deployment) if baseline and state == RUNNING else ()
+    apart = uncounted(registry, deployment) if (baseline or gate) and state == RUNNING else ()
     found = assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
-    if slo is None or not found.healthy:
-        return found
-    apart = apart or uncounted(registry, deployment)
-    gate = Gate(registry=registry, limits=parse_slo(slo), run_for=run_for, storage_options=context.storage_options)
-    return gate.hold(deployment, found, apart)
+    return gate.hold(deployment, found, apart) if gate is not None and found.healthy else found
 
 
 def wait_healthy(
@@ -91,9 +117,10 @@ def wait_healthy(
     timeout: seconds it may take, in addition to `run_for`; slo: see `health`
     """
     last: list[Health] = []
+    gate = _gate(context, app, run_for, slo, min(slo_gate.PATIENCE_SECONDS, timeout / 2))
 
     def poll() -> Health | None:
-        found = health(context, app, deployment, baseline_snapshot, batches, run_for, slo)
+        found = _health(context, app, deployment, baseline_snapshot, batches, run_for, gate)
         if not last or last[-1].reasons != found.reasons:
             progress("; ".join(found.reasons) or "; ".join((f"{app} is healthy", *found.holds)))
         last.append(found)

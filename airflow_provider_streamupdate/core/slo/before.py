@@ -10,14 +10,21 @@ from ..history.span import Span
 
 @attrs.frozen(kw_only=True)
 class Before:
-    """spans: of the hours before, a minute each, oldest first; batches: the last ones of the old version
+    """runs: minutes of one driver without a gap each, oldest first; batches: the last ones of the old version
 
     Stages have the names that they have in the new version.
 
     changed: why rows out and state cannot be compared (empty: they can). uncounted: stages whose rows cannot be
+    rare: why more rows out, and a stage that grows, may be what comes once in a while (empty: it would be known)
     """
 
-    spans: tuple[Span, ...] = ()
+    runs: tuple[tuple[Span, ...], ...] = ()
     batches: tuple[BatchFigures, ...] = ()
     changed: str = ""
     uncounted: frozenset[str] = frozenset()
+    rare: str = ""
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """All minutes, oldest first."""
+        return tuple(span for run in self.runs for span in run)

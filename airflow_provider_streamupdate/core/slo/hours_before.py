@@ -2,60 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import attrs
 
+from .. import clock
+from ..compatibility.report import CARRIED
 from ..difference.figures import BatchFigures
-from ..history.recorded import recorded, utc_now
+from ..history.history import MINUTES_KEPT, minute_of
+from ..history.recorded import Recorded, recorded, utc_now
 from ..history.span import Span
-from ..plan.plan import AppPlan, QueryPlan
+from ..plan.plan import QueryPlan
 from ..registry.deployment import QueryStatus
 from ..registry.registry import AppRegistry
 from ..registry.update import PROMOTED, UpdateRecord
 from .before import Before
 
-HOURS_BEFORE = timedelta(hours=24)
+_OF_A_QUERY = ("stage", "source", "sink", "query", "watermark")
+A_DAY = timedelta(hours=24)
+MINUTE = timedelta(minutes=1)
 
 
 def hours_before(
     registry: AppRegistry, record: UpdateRecord, queries: Iterable[str], uncounted: Collection[str]
 ) -> Mapping[str, Before]:
-    """What each of these queries that the old version had, too, did before the update.
+    """What each of these queries that the old version had, too, did before the update's cut-over.
 
     uncounted: stages (``query/stage``) whose rows cannot be compared
     """
     old = registry.status(str(record.old))
     known = old.queries if old else {}
-    spec = registry.spec(record.new)
-    renames = {name.rpartition("/")[2]: later.rpartition("/")[2] for name, later in spec.renames.items()}
+    renames = registry.spec(record.new).renames
     plans = registry.plan(str(record.old)), registry.plan(record.new)
-    spans = _spans(registry, record)
-    return {
-        name: Before(
-            spans=tuple(_span_renamed(span, renames) for span in spans.get(name, ())),
-            batches=_batches(known[name], renames),
-            changed=_changed(name, *plans),
+    cut = minute_of(clock.parse(record.step_times.get("snapshotted", clock.now())))
+    found = _recorded(registry, record, cut)
+    changed = _changed_on_purpose(registry, record)
+    made = {}
+    for name in queries:
+        if name not in known:
+            continue
+        runs = _runs([r for r in found if r.query == name])
+        stages = _renames(name, renames)
+        before, after = (plan.query(name) if plan else None for plan in plans)
+        made[name] = Before(
+            runs=tuple(tuple(_renamed_span(span, stages) for span in run) for run in runs),
+            batches=_batches(known[name], stages),
+            changed=changed.get(name, "") or _changed(before, after),
             uncounted=frozenset(s.partition("/")[2] for s in uncounted if s.partition("/")[0] == name),
+            rare=_rare(after, runs, cut),
         )
-        for name in queries
-        if name in known
-    }
+    return made
 
 
-def _spans(registry: AppRegistry, record: UpdateRecord) -> dict[str, list[Span]]:
-    """By query: of the versions that ran before; not of those that were tried and did not stay, and no driver's first
-    minute, which is slow."""
-    tried = {u.new for u in registry.updates() if u.outcome != PROMOTED and not u.in_place}
-    found: dict[str, list[Span]] = {}
+def _recorded(registry: AppRegistry, record: UpdateRecord, cut: datetime) -> list[Recorded]:
+    """Minutes of the versions that ran before, since each one took over; not of those that were tried and did not
+    stay, and no driver's first minute, which is slow."""
+    updates = {u.new: u for u in registry.updates() if not u.in_place}
+    kept = []
     begun: set[tuple[str, int, str]] = set()
-    for one in recorded(registry.folder, utc_now() - HOURS_BEFORE):
+    for one in recorded(registry.folder, utc_now() - MINUTES_KEPT + MINUTE):
+        update, at = updates.get(one.deployment), clock.parse(one.span.at)
         driver = one.deployment, one.epoch, one.query
-        if one.deployment not in tried and driver in begun:
-            found.setdefault(one.query, []).append(one.span)
+        first = driver not in begun
         begun.add(driver)
+        stayed = update is None or update.outcome == PROMOTED or one.deployment == record.old
+        took_over = update.step_times.get("snapshotted") if update else None
+        if first or not stayed or one.deployment == record.new or at + MINUTE > cut:
+            continue
+        if took_over is None or at > clock.parse(took_over):
+            kept.append(one)
+    return kept
+
+
+def _runs(found: Sequence[Recorded]) -> list[list[Span]]:
+    """Minutes of one driver each, without a gap."""
+    runs: list[list[Span]] = []
+    last: Recorded | None = None
+    for one in found:
+        gap = last is None or (one.deployment, one.epoch) != (last.deployment, last.epoch)
+        if last is None or gap or clock.parse(one.span.at) - clock.parse(last.span.at) > 2 * MINUTE:
+            runs.append([])
+        runs[-1].append(one.span)
+        last = one
+    return runs
+
+
+def _rare(query: QueryPlan | None, runs: Sequence[Sequence[Span]], cut: datetime) -> str:
+    """Why rows may come that did not come before: windows close, and open, once in a while."""
+    if query is None or not (query.watermarks or any(stage.windows for stage in query.stages)):
+        return ""
+    first = min((clock.parse(run[0].at) for run in runs), default=cut)
+    if cut - first >= A_DAY - timedelta(hours=1):
+        return ""
+    return "its windows may close and open less often than what is known of it, which is less than a day"
+
+
+def _changed_on_purpose(registry: AppRegistry, record: UpdateRecord) -> dict[str, str]:
+    """By query, what the update changed of it and was said to."""
+    report = registry.report(record.new)
+    found: dict[str, str] = {}
+    for item in report.items if report else ():
+        query = item.name.partition("/")[0].partition(":")[0]
+        if item.thing in _OF_A_QUERY and (item.verdict != CARRIED or item.agreed):
+            found.setdefault(query, f"the update changed {item.thing} {item.name}")
     return found
+
+
+def _changed(before: QueryPlan | None, after: QueryPlan | None) -> str:
+    """Why a query's rows out and state cannot be compared; empty: they can."""
+    if before is None or after is None:
+        return "a plan is missing"
+    if before.output_mode != after.output_mode:
+        return "its output mode changed"
+    if _places(before) != _places(after):
+        return "its sources changed"
+    if [stage.kind for stage in before.stages] != [stage.kind for stage in after.stages]:
+        return "its stages changed"
+    return ""
+
+
+def _places(query: QueryPlan) -> list[tuple[str, str]]:
+    return sorted((source.format, str(source.location)) for source in query.sources)
+
+
+def _renames(query: str, renames: Mapping[str, str]) -> dict[str, str]:
+    """Of the query's stages: those that are named with it, and those without a query."""
+    pairs = ((old.rpartition("/"), new.rpartition("/")) for old, new in renames.items())
+    return {old[2]: new[2] for old, new in pairs if old[0] in ("", query)}
 
 
 def _batches(query: QueryStatus, renames: Mapping[str, str]) -> tuple[BatchFigures, ...]:
@@ -65,27 +139,9 @@ def _batches(query: QueryStatus, renames: Mapping[str, str]) -> tuple[BatchFigur
     )
 
 
-def _span_renamed(span: Span, renames: Mapping[str, str]) -> Span:
+def _renamed_span(span: Span, renames: Mapping[str, str]) -> Span:
     return attrs.evolve(span, state_rows=_renamed(span.state_rows, renames)) if renames else span
 
 
 def _renamed(rows: Mapping[str, int], renames: Mapping[str, str]) -> dict[str, int]:
     return {renames.get(stage, stage): n for stage, n in rows.items()}
-
-
-def _changed(name: str, old: AppPlan | None, new: AppPlan | None) -> str:
-    """Why a query's rows out and state cannot be compared; empty: they can."""
-    before, after = (plan.query(name) if plan else None for plan in (old, new))
-    if before is None or after is None:
-        return "a plan is missing"
-    if before.output_mode != after.output_mode:
-        return "its output mode changed"
-    if len(before.sources) != len(after.sources):
-        return "its sources changed"
-    if _kinds(before) != _kinds(after):
-        return "its stages changed"
-    return ""
-
-
-def _kinds(query: QueryPlan) -> list[str]:
-    return [stage.kind for stage in query.stages]

@@ -12,22 +12,22 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from ..difference.figures import COLD_BATCHES, BatchFigures
-from ..difference.limits import percent
 from ..registry.deployment import QueryStatus
 from .before import Before
 from .limits import SloLimits
-from .stretch import Stretch, high, middle, of_batches, of_minutes, windows
+from .stretch import Stretch, high, middle, of_batches, of_minutes, of_ten_minutes, windows
 
 FEWEST_BATCHES = 5  # of the new version, warm ones
 RECENT_BATCHES = 10  # the last ones, whose time counts
 FEWEST_BEFORE = 10  # batches or minutes
+FEWEST_STRETCHES = 5
+CATCHING_UP = 1.5  # rows done a second, as a multiple of the most that came in: what works off a backlog
 ENOUGH_BATCHES = COLD_BATCHES + FEWEST_BATCHES
 SLACK_SECONDS = 0.5  # what a batch may take longer in any case: a scheduler's mood, a listing of files
 MORE_ROWS = 1.25  # batches with more rows than that, as a multiple of the most before, are those of a backlog
 LAG_MORE = 1.5  # as in health: what makes an app behind
-BURSTS = 3.0  # minutes whose most rows out per row in are so many times their median
 SIGMAS = 3.0  # a count of rows that is a matter of chance is off by its root
-FEW_ROWS = 10  # by which a stage may grow in any case
+FEW_ROWS = 10  # by which rows out may be more, and a stage may grow, in any case
 
 
 @attrs.frozen(kw_only=True)
@@ -39,9 +39,19 @@ class Judgement:
     text: str
 
 
-def judge(name: str, now: QueryStatus, before: Before | None, limits: SloLimits) -> list[Judgement]:
-    """Judge the query `name` by each limit that there is. before: None where the old version had none of this name"""
-    rules: dict[str, Callable[[Sequence[BatchFigures], Before, float], list[tuple[bool | None, str]]]] = {
+Found = list[tuple[bool | None, str]]
+
+
+def judge(
+    name: str, now: QueryStatus, before: Before | None, limits: SloLimits, waited: float | None = None
+) -> list[Judgement]:
+    """Judge the query `name` by each limit that there is.
+
+    before: None where the old version had none of this name
+    waited: seconds since its last commit, once no more batches are waited for: then few are enough to say that it is
+        slow (None: more are to come, or few came before, too)
+    """
+    rules: dict[str, Callable[[Sequence[BatchFigures], Before, float], Found]] = {
         "batch-time": _batch_time,
         "lag-growth": lambda batches, before, limit: _lag_growth(now, batches, before, limit),
         "rows-out": _rows_out,
@@ -53,11 +63,13 @@ def judge(name: str, now: QueryStatus, before: Before | None, limits: SloLimits)
         if most is None:
             continue
         if before is None:
-            judged: list[tuple[bool | None, str]] = [(None, "the version before had no such query")]
-        elif (known := len(with_rows(warm(now)))) < FEWEST_BATCHES:
-            judged = [(None, f"{known} batches with rows are known, and {FEWEST_BATCHES} are needed")]
-        else:
+            judged: Found = [(None, "the version before had no such query")]
+        elif (known := len(with_rows(warm(now)))) >= FEWEST_BATCHES:
             judged = rule(warm(now), before, most)
+        elif limit == "batch-time" and waited is not None:
+            judged = _few_batches(now, before, most, waited)
+        else:
+            judged = [(None, f"{known} batches with rows are known, and {FEWEST_BATCHES} are needed")]
         found += [judgement(name, limit, exceeded, text) for exceeded, text in judged]
     return found
 
@@ -80,40 +92,79 @@ def with_rows(batches: Sequence[BatchFigures]) -> list[BatchFigures]:
     return [b for b in batches if b.rows_in]
 
 
-def _batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> list[tuple[bool | None, str]]:
-    """The median time of the last batches, against the 95th percentile of the medians of as many batches, and of
-    minutes' means, before. More rows in a batch may take longer by as much."""
-    each = with_rows(before.batches)
-    minutes = [s.seconds / s.timed for s in before.spans if s.timed and s.rows_in]
-    if len(each) < FEWEST_BEFORE and len(minutes) < FEWEST_BEFORE:
-        return [(None, f"only {len(each)} batches and {len(minutes)} minutes before are known")]
+def _batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
+    """The median time of the last batches, against what was slow before. While a backlog is worked off, more rows in a
+    batch may take longer by as much; not where a batch has more rows because it takes longer."""
+    was = _slow_before(before)
+    if was is None:
+        return [
+            (None, f"only {len(with_rows(before.batches))} batches and {len(before.spans)} minutes before are known")
+        ]
     recent = with_rows(batches)[-RECENT_BATCHES:]
-    medians = [middle(b.seconds for b in each[at : at + len(recent)]) for at in range(len(each) - len(recent) + 1)]
-    was = max(high(medians) or 0.0, high(minutes) or 0.0)
     rows, rows_before = middle(b.rows_in or 0 for b in recent), _rows_a_batch(before)
-    more = max(1.0, rows / rows_before) if rows_before else 1.0
+    more = max(1.0, rows / rows_before) if rows_before and _catches_up(recent, before) else 1.0
     seconds, allowed = middle(b.seconds for b in recent), limit * was * more + SLACK_SECONDS
-    told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s at most"
+    told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s when it was slow"
     told += f", with {more:.1f} times fewer rows" if more > 1 else ""
     return [(seconds > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
 
 
+def _few_batches(now: QueryStatus, before: Before, limit: float, waited: float) -> Found:
+    """Where many batches came before, few of them are a sign by themselves: the median of those that there are but the
+    first, or the time since the last one."""
+    was = _slow_before(before)
+    first = now.batch if now.first_batch is None else now.first_batch
+    seconds = [f.seconds for f in now.figures if f.batch > first and f.rows_in]
+    if was is None or now.idle:
+        return [(None, f"{len(with_rows(warm(now)))} batches with rows are known, and {FEWEST_BATCHES} are needed")]
+    took, allowed = max(middle(seconds) if seconds else 0.0, waited), limit * was + SLACK_SECONDS
+    told = f"a batch takes {took:.2f} s or more; before, {was:.2f} s when it was slow"
+    return [(took > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
+
+
+def _slow_before(before: Before) -> float | None:
+    """Seconds of a batch: the most that ten minutes had as their mean, and what 19 of 20 medians of as many batches as
+    are judged did not exceed. None where too little is known."""
+    each = with_rows(before.batches)
+    minutes = [s for s in before.spans if s.timed and s.rows_in]
+    if len(each) < FEWEST_BEFORE and len(minutes) < FEWEST_BEFORE:
+        return None
+    length = min(RECENT_BATCHES, len(each))
+    medians = [middle(b.seconds for b in each[at : at + length]) for at in range(len(each) - length + 1) if length]
+    means = [
+        sum(s.seconds for s in part) / timed
+        for part in of_ten_minutes(before.runs)
+        if (timed := sum(s.timed for s in part))
+    ]
+    return max(high(medians) or 0.0, max(means, default=0.0))
+
+
 def _rows_a_batch(before: Before) -> float:
-    """What 19 of 20 batches did not exceed, or the minutes' means."""
+    """What 19 of 20 batches did not exceed, or the most of ten minutes' means."""
     each = high(float(b.rows_in) for b in before.batches if b.rows_in)
-    minutes = high(s.rows_in / s.timed for s in before.spans if s.timed and s.rows_in)
-    return max(each or 0.0, minutes or 0.0)
+    means = [
+        sum(s.rows_in for s in part) / timed
+        for part in of_ten_minutes(before.runs)
+        if (timed := sum(s.timed for s in part))
+    ]
+    return max(each or 0.0, max(means, default=0.0))
 
 
-def _lag_growth(
-    now: QueryStatus, batches: Sequence[BatchFigures], before: Before, limit: float
-) -> list[tuple[bool | None, str]]:
+def _catches_up(recent: Sequence[BatchFigures], before: Before) -> bool:
+    """Whether it gets clearly more rows a second done than ever came in. Unknown where no minutes are known: then it is
+    taken to."""
+    rates = [sum(s.rows_in for s in part) / (60 * len(part)) for part in of_ten_minutes(before.runs)]
+    done = sum(b.rows_in or 0 for b in recent) / max(sum(b.seconds for b in recent), 1e-9)
+    return not rates or done > CATCHING_UP * max(rates)
+
+
+def _lag_growth(now: QueryStatus, batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
     """Whether a query that is further behind than ever before falls back further: by the rows that came in a second
     before, against those it now gets done."""
     most = max((s.lag_most for s in before.spans if s.lag_most is not None), default=None)
     recent = with_rows(batches)[-RECENT_BATCHES:]
     if now.lag is None or most is None:
-        return [(None, "its lag is not known")]
+        return [(None, "its lag is not known" if now.lag is None else "its lag before is not known")]
     biggest = max(b.rows_in or 0 for b in batches)
     if now.lag <= most * LAG_MORE + biggest:
         return [(False, f"it is {now.lag:.0f} rows behind; before, {most:.0f} at most")]
@@ -127,41 +178,32 @@ def _lag_growth(
     return [(done < least, f"{told}; {comes:.1f} came in before (at least {least:.1f} are needed)")]
 
 
-def _rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> list[tuple[bool | None, str]]:
-    """Rows out per row in, against the least and the most of as many batches, and of a minute, before."""
+def _rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
+    """Rows out per row in, against the least and the most before, over stretches with as many rows."""
     if before.changed:
         return [(None, before.changed)]
     alike = _alike(batches, before)
     if not alike:
         return [(None, "its batches have more rows than any before")]
     stretch = of_batches(alike)
-    if stretch.out_share is None or stretch.rows_out is None:
+    if stretch.rows_out is None or not stretch.told_in:
         return [(None, "this sink does not tell how many rows it got")]
-    stretches = [s for s in _stretches_before(alike, before) if s.out_share is not None]
-    if len(stretches) < FEWEST_BEFORE:
-        return [(None, f"only {len(stretches)} stretches before are known")]
-    shares = [s.out_share for s in stretches if s.out_share is not None]
-    least, most = (_expected(stretch.rows_in, share) for share in (min(shares), max(shares)))
+    shares = [s.out_share for s in _stretches_before(alike, before) if s.out_share is not None]
+    if len(shares) < FEWEST_STRETCHES:
+        return [(None, f"only {len(shares)} stretches with as many rows before are known")]
+    least, most = stretch.told_in * min(shares), stretch.told_in * max(shares)
     fewest = least * (1 - limit) - SIGMAS * math.sqrt(least)
-    highest = most * (1 + limit) + SIGMAS * math.sqrt(most)
-    burst = _burst(stretch, before, limit)
-    wrong = stretch.rows_out < fewest or stretch.rows_out > max(highest, burst)
-    told = f"{stretch.rows_out} rows out for {stretch.rows_in} in; before, {least:.0f} to {max(most, burst):.0f}"
-    return [(wrong, f"{told} (a change by {percent(limit)} is allowed)")]
+    highest = most * (1 + limit) + SIGMAS * math.sqrt(most) + FEW_ROWS
+    told = f"{stretch.rows_out} rows out for {stretch.told_in} in; before, {least:.0f} to {most:.0f}"
+    told += f" ({max(math.ceil(fewest), 0)} to {math.floor(highest)} are allowed)"
+    if stretch.rows_out > highest:
+        return [(None, before.rare)] if before.rare else [(True, told)]
+    if fewest <= 0 < least and stretch.rows_out < least / 2:
+        return [(None, f"{stretch.told_in} rows in are too few to tell")]
+    return [(stretch.rows_out < fewest, told)]
 
 
-def _burst(stretch: Stretch, before: Before, limit: float) -> float:
-    """Rows out that a stretch may have because minutes before had them at once, as at the end of a window; 0 where
-    they did not come in bursts."""
-    minutes = [m for m in of_minutes(before.spans) if m.rows_out is not None]
-    shares = [m.out_share or 0.0 for m in minutes]
-    if not minutes or max(shares) <= BURSTS * middle(shares):
-        return 0.0
-    most_in = max(m.rows_in for m in minutes)
-    return math.ceil(stretch.rows_in / most_in) * max(m.rows_out or 0 for m in minutes) * (1 + limit)
-
-
-def _state_growth(batches: Sequence[BatchFigures], before: Before, limit: float) -> list[tuple[bool | None, str]]:
+def _state_growth(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
     """Rows that each stage gained per row in, against the most before."""
     if before.changed:
         return [(None, before.changed)]
@@ -172,22 +214,20 @@ def _state_growth(batches: Sequence[BatchFigures], before: Before, limit: float)
     held = alike[-1].state_rows or {}
     if not stretch.gained or not stretch.rows_in:
         return [(None, "it holds no state whose rows are counted")]
-    found: list[tuple[bool | None, str]] = []
+    found: Found = []
     for stage, gained in sorted(stretch.gained.items()):
         shares = [share for s in stretches if (share := s.gain_share(stage)) is not None]
-        if stage in before.uncounted or len(shares) < FEWEST_BEFORE:
+        if stage in before.uncounted or len(shares) < FEWEST_STRETCHES:
             why = "the update changed it" if stage in before.uncounted else f"{len(shares)} stretches before are known"
             found.append((None, f"stage {stage}: {why}"))
             continue
-        most = _expected(stretch.rows_in, max(*shares, 0.0))
+        most = stretch.rows_in * max(*shares, 0.0)
         allowed = most * (1 + limit) + SIGMAS * math.sqrt(most) + max(FEW_ROWS, held.get(stage, 0) // 1000)
         told = f"stage {stage} gained {gained} rows for {stretch.rows_in} in; before, {most:.0f} at most"
-        found.append((gained > allowed, f"{told} (up to {allowed:.0f} are allowed)"))
+        exceeded = gained > allowed
+        told += f" (up to {allowed:.0f} are allowed)"
+        found.append((None, f"stage {stage}: {before.rare}") if exceeded and before.rare else (exceeded, told))
     return found
-
-
-def _expected(rows_in: int, share: float) -> float:
-    return rows_in * share
 
 
 def _alike(batches: Sequence[BatchFigures], before: Before) -> Sequence[BatchFigures]:
@@ -202,7 +242,7 @@ def _alike(batches: Sequence[BatchFigures], before: Before) -> Sequence[BatchFig
 
 
 def _stretches_before(alike: Sequence[BatchFigures], before: Before) -> list[Stretch]:
-    """As long as what is judged, or a minute."""
+    """As long as what is judged: as many batches, and minutes with as many rows."""
     length = min(len(alike), max(FEWEST_BATCHES, len(before.batches) // 2))
-    found = [*windows(before.batches, length), *of_minutes(before.spans)]
+    found = [*windows(before.batches, length), *of_minutes(before.runs, of_batches(alike).rows_in)]
     return [s for s in found if s.rows_in]

@@ -42,7 +42,7 @@ NO_LIMITS = SloLimits(**dict.fromkeys(attrs.fields_dict(SloLimits)))
 def parse_slo(given: Iterable[str]) -> SloLimits:
     """Limits from ``NAME=LIMIT``, ``NAME=off`` or ``off`` alone; what is not named has its default. InvalidInputError
     says what is wrong."""
-    texts = [text.strip() for text in given]
+    texts = [text.strip() for text in ([given] if isinstance(given, str) else given)]
     if OFF in texts:
         if len(texts) > 1:
             raise InvalidInputError(f"slo=off leaves nothing to limit: leave out {OFF!r}, or the others")

@@ -1,11 +1,10 @@
-"""Some batches, one after the other, taken together."""
+"""Some batches, or minutes, one after the other, taken together."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 import attrs
 
@@ -15,17 +14,18 @@ from ..history.span import Span
 
 @attrs.frozen(kw_only=True)
 class Stretch:
-    """rows_out: None where it is not known of each batch. gained: rows by stage, of the stages that are known at both
-    ends (negative: lost)"""
+    """rows_in: of all batches; rows_out: of those whose rows out are known, which read `told_in` rows (None: of none)
+    gained: rows by stage, of the stages that are known at both ends (negative: lost)"""
 
     rows_in: int
+    told_in: int
     rows_out: int | None
     gained: dict[str, int]
 
     @property
     def out_share(self) -> float | None:
         """Rows out per row in; None: unknown."""
-        return self.rows_out / self.rows_in if self.rows_out is not None and self.rows_in else None
+        return self.rows_out / self.told_in if self.rows_out is not None and self.told_in else None
 
     def gain_share(self, stage: str) -> float | None:
         """Rows that the stage gained per row in; None: unknown."""
@@ -35,12 +35,12 @@ class Stretch:
 def of_batches(batches: Sequence[BatchFigures]) -> Stretch:
     """The first batch is where the state is counted from: its rows are not among those that came in or went out."""
     later = batches[1:]
-    out = [b.rows_out for b in later]
-    first, last = (batches[at].state_rows or {} for at in (0, -1))
+    told = [(b.rows_in or 0, b.rows_out) for b in later if b.rows_out is not None]
     return Stretch(
         rows_in=sum(b.rows_in or 0 for b in later),
-        rows_out=None if None in out else sum(rows for rows in out if rows is not None),
-        gained={stage: last[stage] - first[stage] for stage in first.keys() & last.keys()},
+        told_in=sum(rows for rows, _ in told),
+        rows_out=sum(rows for _, rows in told) if told else None,
+        gained=_gained(batches[0].state_rows or {}, batches[-1].state_rows or {}),
     )
 
 
@@ -50,13 +50,40 @@ def windows(batches: Sequence[BatchFigures], length: int) -> Iterator[Stretch]:
         yield of_batches(batches[first : first + length])
 
 
-def of_minutes(spans: Sequence[Span]) -> Iterator[Stretch]:
-    """A stretch for each minute but the first one of a run of them, which has nothing to count its state from."""
-    for before, span in pairwise(spans):
-        if span.rows_in:
-            stages = before.state_rows.keys() & span.state_rows.keys()
-            gained = {stage: span.state_rows[stage] - before.state_rows[stage] for stage in stages}
-            yield Stretch(rows_in=span.rows_in, rows_out=span.rows_out, gained=gained)
+def of_minutes(runs: Iterable[Sequence[Span]], rows: int) -> Iterator[Stretch]:
+    """Stretches that have at least so many rows in: a quiet minute goes with those after it. The first minute of a run
+    is where the state is counted from."""
+    for run in runs:
+        start, part = run[:1], []
+        for span in run[1:]:
+            part.append(span)
+            if sum(s.rows_in for s in part) >= max(rows, 1):
+                yield _stretch(start[0], part)
+                start, part = (span,), []
+
+
+def _stretch(before: Span, spans: Sequence[Span]) -> Stretch:
+    out = [s.rows_out for s in spans if s.timed]
+    rows = sum(s.rows_in for s in spans)
+    return Stretch(
+        rows_in=rows,
+        told_in=rows,
+        rows_out=None if None in out else sum(n for n in out if n is not None),
+        gained=_gained(before.state_rows, spans[-1].state_rows),
+    )
+
+
+def _gained(first: dict[str, int], last: dict[str, int]) -> dict[str, int]:
+    return {stage: last[stage] - first[stage] for stage in first.keys() & last.keys()}
+
+
+def of_ten_minutes(runs: Iterable[Sequence[Span]]) -> Iterator[Sequence[Span]]:
+    """Ten minutes each, of one run; a shorter rest goes with the ten before."""
+    for run in runs:
+        parts = [run[at : at + 10] for at in range(0, len(run), 10)]
+        if len(parts) > 1 and len(parts[-1]) < 10:
+            parts[-2:] = [run[(len(parts) - 2) * 10 :]]
+        yield from parts
 
 
 def high(values: Iterable[float]) -> float | None:

@@ -1,0 +1,223 @@
+"""What the SLO gate takes for the hours before: which minutes, of which versions, and what an update changed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.control.operations.health import Health
+from airflow_provider_streamupdate.control.operations.slo import Gate
+from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.difference.figures import BatchFigures
+from airflow_provider_streamupdate.core.history.history import minute_of
+from airflow_provider_streamupdate.core.plan.plan import SourcePlan
+from airflow_provider_streamupdate.core.registry.deployment import QueryStatus, Status
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import PROMOTED, ROLLED_BACK, UpdateRecord
+from airflow_provider_streamupdate.core.slo.before import Before
+from airflow_provider_streamupdate.core.slo.hours_before import hours_before
+from airflow_provider_streamupdate.core.slo.limits import SloLimits
+
+from .builders import app_plan, deploy, query_plan, set_status, stage_plan, status, write_json
+from .test_history_shown import minutes, span
+
+NOW = minute_of(datetime.now(timezone.utc))
+Q = "windows"  # of builders
+
+
+def ago(count: float) -> datetime:
+    """So many minutes ago."""
+    return NOW - timedelta(minutes=count)
+
+
+def figures(first: int, count: int, seconds: float = 1.0, rows_out: int = 100) -> tuple[BatchFigures, ...]:
+    return tuple(
+        BatchFigures(batch=first + n, rows_in=100, rows_out=rows_out, state_rows={"daily": 42}, seconds=seconds)
+        for n in range(count)
+    )
+
+
+def running(first: int, count: int, commits_ago: float = 1.0, ran: float = 90.0, **more: Any) -> Status:
+    """A driver that committed its first batch `ran` seconds ago, by its own clock."""
+    now = datetime.now(timezone.utc)
+    query = QueryStatus(
+        batch=first + count - 1,
+        first_batch=first,
+        first_commit_at=(now - timedelta(seconds=ran)).isoformat(),
+        last_commit_at=(now - timedelta(seconds=commits_ago)).isoformat(),
+        figures=figures(first, count, **more),
+    )
+    return status(queries={Q: query}, heartbeat_at=now.isoformat())
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    """v1 ran before, and v2 runs since a minute and a half."""
+    made = Registry(str(tmp_path)).app("a")
+    deploy(made)
+    deploy(made, "v2", 2)
+    set_status(made, "v1", running(0, 40))
+    set_status(made, "v2", running(40, 20))
+    made.set_update(update())
+    return made
+
+
+def update(new: str = "v2", old: str = "v1", **more: Any) -> UpdateRecord:
+    began = more.pop("began", ago(3))
+    cut = more.pop("cut", ago(2))
+    times = {"planned": began.isoformat(), "snapshotted": cut.isoformat()}
+    return UpdateRecord(app="a", old=old, new=new, started_at=began.isoformat(), step_times=times, **more)
+
+
+def before(app: AppRegistry, record: UpdateRecord | None = None) -> Before:
+    return hours_before(app, record or update(), [Q], ())[Q]
+
+
+def at(found: Before) -> list[str]:
+    return [s.at for s in found.spans]
+
+
+def test_the_minutes_of_the_old_version_but_its_first_one_until_the_cut_over(app: AppRegistry) -> None:
+    minutes(app, *(span(ago(n)) for n in range(9, -1, -1)), query=Q)
+    minutes(app, *(span(ago(n)) for n in (1, 0)), deployment="v2", epoch=2, query=Q)
+    assert at(before(app)) == [ago(n).isoformat() for n in range(8, 2, -1)]
+
+
+def test_a_gap_and_another_driver_begin_a_run(app: AppRegistry) -> None:
+    minutes(app, *(span(ago(n)) for n in (60, 59, 58, 30, 29)), query=Q)
+    minutes(app, *(span(ago(n)) for n in (28, 27, 26)), epoch=3, query=Q)
+    runs = before(app).runs
+    assert [[s.at for s in run] for run in runs] == [
+        [ago(n).isoformat() for n in numbers] for numbers in ((59, 58), (30, 29), (27, 26))
+    ]
+
+
+def test_versions_that_did_not_stay_do_not_count_and_those_that_did_count_since_they_took_over(
+    app: AppRegistry,
+) -> None:
+    for new, outcome in (("bad", ROLLED_BACK), ("good", PROMOTED), ("left", None)):
+        app.set_update(update(new, "v0", began=ago(100), cut=ago(50), outcome=outcome))
+        minutes(app, *(span(ago(n)) for n in (60, 59, 45, 44)), deployment=new, epoch=1, query=Q)
+    assert at(before(app)) == [ago(45).isoformat(), ago(44).isoformat()]
+
+
+def test_the_old_version_counts_whatever_became_of_its_update(app: AppRegistry) -> None:
+    app.set_update(update("v1", "v0", began=ago(100), cut=ago(50), outcome="superseded"))
+    minutes(app, *(span(ago(n)) for n in (45, 44, 43)), query=Q)
+    assert len(before(app).spans) == 2
+
+
+def test_renames_are_those_of_the_query(tmp_path: Path) -> None:
+    app = Registry(str(tmp_path)).app("a")
+    deploy(app)
+    deploy(app, "v2", 2, renames={f"{Q}/daily": f"{Q}/per_day", "other/daily": "other/wrong"})
+    set_status(app, "v1", running(0, 5))
+    set_status(app, "v2", running(5, 5))
+    minutes(app, *(span(ago(n), state_rows={"daily": 7}) for n in (9, 8)), query=Q)
+    found = before(app)
+    assert found.batches[0].state_rows == {"per_day": 42} and found.spans[0].state_rows == {"per_day": 7}
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        (
+            ReportItem(thing="stage", name=f"{Q}/daily", verdict=EMPTY, reason="new", agreed=True),
+            "changed stage windows/daily",
+        ),
+        (ReportItem(thing="query", name=f"{Q}:watermark", verdict=CARRIED, reason="", agreed=True), "changed query"),
+        (ReportItem(thing="stage", name=f"{Q}/daily", verdict=CARRIED, reason="as it was"), ""),
+        (ReportItem(thing="stage", name="other/daily", verdict=EMPTY, reason="new"), ""),
+    ],
+)
+def test_what_the_update_was_said_to_change_is_not_compared(app: AppRegistry, item: ReportItem, why: str) -> None:
+    write_json(app, "updates/v2.report.json", CompatibilityReport(app="a", source="deployment v1", items=(item,)))
+    assert app.report("v2") is not None
+    assert (why in before(app).changed) if why else before(app).changed == ""
+
+
+def test_other_sources_stages_and_output_modes_are_not_compared(app: AppRegistry) -> None:
+    def changed(**changes: Any) -> str:
+        stages = changes.pop("stages", query_plan().stages)
+        write_json(app, "deployments/v2/plan.json", app_plan(query_plan(*stages, **changes), app="a"))
+        return before(app).changed
+
+    assert changed() == ""
+    assert changed(output_mode="complete") == "its output mode changed"
+    other = SourcePlan(name="other", named=True, format="kafka", location="topic")
+    assert changed(sources=(other,)) == "its sources changed"
+    assert changed(stages=(stage_plan(kind="dedupe"),)) == "its stages changed"
+
+
+def test_windows_that_are_known_for_less_than_a_day_may_burst(app: AppRegistry) -> None:
+    write_json(app, "deployments/v2/plan.json", app_plan(query_plan(watermarks=("at 1 hour",)), app="a"))
+    minutes(app, *(span(ago(n)) for n in (600, 599, 5)), query=Q)
+    assert "less than a day" in before(app).rare
+    minutes(app, *(span(ago(n)) for n in (25 * 60, 25 * 60 - 1)), epoch=0, query=Q)
+    assert before(app).rare == ""
+
+
+def held(app: AppRegistry, state: Status, **gate: Any) -> Health:
+    set_status(app, "v2", state)
+    healthy = Health(healthy=True, failed=False, reasons=(), status=state)
+    return Gate(registry=app, limits=SloLimits(), **gate).hold("v2", healthy, ())
+
+
+def busy(app: AppRegistry) -> None:
+    """Sixty batches a minute before."""
+    spans = (span(ago(n), batches=60, timed=60, rows_in=6000, rows_out=6000, seconds=54.0) for n in range(40, 2, -1))
+    minutes(app, *spans, query=Q)
+
+
+def test_one_that_does_as_well_is_healthy_and_one_that_does_not_has_a_while(app: AppRegistry) -> None:
+    busy(app)
+    assert held(app, running(40, 20)).healthy
+    early = held(app, running(40, 20, ran=30, seconds=9.0), run_for=10.0)
+    assert (early.healthy, early.failed) == (False, False) and "batch-time" in early.reasons[0]
+    late = held(app, running(40, 20, ran=75, seconds=9.0), run_for=10.0)
+    assert (late.healthy, late.failed) == (False, True)
+    impatient = held(app, running(40, 20, ran=30, seconds=9.0), run_for=10.0, patience=5.0)
+    assert impatient.failed
+
+
+def test_batches_are_waited_for_where_they_came_before_and_their_absence_is_no_success(app: AppRegistry) -> None:
+    busy(app)
+    assert "has 0 of 5 batches" in held(app, running(40, 2, ran=20), run_for=10.0).reasons[0]
+    slow = held(app, running(40, 3, ran=75, seconds=30.0), run_for=10.0)
+    assert slow.failed and "a batch takes 30.00 s or more; before, 1.00 s" in slow.reasons[0]
+    stuck = held(app, running(40, 1, ran=75, commits_ago=75), run_for=10.0)
+    assert stuck.failed and "a batch takes 75.00 s or more" in stuck.reasons[0]
+    assert held(app, running(40, 3, ran=75), run_for=10.0).healthy, "it has less to do"
+
+
+def test_without_minutes_nothing_is_waited_for(app: AppRegistry) -> None:
+    assert held(app, running(40, 2, ran=20), run_for=10.0).healthy
+
+
+@pytest.mark.parametrize("damage", ["plan", "status", "update", "folder"])
+def test_damaged_files_of_before_are_told_and_are_no_reason_to_roll_back(app: AppRegistry, damage: str) -> None:
+    busy(app)
+    if damage == "folder":
+        [path, *_] = app.folder.names("history/minutes")
+        app.folder.remove(f"history/minutes/{path}")
+        app.folder.write(f"history/minutes/{path}/x", b"")
+    else:
+        app.folder.write({"plan": "deployments/v1/plan.json", "status": "deployments/v1/status.json",
+                          "update": "updates/v0.json"}[damage], b"{")  # fmt: skip
+    found = held(app, running(40, 20))
+    assert (
+        found.healthy and any("the hours before were not compared" in text for text in found.holds)
+    ) or damage == "folder"
+    assert found.healthy
+
+
+def test_nothing_is_compared_of_what_no_update_brought_in(app: AppRegistry) -> None:
+    busy(app)
+    app.remove_update("v2")
+    assert held(app, running(40, 20, seconds=60.0)).healthy
+    app.set_update(attrs.evolve(update(), in_place=True))
+    assert held(app, running(40, 20, seconds=60.0)).healthy
