@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.history import MOST_SECONDS
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError
+from airflow_provider_streamupdate.core.history import recorded
 from airflow_provider_streamupdate.core.history.history import (
     MINUTES,
     MONTHS,
@@ -26,7 +27,6 @@ from airflow_provider_streamupdate.core.history.history import (
     sum_up,
     write_minutes,
 )
-from airflow_provider_streamupdate.core.history.recorded import recorded
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
@@ -41,6 +41,7 @@ DAY, LENGTH = 86_400.0, 90
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_now", lambda: NOW)
+    monkeypatch.setattr(recorded, "utc_now", lambda: NOW)
 
 
 @pytest.fixture
@@ -225,4 +226,4 @@ def test_a_history_of_ninety_days_is_read_in_less_than_a_second(app: AppRegistry
         took.append(time.perf_counter() - began)
     assert len(found["at"]) >= LENGTH * 24
     assert min(took) < 1.0, took
-    assert len(recorded(app.folder, NOW - timedelta(days=LENGTH))) >= 2 * LENGTH * 24
+    assert len(recorded.recorded(app.folder, NOW - timedelta(days=LENGTH))) >= 2 * LENGTH * 24

@@ -36,7 +36,15 @@ from airflow_provider_streamupdate.core.serde import to_json
 
 from .builders import deploy, spec
 
-NOW = datetime.now(timezone.utc)
+NOW = datetime.now(timezone.utc)  # when each test begins, for what is looked at asks the clock
+
+
+@pytest.fixture(autouse=True)
+def it_is_now() -> None:
+    global NOW
+    NOW = datetime.now(timezone.utc)
+
+
 APP = "flights"
 
 

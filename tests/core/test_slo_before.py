@@ -25,8 +25,14 @@ from airflow_provider_streamupdate.core.slo.limits import SloLimits
 from .builders import app_plan, deploy, query_plan, set_status, stage_plan, status, write_json
 from .test_history_shown import minutes, span
 
-NOW = minute_of(datetime.now(timezone.utc))
+NOW = minute_of(datetime.now(timezone.utc))  # when each test begins, for what is looked at asks the clock
 Q = "windows"  # of builders
+
+
+@pytest.fixture(autouse=True)
+def it_is_now() -> None:
+    global NOW
+    NOW = minute_of(datetime.now(timezone.utc))
 
 
 def ago(count: float) -> datetime:
