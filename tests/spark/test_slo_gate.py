@@ -26,7 +26,7 @@ from airflow_provider_streamupdate.streaming.agent.recording import Recorder
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 
 Rows = Callable[[DataFrame], DataFrame]
-FILES_BEFORE, FILES_AFTER, ROWS, KEYS = 40, 12, 100, 100_000
+FILES_BEFORE, FILES_AFTER, ROWS, KEYS = 75, 12, 100, 100_000
 SECONDS_A_BATCH = 6.0  # of the clock that is made up
 
 
@@ -101,7 +101,14 @@ WORSE = {
     "no row is written": above(lambda df: df.where("n < 0")),
     "each row twice": above(times(2)),
     "each row ten times": above(times(10)),
-    "each row three times": attrs.evolve(OLD, above=times(3)),
+    "each row three times": above(times(3)),
+    "each row five times": above(times(5)),
+    "a twentieth is written": above(lambda df: df.where("crc32(encode(string(n), 'utf-8')) % 20 = 0 and n > 4")),
+}
+# What is no claim of the gate. Less than a day of an app with windows is known, which does not tell how many rows come
+# when they close; and with fewer rows in, its windows have as many groups.
+NO_CLAIM = {
+    "windows": {"few rows pass", "a quarter passes", *(name for name in WORSE if name.startswith("each row"))},
 }
 AS_GOOD = {
     "the same": OLD,
@@ -122,7 +129,7 @@ class Running(Bench):
 
     def __init__(self, spark, folder: Path, app: str) -> None:
         super().__init__(spark, folder)
-        self.build, self.mode = APPS[app], MODES.get(app, "append")
+        self.name, self.build, self.mode = app, APPS[app], MODES.get(app, "append")
         self.chance = random.Random(7)
         self.found: QueryStatus | None = None
         self.sink = self.slowly
@@ -212,6 +219,8 @@ def running(request: pytest.FixtureRequest, spark_session, tmp_path_factory: pyt
 
 @pytest.mark.parametrize("worse", cases(WORSE, {"five times slower", "few rows pass", "each row twice"}))
 def test_one_that_does_worse_is_found(running: Running, worse: str) -> None:
+    if worse in NO_CLAIM.get(running.name, ()):
+        pytest.skip("no claim")
     found = running.judged(WORSE[worse])
     assert any(j.exceeded for j in found), [j.text for j in found]
 

@@ -31,7 +31,7 @@ from ...core.plan.plan import (
     StateSchema,
     unknown,
 )
-from ...core.plan.state_stores import PARTITIONS, PROVIDER
+from ...core.plan.state_stores import PARTITIONS, PROVIDER, store_settings
 from ...core.redaction import redacted
 from .. import spark_internals
 from ..catalyst import marks
@@ -136,7 +136,12 @@ def _plan_query(
     check_batches(where, details)
     if refused := spark_internals.unsupported(df, mode):
         raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
-    conf = {**recorded, **given} if recorded else spark_internals.first_settings(df.sparkSession)
+    if not recorded:
+        conf = spark_internals.first_settings(df.sparkSession)
+    elif store_settings(recorded) == recorded:  # of a plan that no run has followed yet: no log has so little
+        conf = {**spark_internals.first_settings_with(df.sparkSession, recorded), **given}
+    else:
+        conf = {**recorded, **given}
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         with planned_beside(df, mode, Path(scratch), conf) as first:
             told = spark_internals.analyzed_plan(df)

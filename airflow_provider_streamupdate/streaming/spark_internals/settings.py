@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -251,6 +251,12 @@ def first_settings(spark: SparkSession) -> dict[str, str]:
     if not adapter_of(spark).GUARDS_JOIN_FORMAT or not families or session_setting(spark, PROVIDER) == ROCKSDB:
         return {}
     return {**{key: session_setting(spark, key) for key in sorted(_logged(spark))}, JOIN_FORMAT: "2"}
+
+
+def first_settings_with(spark: SparkSession, stores: Mapping[str, str]) -> dict[str, str]:
+    """All that a query's first batch will record whose stores these settings say."""
+    logged = {key: session_setting(spark, key) for key in sorted(_logged(spark))}
+    return {**logged, **first_settings(spark), **stores}
 
 
 def with_file_manager_for(checkpoint: str, session: Any) -> None:
