@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.slo.before import Before
-from airflow_provider_streamupdate.core.slo.judging import judge
+from airflow_provider_streamupdate.core.slo.judging import judge, told
 from airflow_provider_streamupdate.core.slo.limits import NAMES, NO_LIMITS, SloLimits, parse_slo
 
 BEGIN = datetime(2026, 11, 27, tzinfo=timezone.utc)
@@ -376,3 +376,14 @@ def test_a_gap_in_the_minutes_is_no_growth() -> None:
     old = [attrs.evolve(b, state_rows={"s": 400_000}) for b in even(30)]
     new = [attrs.evolve(b, state_rows={"s": 400_000 + 90 * n}) for n, b in enumerate(even(20, first=30))]
     assert judged("state-growth", status(new), Before(runs=held, batches=tuple(old)))[0]
+
+
+def test_limits_that_were_not_compared_for_one_reason_are_told_together() -> None:
+    known = Before(batches=tuple(even(30)))
+    few = judge("q", status(even(4, first=30)), known, SloLimits())
+    why = "not compared: 1 batches with rows are known, and 5 are needed"
+    assert told(few) == [f"query q, batch-time, lag-growth, rows-out, state-growth: {why}"]
+    enough = told(judge("q", status(even(20, first=30)), known, SloLimits()))
+    assert [text.split(":")[0] for text in enough] == [
+        f"query q, {limit}" for limit in ("batch-time", "lag-growth", "rows-out", "state-growth")
+    ]

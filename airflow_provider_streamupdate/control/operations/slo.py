@@ -15,7 +15,7 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.slo.before import Before
 from ...core.slo.hours_before import hours_before
-from ...core.slo.judging import ENOUGH_BATCHES, FEWEST_BATCHES, Judgement, judge, judgement, warm, with_rows
+from ...core.slo.judging import ENOUGH_BATCHES, FEWEST_BATCHES, Judgement, judge, told, warm, with_rows
 from ...core.slo.limits import SloLimits
 from ...core.slo.output import judge_nulls
 from .health import Health
@@ -72,7 +72,7 @@ class Gate:
         worse = tuple(
             f"{j.text}; to allow it, give option slo: {j.limit}=LIMIT, or {j.limit}=off" for j in judged if j.exceeded
         )
-        holds = (*found.holds, *(j.text for j in judged if not j.exceeded))
+        holds = (*found.holds, *told(j for j in judged if not j.exceeded))
         return attrs.evolve(found, healthy=not worse, failed=bool(worse) and not patient, reasons=worse, holds=holds)
 
     def _before(self, record: UpdateRecord, queries: Iterable[str], uncounted: Collection[str]) -> Mapping[str, Before]:
@@ -97,7 +97,7 @@ class Gate:
         except UnreadableOutputError as error:
             judged = [(None, str(error))]
         for exceeded, text in judged:
-            yield judgement(name, "nulls", exceeded, text)
+            yield Judgement(query=name, limit="nulls", exceeded=exceeded, why=text)
 
     def _id(self, deployment: str, query: str) -> str:
         """What Spark calls the query."""

@@ -7,7 +7,7 @@ rush hour, a burst at the end of a window or a cold cache is no reason to roll b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -32,11 +32,28 @@ FEW_ROWS = 10  # by which rows out may be more, and a stage may grow, in any cas
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """limit: its name. exceeded: None where it was not compared. text: what was found, or why it was not"""
+    """Of a query by a limit. exceeded: None where it was not compared. why: what was found, or why it was not"""
 
+    query: str
     limit: str
     exceeded: bool | None
-    text: str
+    why: str
+
+    @property
+    def text(self) -> str:
+        return _text(self.query, [self.limit], self.exceeded, self.why)
+
+
+def _text(query: str, limits: Sequence[str], exceeded: bool | None, why: str) -> str:
+    return f"query {query}, {', '.join(limits)}: {'not compared: ' if exceeded is None else ''}{why}"
+
+
+def told(judged: Iterable[Judgement]) -> list[str]:
+    """The texts; of a query's limits that were not compared for one reason, one."""
+    groups: dict[tuple[str, bool | None, str], list[str]] = {}
+    for j in judged:
+        groups.setdefault((j.query, j.exceeded, j.why), []).append(j.limit)
+    return [_text(query, limits, exceeded, why) for (query, exceeded, why), limits in groups.items()]
 
 
 Found = list[tuple[bool | None, str]]
@@ -70,15 +87,8 @@ def judge(
             judged = _few_batches(now, before, most, waited)
         else:
             judged = [(None, f"{known} batches with rows are known, and {FEWEST_BATCHES} are needed")]
-        found += [judgement(name, limit, exceeded, text) for exceeded, text in judged]
+        found += [Judgement(query=name, limit=limit, exceeded=exceeded, why=why) for exceeded, why in judged]
     return found
-
-
-def judgement(name: str, limit: str, exceeded: bool | None, text: str) -> Judgement:
-    """Of the query `name`."""
-    what = f"query {name}, {limit}: "
-    text = f"{what}not compared: {text}" if exceeded is None else f"{what}{text}"
-    return Judgement(limit=limit, exceeded=exceeded, text=text)
 
 
 def warm(query: QueryStatus) -> tuple[BatchFigures, ...]:
