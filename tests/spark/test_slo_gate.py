@@ -152,15 +152,21 @@ class Running(Bench):
 
     def _read_all(self, writers, checkpoint, plan):
         """It is looked at as often as a driver is: Spark tells the rows of the last batch only."""
+        self.rows: dict[int, int] = {}
         queries = RunningQueries(self.spark, writers, {"q": checkpoint}, plan)
         queries.start()
         try:
-            wait(lambda: sum(f.rows_in or 0 for f in queries.progress()["q"].figures) >= self.unread or None)
+            wait(lambda: self._read(queries) >= self.unread or None)
             queries.drain()
         finally:
             queries.stop()
         self.found, self.unread = queries.progress()["q"], 0
         return queries
+
+    def _read(self, queries: RunningQueries) -> int:
+        """Rows so far."""
+        self.rows |= {f.batch: f.rows_in or 0 for f in queries.progress()["q"].figures}
+        return sum(self.rows.values())
 
     def add(self, files: int, rows: float) -> None:
         for _ in range(files):
