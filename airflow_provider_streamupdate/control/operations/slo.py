@@ -49,8 +49,8 @@ class Gate:
         try:
             return self._held(deployment, found, uncounted)
         except Exception as error:  # what was before may be damaged, or written by whoever
-            told = f"the hours before were not compared: {describe(error)}"
-            return attrs.evolve(found, holds=(*found.holds, told))
+            why = f"the hours before were not compared: {describe(error)}"
+            return attrs.evolve(found, holds=(*found.holds, why))
 
     def _held(self, deployment: str, found: Health, uncounted: Collection[str]) -> Health:
         record, status = self.registry.update(deployment), found.status

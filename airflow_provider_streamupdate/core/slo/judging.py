@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from ..difference.figures import COLD_BATCHES, BatchFigures
+from ..history.span import Span
 from ..registry.deployment import QueryStatus
 from .before import Before
 from .limits import SloLimits
@@ -141,31 +142,31 @@ def _slow_before(before: Before) -> float | None:
         return None
     length = min(RECENT_BATCHES, len(each))
     medians = [middle(b.seconds for b in each[at : at + length]) for at in range(len(each) - length + 1) if length]
-    means = [
-        sum(s.seconds for s in part) / timed
-        for part in of_ten_minutes(before.runs)
-        if (timed := sum(s.timed for s in part))
-    ]
-    return max(high(medians) or 0.0, max(means, default=0.0))
+    return max(high(medians) or 0.0, _most_a_batch(before, lambda span: span.seconds))
 
 
 def _rows_a_batch(before: Before) -> float:
     """What 19 of 20 batches did not exceed, or the most of ten minutes' means."""
     each = high(float(b.rows_in) for b in before.batches if b.rows_in)
-    means = [
-        sum(s.rows_in for s in part) / timed
-        for part in of_ten_minutes(before.runs)
-        if (timed := sum(s.timed for s in part))
-    ]
-    return max(each or 0.0, max(means, default=0.0))
+    return max(each or 0.0, _most_a_batch(before, lambda span: span.rows_in))
+
+
+def _most_a_batch(before: Before, figure: Callable[[Span], float]) -> float:
+    """The most that ten minutes had of a figure, as the mean of their batches; 0 where none is known."""
+    parts = [(part, sum(span.timed for span in part)) for part in of_ten_minutes(before.runs)]
+    return max((sum(map(figure, part)) / timed for part, timed in parts if timed), default=0.0)
+
+
+def _done(recent: Sequence[BatchFigures]) -> float:
+    """Rows a second of work."""
+    return sum(b.rows_in or 0 for b in recent) / max(sum(b.seconds for b in recent), 1e-9)
 
 
 def _catches_up(recent: Sequence[BatchFigures], before: Before) -> bool:
     """Whether it gets clearly more rows a second done than ever came in. Unknown where no minutes are known: then it is
     taken to."""
     rates = [sum(s.rows_in for s in part) / (60 * len(part)) for part in of_ten_minutes(before.runs)]
-    done = sum(b.rows_in or 0 for b in recent) / max(sum(b.seconds for b in recent), 1e-9)
-    return not rates or done > CATCHING_UP * max(rates)
+    return not rates or _done(recent) > CATCHING_UP * max(rates)
 
 
 def _lag_growth(now: QueryStatus, batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
@@ -182,7 +183,7 @@ def _lag_growth(now: QueryStatus, batches: Sequence[BatchFigures], before: Befor
     if len(hour) < FEWEST_BEFORE:
         return [(None, f"only {len(hour)} minutes before are known, which do not tell how much comes in")]
     comes = sum(s.rows_in for s in hour) / (60 * len(hour))
-    done = sum(b.rows_in or 0 for b in recent) / max(sum(b.seconds for b in recent), 1e-9)
+    done = _done(recent)
     least = comes * (1 - limit)
     told = f"it is {now.lag:.0f} rows behind (before, {most:.0f} at most) and gets {done:.1f} rows a second done"
     return [(done < least, f"{told}; {comes:.1f} came in before (at least {least:.1f} are needed)")]
