@@ -63,6 +63,7 @@ def get_provider_info() -> dict[str, Any]:
             "operators.promote",
             "operators.update",
             "operators.adopt",
+            "operators.pipeline",
         ),
         "sensors": _modules("sensors.health", "sensors.snapshot"),
         "triggers": _modules("triggers.snapshot", "triggers.cancel", "triggers.health", "triggers.parallel"),

@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 pairs = KeyValue()
 
 
+def driver_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options of its driver that are not the application's own."""
+    options = (
+        click.option("--conf", type=pairs, multiple=True, help="A Spark setting; repeatable."),
+        click.option("--master", help="Spark master, e.g. local[2] (else what spark-submit is configured for)."),
+        click.option(
+            "--py-files", multiple=True, metavar="FILES", help="More .py, .zip or .whl files, comma-separated."
+        ),
+        click.option("--files", multiple=True, metavar="FILES", help="Data files for the executors, comma-separated."),
+        click.option("--env", "env_vars", type=pairs, multiple=True, help="An environment variable of the driver."),
+    )
+    return functools.reduce(lambda made, option: option(made), reversed(options), function)
+
+
 def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a command to get an `application` in place of these options, after the cheap checks of its files.
 
@@ -30,13 +44,7 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @file
         @click.option("--set", "params", type=pairs, multiple=True, help="A parameter of the app; repeatable.")
-        @click.option("--conf", type=pairs, multiple=True, help="A Spark setting; repeatable.")
-        @click.option("--master", help="Spark master, e.g. local[2] (else what spark-submit is configured for).")
-        @click.option(
-            "--py-files", multiple=True, metavar="FILES", help="More .py, .zip or .whl files, comma-separated."
-        )
-        @click.option("--files", multiple=True, metavar="FILES", help="Data files for the executors, comma-separated.")
-        @click.option("--env", "env_vars", type=pairs, multiple=True, help="An environment variable of the driver.")
+        @driver_options
         @click.option("--strict", is_flag=True, help="Fail on a parameter that no query function reads.")
         @functools.wraps(function)
         def wrapper(
@@ -97,8 +105,8 @@ def make_application(
         raise click.UsageError("APP_FILE is empty; give the path of a .py file")
     application = Application(
         file=_absolute(app_file),  # the driver has another working directory
-        py_files=_paths(py_files),
-        files=_paths(files),
+        py_files=absolute_paths(py_files),
+        files=absolute_paths(files),
         params=dict(params),
         conf=dict(conf),
         master=master,
@@ -111,7 +119,8 @@ def make_application(
     return application
 
 
-def _paths(given: Sequence[str]) -> tuple[str, ...]:
+def absolute_paths(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths of texts that hold one or several, comma-separated."""
     return tuple(_absolute(path) for text in given for path in text.split(",") if path)
 
 

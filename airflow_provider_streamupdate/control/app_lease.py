@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Iterator
 
 from ..core import clock
 from ..core.coordination import lease
 from ..core.coordination.lease import Lease
+from ..core.coordination.renewing import renewing
 from ..core.errors import LeaseHeldError, StreamUpdateError, WaitTimeoutError
 from ..core.processes.process_identity import ProcessIdentity
 from ..core.registry.registry import AppRegistry
 from ..core.storage import Folder
 from .waiting import wait_for
 
-RENEW_SECONDS = 5.0  # between a holder's signs of life
 WATCH_SECONDS = 20.0  # a holder whose process cannot be inspected, and that gives none for so long, is dead
 KEEP_SECONDS = 60.0  # how often the lease is renewed for an update that waits without a process
 GIVE_BACK_SECONDS = 15.0  # how long the release is retried while the storage fails
@@ -50,7 +49,7 @@ def holding(app: AppRegistry, owner: str, work: str = "") -> Iterator[None]:
         return
     _in_use.add(held.token)
     try:
-        with _renewing(app.folder, held):
+        with renewing(app.folder, held):
             yield
     finally:
         _in_use.discard(held.token)
@@ -132,23 +131,3 @@ def under_way(app: AppRegistry, deployment: str) -> bool:
     """Return whether an update that brings `deployment` in has begun and not ended."""
     record = app.update(deployment)
     return record is not None and record.outcome is None
-
-
-@contextlib.contextmanager
-def _renewing(folder: Folder, held: Lease) -> Iterator[None]:
-    """Renew the lease every RENEW_SECONDS inside the block."""
-    over = threading.Event()
-
-    def renew() -> None:
-        while not over.wait(RENEW_SECONDS):
-            with contextlib.suppress(StreamUpdateError):  # the storage may be back the next time
-                if lease.renew(folder, held) is None:
-                    return  # lost; the block's next step finds out
-
-    thread = threading.Thread(target=renew, name=f"lease {held.owner}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()

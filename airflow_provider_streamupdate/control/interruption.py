@@ -10,7 +10,7 @@ from ..core.coordination.lease import Lease
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 
-# An update without a sign of life for so long is interrupted: a process gives one every 5 s (app_lease.RENEW_SECONDS),
+# An update without a sign of life for so long is interrupted: a process gives one every 5 s (renewing.RENEW_SECONDS),
 # an update that waits without a process (the trigger of a DAG's task) every 60 s (app_lease.KEEP_SECONDS).
 QUIET_SECONDS = 90.0
 

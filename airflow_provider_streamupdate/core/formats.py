@@ -334,6 +334,12 @@ FILES = (
         format=Format(holds="core.registry.scratch.UsedBy"),
         drivers=True,
     ),
+    File(
+        path="_streamupdate/pipeline.json",
+        about="in the storage of a pipeline: which code its flows' checkpoints belong to",
+        format=Format(holds="core.pipelines.record.PipelineRecord"),
+        drivers=True,
+    ),
     File(path="rehearsals/<name>/...", about="scratch checkpoints of a rehearsal", why=_SPARK, unless="/used-by.json"),
 )
 _BY_CLASS = {file.format.holds: file.format for file in FILES if file.format}

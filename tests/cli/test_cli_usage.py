@@ -42,6 +42,7 @@ COMMANDS = (
     "delete-snapshot",
     "gc",
     "adopt",
+    "pipeline",
     "suspend",
     "resume",
     "cancel",

@@ -120,9 +120,9 @@ def test_the_life_of_a_driver_needs_no_spark() -> None:
 
 CORE = (
     *("storage", "processes", "history", "difference", "plan", "checkpoint", "compatibility", "registry"),
-    *("slo", "snapshots", "coordination"),
+    *("slo", "snapshots", "coordination", "pipelines"),
 )
-STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "engine", "agent")
+STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "engine", "agent", "pipelines")
 
 
 @pytest.mark.parametrize(("side", "rooms"), [("core", CORE), ("streaming", STREAMING)])

@@ -8,6 +8,7 @@ from .beside import beside
 from .connection import answer_at_once
 from .jvm import activate, unanswered
 from .markers import with_marker
+from .pipelines import PipelineFlow, PipelineGraph, classic, pipeline_settings
 from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
 from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
@@ -29,7 +30,15 @@ from .queries.queries import (
     thread_alive,
 )
 from .queries.state_stores import rewrite_stores, save_aggregation, write_empty_store
-from .queries.writers import FOREACH, batch_function, foreach_imports, unsupported, writer_details, writer_frame
+from .queries.writers import (
+    FOREACH,
+    batch_function,
+    foreach_imports,
+    qualified,
+    unsupported,
+    writer_details,
+    writer_frame,
+)
 from .settings import (
     FILE_MANAGER,
     default_settings,
@@ -58,6 +67,8 @@ __all__ = [
     "ExecutedBatch",
     "FollowedQuery",
     "OperatorReport",
+    "PipelineFlow",
+    "PipelineGraph",
     "activate",
     "analyzed_plan",
     "answer_at_once",
@@ -67,6 +78,7 @@ __all__ = [
     "check_followable_here",
     "check_trigger",
     "check_version",
+    "classic",
     "default_settings",
     "dry_run",
     "effective_settings",
@@ -89,7 +101,9 @@ __all__ = [
     "optimized_inputs",
     "other_settings",
     "parallelism",
+    "pipeline_settings",
     "plan_shape",
+    "qualified",
     "rewrite_stores",
     "rows_written",
     "save_aggregation",

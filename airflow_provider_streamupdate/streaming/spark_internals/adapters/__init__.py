@@ -5,6 +5,7 @@ Each has:
 
     PLAN_ARGUMENTS             the arguments of IncrementalExecution's constructor after ``mode``
     KEEPS_STATE_FORMAT         whether a restart goes on in the commit log's checkpoint format, not in the session's
+    ANALYZES_WITH_CASE         whether a pipeline's graph is told by its caller whether names have a case
     GUARDS_JOIN_FORMAT         whether a first start gives a store without column families joins of a format without
     write_metadata(execution)  have a planned IncrementalExecution write its operators' metadata
 """

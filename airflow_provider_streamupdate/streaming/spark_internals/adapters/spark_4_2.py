@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 PLAN_ARGUMENTS = (False,)  # isTerminatingTrigger
+ANALYZES_WITH_CASE = False  # DataflowGraph.resolve()
 GUARDS_JOIN_FORMAT = False
 KEEPS_STATE_FORMAT = False  # MicroBatchExecution reads spark.sql.streaming.stateStore.checkpointFormatVersion
 

@@ -6,6 +6,7 @@ from typing import Any
 
 PLAN_ARGUMENTS = (False, False)  # isTerminatingTrigger, isRealTimeMode
 KEEPS_STATE_FORMAT = True  # CheckpointVersionManager.resolveCommitLogVersion
+ANALYZES_WITH_CASE = True  # DataflowGraph.resolve(sessionCaseSensitive)
 GUARDS_JOIN_FORMAT = True  # MicroBatchExecution.applyJoinStateConfigGuardrails
 
 

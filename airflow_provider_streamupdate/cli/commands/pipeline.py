@@ -1,0 +1,212 @@
+"""The commands ``pipeline ...``: Spark Declarative Pipelines."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..application import absolute_paths, driver_options
+from ..failure import FAILED, USAGE, Failure
+from ..output import print_facts, print_json, print_table, report_document
+from ..printable import echo
+from ..progress import note, progress
+from ..settings import Settings, pass_settings, shared
+from ..update_options import option_named
+
+if TYPE_CHECKING:
+    from ...control.operations.pipeline import PipelineDriver
+    from ...core.pipelines.answer import PipelineAnswer
+
+
+@click.group(short_help="Run a Spark Declarative Pipeline whose code changes, without a full refresh.")
+@shared
+def pipeline() -> None:
+    """Run a Spark Declarative Pipeline (spark-pipelines) whose code changes, and keep the state of its flows.
+
+    `run` takes the place of `spark-pipelines run`. Before Spark runs the pipeline, every flow is compared with the code
+    that its checkpoint belongs to. Where the code has changed, the state gets a new version of the checkpoint. Where it
+    cannot go on, nothing runs. `adopt` is needed once, for a pipeline that has run by spark-pipelines.
+
+    \b
+    Examples:
+      streamupdate pipeline adopt flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
+      streamupdate pipeline run flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
+    """
+
+
+def _driver(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The argument SPEC and a `driver` in place of its options."""
+
+    @click.argument("spec", metavar="SPEC")
+    @driver_options
+    @functools.wraps(function)
+    def wrapper(
+        *args: Any,
+        conf: Sequence[tuple[str, str]],
+        master: str | None,
+        py_files: Sequence[str],
+        files: Sequence[str],
+        env_vars: Sequence[tuple[str, str]],
+        **kwargs: Any,
+    ) -> Any:
+        from ...control.operations.pipeline import PipelineDriver
+
+        driver = PipelineDriver(
+            conf=dict(conf),
+            master=master,
+            py_files=absolute_paths(py_files),
+            files=absolute_paths(files),
+            env_vars=dict(env_vars),
+        )
+        return function(*args, driver=driver, **kwargs)
+
+    return wrapper
+
+
+@pipeline.command(short_help="Say whether its flows can go on from their checkpoints.")
+@_driver
+@option_named("agree")
+@option_named("renames")
+@click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
+@shared
+@click.pass_context
+def check(
+    ctx: click.Context,
+    spec: str,
+    driver: PipelineDriver,
+    agree: tuple[str, ...],
+    renames: dict[str, str],
+    markdown: bool,
+) -> None:
+    """Check the pipeline of SPEC (spark-pipeline.yml) against the checkpoints in its storage. Nothing is run.
+
+    Exit code: 0 its flows can go on, 1 they cannot, 2 wrong usage or unreadable input (no verdict).
+
+    \b
+    Example:
+      streamupdate pipeline check flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
+    """
+    from ...control.drivers.launcher import SparkSubmit
+    from ...control.operations.pipeline import check_pipeline
+    from ...core.errors import StreamUpdateError
+
+    settings = ctx.ensure_object(Settings)
+    if markdown and settings.as_json:
+        raise click.UsageError("--markdown and --json exclude each other")
+    launcher = SparkSubmit(settings.spark_submit)
+    try:
+        with progress(f"checking {spec}", "nothing was changed"):
+            answer = check_pipeline(launcher, spec, driver, agree, renames, settings.storage_options)
+    except StreamUpdateError as error:
+        raise Failure.of(error, USAGE) from error
+    report = answer.report
+    assert report is not None  # there was no error
+    if settings.as_json:
+        print_json(report_document(report))
+    elif markdown:
+        echo(report.to_markdown().rstrip("\n"))
+    else:
+        echo(f"{report.app} against {report.source}: {report.outcome}")
+        print_table(
+            ["thing", "name", "verdict", "reason"], [[i.thing, i.name, i.verdict, i.reason] for i in report.items]
+        )
+    ctx.exit(0 if report.compatible else FAILED)
+
+
+@pipeline.command(short_help="Tell that its checkpoints belong to this code.")
+@_driver
+@shared
+@pass_settings
+def adopt(settings: Settings, spec: str, driver: PipelineDriver) -> None:
+    """Record that the checkpoints in the storage of SPEC belong to its code: that code ran last, by spark-pipelines.
+
+    Every source, stage and sink of its flows is compared with what the checkpoints hold, and Spark checks it on a
+    clone. The checkpoints are only read. The record is written beside them, as _streamupdate/pipeline.json.
+
+    \b
+    Example:
+      streamupdate pipeline adopt flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
+    """
+    from ...control.drivers.launcher import SparkSubmit
+    from ...control.operations.pipeline import adopt_pipeline
+
+    with progress(f"adopting the checkpoints of {spec}", "run the same command again"):
+        answer = adopt_pipeline(SparkSubmit(settings.spark_submit), spec, driver, settings.storage_options)
+    if settings.as_json:
+        print_json(_document(answer))
+    assert answer.record is not None  # there was no error
+    for name, flow in sorted(answer.record.flows.items()):
+        note(settings, f"flow {name}: version {flow.version} of its checkpoint, after batch {flow.batch}")
+    note(settings, f"next: change the code, and streamupdate pipeline run {spec} (with the same options)")
+
+
+@pipeline.command(short_help="Carry the state over to changed code, and run it.")
+@_driver
+@option_named("agree")
+@option_named("renames")
+@shared
+@pass_settings
+def run(settings: Settings, spec: str, driver: PipelineDriver, agree: tuple[str, ...], renames: dict[str, str]) -> None:
+    """Run the pipeline of SPEC to its end, as `spark-pipelines run` does, its flows going on from their state.
+
+    If a flow cannot go on, nothing is written or run. If the run fails before a flow has used its new checkpoint, the
+    checkpoints of before are in use again.
+
+    \b
+    Examples:
+      streamupdate pipeline run flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
+      streamupdate pipeline run flights/spark-pipeline.yml --agree spark_catalog.default.old_counts
+    """
+    from ...control.drivers.launcher import SparkSubmit
+    from ...control.operations.pipeline import run_pipeline
+
+    interrupted = "run the same command again: it completes what was begun, and every flow goes on after its last batch"
+    with progress(f"running {spec}", interrupted) as told:
+        answer = run_pipeline(
+            SparkSubmit(settings.spark_submit), spec, driver, agree, renames, settings.storage_options, told
+        )
+    if settings.as_json:
+        print_json(_document(answer))
+    carried = ", ".join(answer.carried) or "none"
+    note(settings, f"the run is complete; flows whose state was carried over to changed code: {carried}")
+
+
+@pipeline.command(short_help="Show which code and batch its checkpoints are at.")
+@click.argument("storage", metavar="STORAGE")
+@shared
+@pass_settings
+def status(settings: Settings, storage: str) -> None:
+    """Show what is recorded of the pipeline with this STORAGE (the path or URI in its spec).
+
+    \b
+    Example:
+      streamupdate pipeline status /data/pipelines/flights
+    """
+    from ...control.operations.pipeline import pipeline_record
+    from ...core.serde import to_document
+
+    record = pipeline_record(storage, settings.storage_options)
+    if settings.as_json:
+        print_json(to_document(record))
+        return
+    print_facts({"pipeline": record.pipeline, "phase": record.phase, "since": record.changed_at})
+    rows = [
+        [name, flow.version, flow.batch, ", ".join(s.name for s in flow.plan.stages) or "none"]
+        for name, flow in sorted(record.flows.items())
+    ]
+    print_table(["flow", "version", "batch", "stages"], rows)
+
+
+def _document(answer: PipelineAnswer) -> dict[str, Any]:
+    record, report = answer.record, answer.report
+    flows = record.flows.items() if record else ()
+    return {
+        "pipeline": record.pipeline if record else None,
+        "flows": {name: {"version": flow.version, "batch": flow.batch} for name, flow in flows},
+        "new": answer.new,
+        "carried": answer.carried,
+        "report": report_document(report) if report else None,
+    }

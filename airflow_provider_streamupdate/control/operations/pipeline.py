@@ -1,0 +1,200 @@
+"""A Spark Declarative Pipeline: its flows go on from their state when its code has changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ...core import errors
+from ...core.compatibility.report import IncompatibleError
+from ...core.pipelines import record as records
+from ...core.pipelines.answer import PipelineAnswer
+from ...core.pipelines.record import PipelineRecord
+from ...core.registry.application import Application
+from ...core.serde import from_json
+from ...core.storage import Folder
+from ..drivers import process, runtime
+from ..drivers.driver_log import last_lines
+from ..drivers.launcher import Launcher, driver_environment, in_cluster
+from ..waiting import Progress, quiet
+
+CHECK, ADOPT, RUN = "check", "adopt", "run"
+SUBMITTED = Path(__file__).parents[2] / "streaming" / "pipelines" / "submitted.py"
+# What pyspark.pipelines prints of a run, and what this package's driver prints: the rest of the output is Spark's log.
+_TOLD = re.compile(
+    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: )?(?P<text>Flow .*|Run is .*|Error: .*|flow .*: its state goes on .*)"
+)
+_FOREVER = float("inf")
+
+
+@attrs.frozen(kw_only=True)
+class PipelineDriver:
+    """How the driver of a pipeline is started: as that of an application."""
+
+    conf: dict[str, str] = attrs.field(factory=dict)
+    master: str | None = None
+    py_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    env_vars: dict[str, str] = attrs.field(factory=dict)
+
+
+def check_pipeline(
+    launcher: Launcher,
+    spec: str,
+    driver: PipelineDriver,
+    agree: Iterable[str] = (),
+    renames: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> PipelineAnswer:
+    """Say whether the flows of the pipeline in `spec` can go on from their checkpoints. Nothing is written or run.
+
+    Raises the error that the driver found in the pipeline; DriverError when it left no answer.
+    """
+    return _raised(_driven(launcher, CHECK, spec, driver, agree, renames, storage_options, quiet))
+
+
+def adopt_pipeline(
+    launcher: Launcher,
+    spec: str,
+    driver: PipelineDriver,
+    storage_options: Mapping[str, Any] | None = None,
+) -> PipelineAnswer:
+    """Record that the checkpoints of the pipeline in `spec` belong to the code in it, which ran last.
+
+    IncompatibleError, with the report, when they do not fit it. LeaseHeldError while the pipeline runs by this package.
+    """
+    answer = _raised(_driven(launcher, ADOPT, spec, driver, (), None, storage_options, quiet))
+    report = answer.report
+    if report is not None and not report.compatible:
+        raise IncompatibleError(
+            f"{report.source} were not written by the code of {spec}; nothing was recorded:\n  "
+            + "\n  ".join(report.problems),
+            report,
+        )
+    return answer
+
+
+def run_pipeline(
+    launcher: Launcher,
+    spec: str,
+    driver: PipelineDriver,
+    agree: Iterable[str] = (),
+    renames: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress = quiet,
+) -> PipelineAnswer:
+    """Carry the state of the flows whose code has changed over to it, and run the pipeline in `spec` to its end.
+
+    IncompatibleError, with the report, when a flow cannot go on: nothing was written or run. Else the error of the run;
+    its message says what its state is then.
+    """
+    answer = _driven(launcher, RUN, spec, driver, agree, renames, storage_options, progress)
+    report = answer.report
+    if answer.error is None and report is not None and not report.compatible:
+        raise IncompatibleError(
+            f"the pipeline of {spec} was not run, and nothing was written: its flows cannot go on from "
+            f"{report.source}:\n  " + "\n  ".join(report.problems),
+            report,
+        )
+    if answer.error is not None and answer.record is not None:
+        kind = getattr(errors, answer.error.type, errors.ApplicationError)
+        raise kind(f"the run of {spec} failed: {answer.error.message}; {_left(answer)}")
+    return _raised(answer)
+
+
+def pipeline_record(storage: str, storage_options: dict[str, Any] | None = None) -> PipelineRecord:
+    """Return what is recorded of the pipeline with this storage. NotFoundError when nothing is."""
+    return records.need(Folder.open(storage, storage_options))
+
+
+def _left(answer: PipelineAnswer) -> str:
+    if answer.went_back:
+        return (
+            f"no flow used its new checkpoint, and those of before are in use again ({', '.join(answer.carried)}): run "
+            "the code of before, or correct this one and run the command again"
+        )
+    if answer.carried:
+        return (
+            f"the state of {', '.join(answer.carried)} belongs to the new code now: correct it and run the command "
+            "again, or run the code of before, to which the state is carried back"
+        )
+    return "correct it and run the command again: every flow goes on after its last batch"
+
+
+def _raised(answer: PipelineAnswer) -> PipelineAnswer:
+    if answer.error is not None:
+        raise getattr(errors, answer.error.type, errors.ApplicationError)(answer.error.message)
+    return answer
+
+
+def _driven(
+    launcher: Launcher,
+    mode: str,
+    spec: str,
+    driver: PipelineDriver,
+    agree: Iterable[str],
+    renames: Mapping[str, str] | None,
+    storage_options: Mapping[str, Any] | None,
+    progress: Callable[[str], None],
+) -> PipelineAnswer:
+    """Run the pipeline's driver to its end and return what it reports."""
+    path = Path(spec).absolute()
+    if not path.is_file():
+        raise errors.InvalidInputError(f"the pipeline's spec {spec} is no file; give the path of spark-pipeline.yml")
+    launcher.check()
+    submitted = Application(
+        file=str(SUBMITTED),
+        conf={**driver.conf, **({} if mode == RUN else {"spark.ui.enabled": "false"})},
+        master=driver.master,
+        py_files=driver.py_files,
+        files=driver.files,
+        env_vars=driver.env_vars,
+    )
+    with tempfile.TemporaryDirectory(prefix="streamupdate-pipeline-") as folder:
+        out, log = Path(folder) / "answer.json", Path(folder) / "driver.log"
+        args = [mode, "--spec", str(path), "--out", str(out), *(f"--agree={name}" for name in agree)]
+        args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
+        command = launcher.command(submitted, args, str(runtime.build()))
+        if in_cluster(command):
+            raise errors.EnvironmentProblem(
+                "a pipeline's driver runs where the command does, because Spark starts its Spark Connect server there; "
+                "use deploy mode client (--conf spark.submit.deployMode=client)"
+            )
+        environment = driver_environment(launcher, submitted, command, storage_options or {})
+        code = _run(command, environment, path.parent, log, progress)
+        if not out.exists():
+            raise errors.DriverError(
+                f"the driver of {spec} ended with exit code {code} and said nothing; run the command again. Its last "
+                "log lines:\n" + "\n".join(last_lines(log, submitted))
+            )
+        return from_json(out.read_bytes(), PipelineAnswer, str(out))
+
+
+def _run(
+    command: list[str], environment: Mapping[str, str], folder: Path, log: Path, progress: Callable[[str], None]
+) -> int:
+    """The driver's exit code. What Spark tells of the run goes to `progress`, and all output to the log."""
+    reading, writing = os.pipe()
+
+    def read() -> None:
+        with open(reading, "rb") as output, open(log, "wb") as kept:
+            for line in output:
+                kept.write(line)
+                kept.flush()
+                if told := _TOLD.fullmatch(line.decode(errors="replace").rstrip()):
+                    progress(told["text"])
+
+    reader = threading.Thread(target=read, name="pipeline's output", daemon=True)
+    reader.start()
+    try:
+        with open(writing, "wb") as output:
+            return process.run(command, environment, folder, output, _FOREVER)
+    finally:
+        reader.join(10.0)

@@ -1,0 +1,82 @@
+"""The state of a pipeline's flows becomes that of its new code: each gets a new version of its checkpoint."""
+
+from __future__ import annotations
+
+import attrs
+
+from ...core.errors import RefusedError
+from ...core.pipelines.record import (
+    FlowRecord,
+    PipelineRecord,
+    carried_folder,
+    newest_version,
+    version_folder,
+)
+from ...core.plan.plan import QueryPlan
+from ...core.storage import Folder
+from ..restore.restorer import restore_query
+from .judging import Judged
+from .pipeline import Pipeline
+
+
+def carried(
+    pipeline: Pipeline, storage: Folder, record: PipelineRecord | None, judged: Judged
+) -> dict[str, FlowRecord]:
+    """Make the checkpoints of the flows whose code has changed, where Spark takes no notice of them; the flows' records
+    with them. The checkpoints in use are only read.
+
+    RefusedError for a storage that cannot rename a folder in one step: Spark would use what is there by half."""
+    flows = {}
+    for query in judged.plan.queries:
+        assert record is not None  # there are flows with a checkpoint that is known
+        before = record.flows[query.name]
+        if not judged.saved.holds(query.name) or _alike(before.plan, query):
+            flows[query.name] = attrs.evolve(before, plan=query)
+            continue
+        if not storage.renames:
+            raise RefusedError(
+                f"the state of flow {query.name} has to be carried over, but {storage.path()} cannot rename a folder "
+                "in one step: Spark could use a checkpoint that is half written. Use a local disk or HDFS for the "
+                "pipeline's storage"
+            )
+        version = newest_version(storage, before.folder) + 1
+        _restore(pipeline, storage, query, judged, before.folder, version)
+        snapshot = judged.saved.queries[query.name]
+        batch = snapshot.batch if snapshot.in_flight is None else snapshot.in_flight
+        flows[query.name] = FlowRecord(plan=query, folder=before.folder, version=version, batch=batch)
+    for name in judged.left:
+        if record is not None and name in record.flows:
+            flows[name] = record.flows[name]
+    return flows
+
+
+def _alike(old: QueryPlan, new: QueryPlan) -> bool:
+    """Whether a restart on the same checkpoint is the same query."""
+    return attrs.evolve(old, written="") == attrs.evolve(new, written="")
+
+
+def _restore(pipeline: Pipeline, storage: Folder, query: QueryPlan, judged: Judged, folder: str, version: int) -> None:
+    made = carried_folder(folder, version)
+    storage.remove(made)  # of a process that died
+    checkpoint = storage.sub(made)
+    with pipeline.started(pipeline.flows[query.name]) as writer:
+        restore_query(judged.saved, query, writer, checkpoint)
+    _lead_to(checkpoint, storage.sub(version_folder(folder, version)))
+
+
+def _lead_to(checkpoint: Folder, target: Folder) -> None:
+    """transformWithState's description of an operator holds absolute paths, which must be those of the place where the
+    checkpoint will be."""
+    for operator in checkpoint.names("state"):
+        described = f"state/{operator}/_metadata/v2"
+        for name in checkpoint.files(described):
+            text = checkpoint.read(path := f"{described}/{name}")
+            assert text is not None  # it was listed
+            moved = text.replace(_tail(checkpoint), _tail(target))
+            if moved != text:
+                checkpoint.write(path, moved)
+
+
+def _tail(folder: Folder) -> bytes:
+    """The end of a path that tells versions of a checkpoint apart: schemes and hosts are written in several ways."""
+    return ("/" + "/".join(folder.path().rstrip("/").split("/")[-3:]) + "/").encode()

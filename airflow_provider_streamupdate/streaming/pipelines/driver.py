@@ -1,0 +1,189 @@
+"""The command line of a pipeline's driver: ``check``, ``adopt`` and ``run``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from ...core import clock
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.compatibility.report import CompatibilityReport, ReportItem
+from ...core.coordination import lease
+from ...core.coordination.lease import Lease
+from ...core.coordination.renewing import renewing
+from ...core.errors import InvalidInputError, NotFoundError, RefusedError
+from ...core.pipelines import steps
+from ...core.pipelines.answer import PipelineAnswer
+from ...core.pipelines.record import (
+    FlowRecord,
+    PipelineRecord,
+    logged_batch,
+    newest_version,
+    read,
+    version_folder,
+    write,
+)
+from ...core.plan.plan import AppPlan
+from ...core.processes.process_identity import ProcessIdentity
+from ...core.serde import to_json
+from ...core.snapshots.plan_answer import PlanError
+from ...core.storage import Folder
+from ..app import parse_settings
+from ..restore.adoption import check_adoptable
+from .carrying import carried
+from .judging import judge
+from .pipeline import Pipeline
+
+CHECK, ADOPT, RUN = "check", "adopt", "run"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do it and write a `PipelineAnswer` to --out; 0, or 1 when it failed or was refused."""
+    options = _parser().parse_args(argv)
+    work = {CHECK: _check, ADOPT: _adopt, RUN: _run}[options.mode]
+    try:
+        with Pipeline.opened(Path(options.spec).absolute()) as pipeline:
+            answer = work(pipeline, options)
+    except Exception as error:
+        answer = PipelineAnswer(error=PlanError.of(error))
+        traceback.print_exc()
+    Path(options.out).write_bytes(to_json(answer))
+    refused = answer.report is not None and not answer.report.compatible
+    return 1 if answer.error or refused else 0
+
+
+def _check(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
+    """Nothing is written: what a process that died had begun is taken as it will be."""
+    storage = pipeline.storage
+    record = read(storage)
+    judged = judge(pipeline, storage, record, options.agree, parse_settings(options.rename))
+    return PipelineAnswer(record=record, report=judged.report, new=judged.new)
+
+
+def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
+    """Record that this is the code of the checkpoints that are there."""
+    storage = pipeline.storage
+    with _holding(storage, ADOPT):
+        if record := read(storage):
+            steps.settle(storage, record)
+        flows: dict[str, FlowRecord] = {}
+        items: list[ReportItem] = []
+        for name, flow in pipeline.flows.items():
+            version = newest_version(storage, flow.folder)
+            if flow.unknown or logged_batch(storage, flow.folder, version) < 0:
+                continue
+            folder = storage.sub(version_folder(flow.folder, version))
+            checkpoint = Checkpoint(folder)
+            batch = checkpoint.committed_batch()
+            if batch is None:
+                raise InvalidInputError(
+                    f"no batch has committed in {folder.path()}, so there is nothing to adopt for flow {name}; let the "
+                    "pipeline run once more with the code it has now"
+                )
+            query = pipeline.plan(flow, checkpoint.offsets(batch).conf)
+            plan = AppPlan(app=pipeline.name, spark_version=pipeline.version, queries=(query,))
+            with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as scratch, pipeline.started(flow) as writer:
+                report = check_adoptable(plan, {name: writer}, {name: folder}, Path(scratch))
+            items += report.items
+            logged = logged_batch(storage, flow.folder, version)
+            flows[name] = FlowRecord(plan=query, folder=flow.folder, version=version, batch=logged)
+        if not flows:
+            raise NotFoundError(
+                f"no flow of {pipeline.name} has a checkpoint in {storage.path()}, so there is nothing to adopt; run "
+                "the pipeline"
+            )
+        report = CompatibilityReport(app=pipeline.name, source=f"the checkpoints in {storage.path()}", items=(*items,))
+        if not report.compatible:
+            return PipelineAnswer(report=report)
+        adopted = _record(pipeline, flows)
+        write(storage, adopted)
+        return PipelineAnswer(record=adopted, report=report)
+
+
+def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
+    storage = pipeline.storage
+    with _holding(storage, RUN):
+        record = read(storage)
+        record = steps.settle(storage, record) if record else None
+        judged = judge(pipeline, storage, record, options.agree, parse_settings(options.rename))
+        answer = PipelineAnswer(record=record, report=judged.report, new=judged.new)
+        if not judged.report.compatible:
+            return answer
+        flows = carried(pipeline, storage, record, judged)
+        _check_still(storage, record)
+        record = steps.carry(storage, record or _record(pipeline, {}), flows)
+        answer = attrs.evolve(answer, carried=tuple(sorted(record.before)))
+        for name in answer.carried:
+            told = record.flows[name]
+            print(f"flow {name}: its state goes on after batch {told.batch}, as version {told.version}", flush=True)
+        record = steps.begin(storage, record)
+        try:
+            pipeline.run()
+        except Exception as error:
+            traceback.print_exc()
+            answer = attrs.evolve(answer, error=PlanError.of(error))
+            if steps.unused(storage, record):
+                return attrs.evolve(answer, record=steps.go_back(storage, record), went_back=True)
+        return attrs.evolve(answer, record=_noted(pipeline, storage, record))
+
+
+def _check_still(storage: Folder, record: PipelineRecord | None) -> None:
+    """RefusedError when another process has run flows since their state was read."""
+    for name, flow in (record.flows if record else {}).items():
+        if logged_batch(storage, flow.folder, flow.version) != flow.batch:
+            raise RefusedError(
+                f"flow {name} has run meanwhile, outside of `streamupdate pipeline run`; nothing was changed. Let "
+                "nothing else run the pipeline, tell which code that was (streamupdate pipeline adopt), and run the "
+                "command again"
+            )
+
+
+def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> PipelineRecord:
+    """Note how far the flows are, and the code of those that began with this run."""
+    begun = {}
+    for name, flow in pipeline.flows.items():
+        if name not in record.flows and not flow.unknown and newest_version(storage, flow.folder) >= 0:
+            begun[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder)
+    flows = {**record.flows, **begun}
+    return steps.noted(storage, attrs.evolve(record, flows=flows, spark_version=pipeline.version))
+
+
+def _record(pipeline: Pipeline, flows: dict[str, FlowRecord]) -> PipelineRecord:
+    return PipelineRecord(pipeline=pipeline.name, spark_version=pipeline.version, flows=flows, changed_at=clock.now())
+
+
+@contextlib.contextmanager
+def _holding(storage: Folder, work: str) -> Iterator[None]:
+    """Nobody else works on the pipeline's storage inside the block. LeaseHeldError when somebody does."""
+    folder = storage.sub("_streamupdate")
+
+    def alive(other: Lease) -> bool:
+        lives = other.holder.lives() if other.holder else False
+        return lease.held(folder, other) if lives is None else lives
+
+    def needed(other: Lease) -> bool:
+        return False  # whoever comes next completes what was begun
+
+    held = lease.acquire(folder, "pipeline", ProcessIdentity.own(), alive, needed, work=f"streamupdate pipeline {work}")
+    try:
+        with renewing(folder, held):
+            yield
+    finally:
+        with contextlib.suppress(Exception):
+            lease.release(folder, held)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Started by `streamupdate pipeline` through spark-submit.")
+    parser.add_argument("mode", choices=(CHECK, ADOPT, RUN))
+    parser.add_argument("--spec", required=True)
+    parser.add_argument("--out", required=True, help="file to write the answer (JSON) to")
+    parser.add_argument("--agree", action="append", default=[], metavar="NAME")
+    parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW")
+    return parser

@@ -1,0 +1,160 @@
+"""Whether the flows of a pipeline can go on from the checkpoints that are there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.compatibility.agreement import agree
+from ...core.compatibility.report import EMPTY, LOSS, REFUSED, CompatibilityReport, ReportItem
+from ...core.pipelines.record import PipelineRecord, logged_batch, newest_version, version_folder
+from ...core.plan.plan import AppPlan
+from ...core.plan.state_stores import as_recorded
+from ...core.storage import Folder
+from .. import spark_internals
+from ..restore.restorer import check_restorable
+from ..restore.saved_state import SavedState
+from .pipeline import Pipeline
+
+_ADOPT = "tell which code it was: streamupdate pipeline adopt SPEC, with the spec of the code that ran last"
+
+
+@attrs.frozen(kw_only=True)
+class Judged:
+    """plan: of the flows that have a checkpoint, by the new code; saved: what they go on from
+    new: flows without a checkpoint; left: flows whose checkpoint stays as it is, because the code is not known
+    """
+
+    report: CompatibilityReport
+    plan: AppPlan
+    saved: SavedState
+    new: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def judge(
+    pipeline: Pipeline,
+    storage: Folder,
+    record: PipelineRecord | None,
+    agreed: Iterable[str],
+    renames: Mapping[str, str],
+) -> Judged:
+    """Compare every flow with the code that its checkpoint belongs to, and have Spark check the restored state."""
+    found = dict(_unknown(pipeline, storage, record))
+    known = {name: flow for name, flow in (record.flows if record else {}).items() if name not in found}
+    new = tuple(
+        name
+        for name, flow in pipeline.flows.items()
+        if name not in found and name not in known and newest_version(storage, flow.folder) < 0
+    )
+    saved = _saved(pipeline, storage, record, known).under(renames)
+    plans = [
+        pipeline.plan(flow, saved.queries[name].conf if saved.holds(name) else None)
+        for name, flow in pipeline.flows.items()
+        if name in known
+    ]
+    plan = AppPlan(app=pipeline.name, spark_version=pipeline.version, queries=tuple(plans))
+    named = [entry for entry in agreed if str(entry).partition("=")[0].strip() not in found]
+    report = saved.compare(plan, named)
+    extra = [ReportItem(thing="query", name=name, verdict=EMPTY, reason="it is new") for name in new]
+    items = (*report.items, *agree(found.values(), [e for e in agreed if e not in named]), *extra)
+    report = attrs.evolve(report, items=items)
+    if report.compatible:
+        report = _restorable(pipeline, saved, report, plan)
+    left = tuple(name for name, item in found.items() if item.verdict == LOSS)
+    return Judged(report=report, plan=plan, saved=saved, new=new, left=left)
+
+
+def _restorable(
+    pipeline: Pipeline, saved: SavedState, report: CompatibilityReport, plan: AppPlan
+) -> CompatibilityReport:
+    for query in plan.queries:
+        with (
+            tempfile.TemporaryDirectory(prefix="streamupdate-check-") as scratch,
+            pipeline.started(pipeline.flows[query.name]) as writer,
+        ):
+            one = attrs.evolve(plan, queries=(query,))
+            report = check_restorable(saved, report, one, {query.name: writer}, Path(scratch))
+    return report
+
+
+def _saved(
+    pipeline: Pipeline, storage: Folder, record: PipelineRecord | None, known: Mapping[str, object]
+) -> SavedState:
+    flows = {name: flow for name, flow in (record.flows if record else {}).items() if name in known}
+    folders = {name: storage.sub(version_folder(flow.folder, flow.version)) for name, flow in flows.items()}
+    queries = {
+        name: Checkpoint(folders[name]).export(carry_in_flight=True, source_order=flow.plan.source_order)
+        for name, flow in flows.items()
+        if flow.batch >= 0
+    }
+    version = record.spark_version if record else pipeline.version
+    plan = AppPlan(app=pipeline.name, spark_version=version, queries=tuple(flow.plan for flow in flows.values()))
+    plan = as_recorded(plan, {name: query.conf for name, query in queries.items()})
+    return SavedState(source=f"the checkpoints in {storage.path()}", plan=plan, queries=queries, folders=folders)
+
+
+def _unknown(pipeline: Pipeline, storage: Folder, record: PipelineRecord | None) -> Iterator[tuple[str, ReportItem]]:
+    """The flows that cannot be compared, and why."""
+
+    def refused(name: str, reason: str) -> tuple[str, ReportItem]:
+        return name, ReportItem(thing="query", name=name, verdict=REFUSED, reason=reason)
+
+    for name, flow in pipeline.flows.items():
+        before = record.flows.get(name) if record else None
+        version = newest_version(storage, flow.folder)
+        batch = logged_batch(storage, flow.folder, version)
+        if before is None and version < 0:
+            continue
+        if flow.unknown:
+            yield name, _of_unknown_kind(flow)
+        elif before is None:
+            yield refused(
+                name, f"its checkpoint {flow.folder}/{version} is there, but not which code wrote it; {_ADOPT}"
+            )
+        elif before.folder != flow.folder:
+            yield refused(
+                name,
+                f"it wrote to another table ({before.folder.rpartition('/')[0]}), where its checkpoint is; give the "
+                "flow another name, so that it starts anew, or let it write to that table",
+            )
+        elif before.version != version:
+            yield refused(
+                name,
+                f"Spark will use version {version} of its checkpoint, but the known code is that of version "
+                f"{before.version} (a full refresh makes a new version); {_ADOPT}",
+            )
+        elif before.batch != batch:
+            yield refused(
+                name,
+                f"it has run outside of `streamupdate pipeline run`, from batch {before.batch} to {batch}, with code "
+                f"that is not known; {_ADOPT}",
+            )
+        elif not pipeline.has_table(flow):
+            yield refused(
+                name,
+                f"it has run up to batch {batch}, but its table {flow.shown} is not in the catalog: Spark would make "
+                "an empty one and go on after that batch. Use the catalog that has the table; in an in-memory catalog "
+                "it is gone after each run (spark.sql.catalogImplementation=hive has it for good)",
+            )
+        elif changed := pipeline.changed_inputs(flow):
+            yield refused(
+                name,
+                f"it reads {', '.join(changed)}, which this version gives other columns: what Spark starts for the "
+                "flow is not known before the table has them. Add the columns first (ALTER TABLE ... ADD COLUMNS)",
+            )
+
+
+def _of_unknown_kind(flow: spark_internals.PipelineFlow) -> ReportItem:
+    return ReportItem(
+        thing="query",
+        name=flow.name,
+        verdict=LOSS,
+        reason=f"a flow of kind {flow.unknown} is not understood: it goes on from its checkpoint, and whether its "
+        "meaning has changed is not known",
+        needs_agreement=True,
+    )

@@ -1,0 +1,262 @@
+"""The record of a pipeline, and how its checkpoints change: whole, or completed by whoever comes next."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError
+from airflow_provider_streamupdate.core.pipelines import record as records
+from airflow_provider_streamupdate.core.pipelines import steps
+from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, Phase, PipelineRecord
+from airflow_provider_streamupdate.core.storage import Folder
+
+from .builders import query_plan, stage_plan
+
+OLD, NEW = stage_plan(), stage_plan(definition={"keys": ["source-1.dest"], "aggregates": ["count(1)"]})
+FLOWS = ("counts", "late", "same")  # the first two have changed code
+
+
+def folder_of(flow: str) -> str:
+    return f"_checkpoints/spark_catalog/default/{flow}/{flow}"
+
+
+def checkpoint(storage: Folder, path: str, *batches: int) -> None:
+    storage.write(f"{path}/metadata", b'{"id":"1"}')
+    for batch in batches:
+        storage.write(f"{path}/offsets/{batch}", b"v1\n{}\n0")
+        storage.write(f"{path}/commits/{batch}", b"v1\n{}")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Folder:
+    folder = Folder.open(str(tmp_path / "storage"))
+    for flow in FLOWS:
+        checkpoint(folder, f"{folder_of(flow)}/0", 0, 1)
+    return folder
+
+
+def before() -> PipelineRecord:
+    flows = {
+        flow: FlowRecord(plan=query_plan(OLD, name=flow), folder=folder_of(flow), version=0, batch=1) for flow in FLOWS
+    }
+    return PipelineRecord(pipeline="flights", spark_version="4.3.0", flows=flows)
+
+
+def after(storage: Folder) -> dict[str, FlowRecord]:
+    """The flows with changed code, their new checkpoints made."""
+    flows = dict(before().flows)
+    for flow in FLOWS[:2]:
+        made = records.carried_folder(folder_of(flow), 1)
+        checkpoint(storage, made, 0, 1)
+        storage.write(f"{made}/new", b"")
+        flows[flow] = attrs.evolve(flows[flow], plan=query_plan(NEW, name=flow), version=1)
+    return flows
+
+
+def in_use(storage: Folder) -> dict[str, int]:
+    return {flow: records.newest_version(storage, folder_of(flow)) for flow in FLOWS}
+
+
+def leftovers(storage: Folder) -> list[str]:
+    return [name for flow in FLOWS for name in storage.names(folder_of(flow)) if not name.isdecimal()]
+
+
+def test_the_newest_version_is_the_one_that_spark_takes(storage: Folder) -> None:
+    """SystemMetadata.getLatestCheckpointDir: the largest number, whatever else is there."""
+    assert records.newest_version(storage, "_checkpoints/nothing") == -1
+    for name in ("9", "10", "streamupdate-11", "x", "007x"):
+        storage.write(f"flow/{name}/metadata", b"")
+    assert records.newest_version(storage, "flow") == 10
+
+
+def test_a_record_is_read_as_it_was_written(storage: Folder) -> None:
+    assert records.read(storage) is None
+    with pytest.raises(NotFoundError, match=r"no record of a pipeline in .*streamupdate pipeline adopt"):
+        records.need(storage)
+    records.write(storage, before())
+    assert records.read(storage) == before()
+    assert [q.name for q in records.need(storage).plan.queries] == sorted(FLOWS)
+
+
+def test_a_folder_that_leads_out_of_the_storage_is_refused(storage: Folder) -> None:
+    """A record is a file, which somebody else may have written."""
+    strange = FlowRecord(plan=query_plan(name="counts"), folder="../elsewhere", version=3)
+    with pytest.raises(CorruptError):
+        records.version_folder(strange.folder, strange.version)
+    with pytest.raises(CorruptError):
+        steps.settle(
+            storage,
+            PipelineRecord(
+                pipeline="p",
+                spark_version="4.3.0",
+                flows={"counts": strange},
+                before={"counts": strange},
+                phase=Phase.GOING_BACK,
+            ),
+        )
+
+
+def test_checkpoints_are_carried_and_the_run_noted(storage: Folder) -> None:
+    records.write(storage, before())
+    record = steps.carry(storage, before(), after(storage))
+    assert in_use(storage) == {"counts": 1, "late": 1, "same": 0}
+    assert sorted(record.before) == ["counts", "late"]
+    record = steps.begin(storage, record)
+    assert records.need(storage).phase == Phase.RUNNING
+    checkpoint(storage, f"{folder_of('counts')}/1", 2)
+    assert not steps.unused(storage, record)
+    record = steps.noted(storage, record)
+    assert records.need(storage) == record
+    assert {n: (f.version, f.batch) for n, f in record.flows.items()} == {
+        "counts": (1, 2),
+        "late": (1, 1),
+        "same": (0, 1),
+    }
+    assert (record.phase, record.before) == (Phase.IDLE, {})
+
+
+def test_a_run_that_used_nothing_new_goes_back(storage: Folder) -> None:
+    record = steps.begin(storage, steps.carry(storage, before(), after(storage)))
+    checkpoint(storage, f"{folder_of('same')}/0", 2)  # a flow whose code is the same has gone on
+    assert steps.unused(storage, record)
+    record = steps.go_back(storage, record)
+    assert in_use(storage) == {"counts": 0, "late": 0, "same": 0}
+    assert not leftovers(storage)
+    assert record.flows["counts"] == before().flows["counts"]
+    assert record.flows["same"].batch == 2
+
+
+def test_a_batch_that_was_only_logged_closes_the_way_back(storage: Folder) -> None:
+    """Its rows may be in the sink."""
+    record = steps.begin(storage, steps.carry(storage, before(), after(storage)))
+    storage.write(f"{folder_of('late')}/1/offsets/2", b"v1\n{}\n0")
+    assert not steps.unused(storage, record)
+
+
+def test_flows_that_the_new_code_does_not_have_are_known_again_after_the_way_back(storage: Folder) -> None:
+    flows = {name: flow for name, flow in before().flows.items() if name != "late"}
+    record = steps.begin(storage, steps.carry(storage, before(), flows))
+    assert list(record.before) == ["late"]
+    assert steps.unused(storage, record)
+    record = steps.go_back(storage, record)
+    assert record.flows == before().flows
+    assert in_use(storage)["late"] == 0
+
+
+def test_a_flow_that_had_no_checkpoint_has_the_one_that_it_got(storage: Folder) -> None:
+    flow = FlowRecord(plan=query_plan(name="new"), folder=folder_of("new"))
+    record = attrs.evolve(before(), flows={"new": flow})
+    assert steps.noted(storage, record).flows["new"].version == -1
+    checkpoint(storage, f"{folder_of('new')}/0", 0)
+    noted = steps.noted(storage, record).flows["new"]
+    assert (noted.version, noted.batch) == (0, 0)
+
+
+class Died(Exception):
+    """The process, at a write to the storage."""
+
+
+class Dying:
+    """Lets so many writes to storages through, and no more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+        self.left = writes
+        for name in ("write", "rename", "remove"):
+            monkeypatch.setattr(Folder, name, self._counted(getattr(Folder, name)))
+
+    def _counted(self, method: Callable[..., None]) -> Callable[..., None]:
+        def counted(folder: Folder, *args: object, **more: object) -> None:
+            if self.left <= 0:
+                raise Died
+            self.left -= 1
+            method(folder, *args, **more)
+
+        return counted
+
+
+def attempts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    made: Callable[[Folder], PipelineRecord],
+    work: Callable[..., object],
+) -> Iterator[tuple[Folder, bool]]:
+    """A storage after the process died at each of its writes, one after the other; then after it went to its end."""
+    for writes in range(100):
+        place = tmp_path / str(writes)
+        shutil.copytree(tmp_path / "storage", place)
+        folder = Folder.open(str(place))
+        record = made(folder)
+        with monkeypatch.context() as patched:
+            Dying(patched, writes)
+            try:
+                work(folder, record)
+                died = False
+            except Died:
+                died = True
+        yield folder, died
+        if not died:
+            return
+    raise AssertionError("it never ends")
+
+
+def test_whoever_comes_next_completes_a_change_that_died_at_any_write(
+    storage: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(folder: Folder) -> PipelineRecord:
+        records.write(folder, before())
+        after(folder)
+        return before()
+
+    def work(folder: Folder, record: PipelineRecord) -> None:
+        flows = dict(before().flows)
+        for flow in FLOWS[:2]:
+            flows[flow] = attrs.evolve(flows[flow], plan=query_plan(NEW, name=flow), version=1)
+        steps.carry(folder, record, flows)
+
+    seen = []
+    for folder, _died in attempts(tmp_path, monkeypatch, made, work):
+        record = steps.settle(folder, records.need(folder))
+        used = in_use(folder)
+        assert used in ({"counts": 0, "late": 0, "same": 0}, {"counts": 1, "late": 1, "same": 0})
+        for name, flow in record.flows.items():  # the code that is recorded is that of the checkpoint that is used
+            assert flow.version == used[name]
+            assert (flow.plan.stages[0] == NEW) == folder.exists(f"{folder_of(name)}/{used[name]}/new")
+        assert (record.phase, records.need(folder)) == (Phase.IDLE, record)
+        seen.append(used["counts"])
+    assert seen[0] == 0  # nothing was written
+    assert seen[-1] == 1
+    assert len(seen) == 4  # the record, and a checkpoint each
+
+
+def test_whoever_comes_next_completes_the_way_back(
+    storage: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(folder: Folder) -> PipelineRecord:
+        return steps.begin(folder, steps.carry(folder, before(), after(folder)))
+
+    seen = []
+    for folder, _died in attempts(tmp_path, monkeypatch, made, steps.go_back):
+        record = steps.settle(folder, records.need(folder))
+        used = in_use(folder)
+        assert used in ({"counts": 0, "late": 0, "same": 0}, {"counts": 1, "late": 1, "same": 0})
+        for name, flow in record.flows.items():
+            assert flow.version == used[name]
+            assert (flow.plan.stages[0] == NEW) == folder.exists(f"{folder_of(name)}/{used[name]}/new")
+        assert record.phase == Phase.IDLE
+        assert used["counts"] or not leftovers(folder)
+        seen.append(used["counts"])
+    assert (seen[0], seen[-1]) == (1, 0)
+    assert len(seen) == 7  # two records, two names, two removals, and the end
+
+
+def test_a_run_that_died_is_taken_for_what_it_logged(storage: Folder) -> None:
+    records.write(storage, attrs.evolve(before(), phase=Phase.RUNNING))
+    checkpoint(storage, f"{folder_of('same')}/0", 2, 3)
+    record = steps.settle(storage, records.need(storage))
+    assert record.flows["same"].batch == 3
+    assert steps.settle(storage, record) is record

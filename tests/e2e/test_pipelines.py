@@ -1,0 +1,255 @@
+"""A Spark Declarative Pipeline whose code changes: real runs of `spark-pipelines` and of `streamupdate pipeline`, and
+plain Python says what its tables must hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
+from airflow_provider_streamupdate.control.operations.pipeline import (
+    PipelineDriver,
+    adopt_pipeline,
+    check_pipeline,
+    pipeline_record,
+    run_pipeline,
+)
+from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
+
+from .conftest import SPARK_SUBMIT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+SPEC = """
+name: flights
+storage: file://{folder}/storage
+configuration:
+  spark.sql.shuffle.partitions: "2"
+libraries:
+  - glob:
+      include: flows/**
+"""
+# The tables are of JSON, so that they can be read without Spark.
+CODE = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.active()
+rows = "origin string, delay long, at timestamp, id string"
+
+
+@dp.temporary_view
+def flights():
+    made = spark.readStream.format("json").schema(rows).option("mode", "FAILFAST").load("{folder}/in")
+    return made{filter}
+
+
+@dp.table(format="json")
+def delays():
+    made = spark.readStream.table("flights").withWatermark("at", "10 seconds")
+    return made.groupBy({key}, F.window("at", "1 minute")).agg({aggregate}).select("*", "window.start").drop("window")
+
+
+@dp.table(format="json")
+def ids():
+    return spark.readStream.table("flights").dropDuplicates(["id"]).select("id", "origin")
+
+
+@dp.table(format="json")
+def airports():
+    return spark.readStream.table("ids"){of_ids}.dropDuplicates(["origin"]).select("origin")
+
+
+@dp.materialized_view
+def by_origin():
+    return spark.read.table("ids").groupBy("origin").count()
+"""
+VALUES = {
+    "filter": "",
+    "key": "'origin'",
+    "aggregate": 'F.count("*").alias("n"), F.sum("delay").alias("late")',
+    "of_ids": "",
+}
+PREFIX = "spark_catalog.default."
+
+
+class Project:
+    """A pipeline's folder, its input, and what it must make of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.spec = folder, folder / "spark-pipeline.yml"
+        (folder / "flows").mkdir()
+        (folder / "in").mkdir()
+        self.spec.write_text(SPEC.format(folder=folder))
+        metastore = f"jdbc:derby:;databaseName={folder}/metastore;create=true"
+        self.launcher = SparkSubmit(SPARK_SUBMIT, master="local[2]")
+        self.driver = PipelineDriver(
+            conf={
+                "spark.ui.enabled": "false",
+                "spark.sql.catalogImplementation": "hive",
+                "spark.sql.warehouse.dir": str(folder / "tables"),
+                "spark.hadoop.javax.jdo.option.ConnectionURL": metastore,
+                "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={folder}/derby.log",
+                "spark.sql.session.timeZone": "UTC",
+            }
+        )
+        self.lines: list[str] = []
+        self.arrived: list[dict[str, Any]] = []
+
+    def code(self, **values: str) -> None:
+        text = CODE
+        for name, value in {**VALUES, **values, "folder": str(self.folder)}.items():
+            text = text.replace(f"{{{name}}}", value)
+        (self.folder / "flows" / "flows.py").write_text(text)
+
+    def arrive(self, *rows: tuple[str, int, str, str]) -> None:
+        made = [dict(zip(("origin", "delay", "at", "id"), row, strict=True)) for row in rows]
+        part = self.folder / f"part-{len(self.arrived)}.json"
+        part.write_text("".join(json.dumps(row) + "\n" for row in made))
+        part.rename(self.folder / "in" / part.name)
+        self.arrived += made
+
+    def spark_pipelines(self) -> None:
+        """Run it without this package."""
+        command = [str(Path(SPARK_SUBMIT).with_name("spark-pipelines")), "run", "--spec", str(self.spec)]
+        for key, value in self.driver.conf.items():
+            command += ["--conf", f"{key}={value}"]
+        done = subprocess.run(
+            [*command, "--remote", "local[2]"],
+            env=spark_environment(SPARK_SUBMIT, {}),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+    def run(self, **options: Any) -> Any:
+        return run_pipeline(self.launcher, str(self.spec), self.driver, progress=self.lines.append, **options)
+
+    def table(self, name: str) -> Counter[tuple[tuple[str, Any], ...]]:
+        """The rows that its sink's log names, each as often as it is there."""
+        folder, found = self.folder / "tables" / name, Counter()
+        for entry in sorted((folder / "_spark_metadata").glob("[0-9]*")):
+            for line in entry.read_text().splitlines()[1:]:
+                for row in Path(json.loads(line)["path"].removeprefix("file://")).read_text().splitlines():
+                    found[tuple(sorted(json.loads(row).items()))] += 1
+        return found
+
+    def versions(self) -> dict[str, tuple[int, int]]:
+        flows = pipeline_record(f"{self.folder}/storage").flows
+        return {name.removeprefix(PREFIX): (flow.version, flow.batch) for name, flow in flows.items()}
+
+    def files(self) -> dict[str, float]:
+        """Everything in its storage, but for who works on it, and its tables."""
+        found = [p for top in ("storage", "tables") for p in (self.folder / top).rglob("*") if p.is_file()]
+        return {str(p): p.stat().st_mtime for p in found if "lease" not in p.parts}
+
+
+def rows(*made: dict[str, Any]) -> Counter[tuple[tuple[str, Any], ...]]:
+    return Counter(tuple(sorted(row.items())) for row in made)
+
+
+def windows(arrived: Iterable[dict[str, Any]], watermark: str) -> Counter[tuple[tuple[str, Any], ...]]:
+    """The windows of a minute that end by the watermark, which is 10 s behind the newest row."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for row in arrived:
+        found.setdefault((row["origin"], row["at"][:16]), []).append(row["delay"])
+    limit = datetime.fromisoformat(watermark)
+    return rows(
+        *(
+            {"origin": origin, "n": len(delays), "late": sum(delays), "start": f"{minute}:00.000Z"}
+            for (origin, minute), delays in found.items()
+            if datetime.fromisoformat(minute) + timedelta(minutes=1) <= limit
+        )
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return Project(tmp_path)
+
+
+def test_a_pipeline_goes_on_from_its_state_when_its_code_changes(project: Project) -> None:
+    """From spark-pipelines to this package, a change that is carried, one that is refused, a run that fails before it
+    uses a new checkpoint, and one after."""
+    project.code()
+    project.arrive(("JFK", 5, "2026-01-01T10:00:10", "a"), ("JFK", 7, "2026-01-01T10:00:20", "b"))
+    project.arrive(("LGA", 1, "2026-01-01T10:02:00", "c"))
+    project.spark_pipelines()
+    untouched = project.files()
+
+    # Nothing tells whose the checkpoints are.
+    with pytest.raises(IncompatibleError, match=r"not which code wrote it.*streamupdate pipeline adopt"):
+        project.run()
+    assert project.files() == untouched
+    project.code(key="'origin', 'id'")  # not the code that ran
+    with pytest.raises(IncompatibleError, match="were not written by the code of"):
+        adopt_pipeline(project.launcher, str(project.spec), project.driver)
+    project.code()
+    adopt_pipeline(project.launcher, str(project.spec), project.driver)
+    assert set(project.versions()) == {"delays", "ids", "airports"}
+
+    # A filter below the state: two flows go on, in new versions of their checkpoints; the third is what it was.
+    kept = project.arrived[:]
+    project.code(filter='.where("delay < 1000")')
+    project.arrive(("LGA", 2, "2026-01-01T10:02:10", "c"), ("LGA", 5000, "2026-01-01T10:02:20", "d"))
+    project.arrive(("JFK", 3, "2026-01-01T10:05:00", "e"))
+    answer = project.run()
+    assert [name.removeprefix(PREFIX) for name in answer.carried] == ["delays", "ids"]
+    assert "Run is COMPLETED." in project.lines
+    counted = [row for row in project.arrived if row["delay"] < 1000]
+    assert kept == counted[:3]
+    assert project.table("delays") == windows(counted, "2026-01-01T10:04:50")
+    assert project.table("ids") == rows(
+        *({"id": i, "origin": o} for i, o in zip("abce", ("JFK", "JFK", "LGA", "JFK"), strict=True))
+    )
+    assert project.table("airports") == rows({"origin": "JFK"}, {"origin": "LGA"})
+    assert {name: version for name, (version, _) in project.versions().items()} == {
+        "delays": 1,
+        "ids": 1,
+        "airports": 0,
+    }
+
+    # Another key: Spark would refuse it, or add to rows of another meaning. Nothing is written.
+    before = project.files()
+    project.code(filter='.where("delay < 1000")', key="F.upper('origin').alias('origin')")
+    with pytest.raises(IncompatibleError, match=r"stage spark_catalog\.default\.delays/aggregate-1"):
+        project.run()
+    assert check_pipeline(project.launcher, str(project.spec), project.driver).report.compatible is False
+    assert project.files() == before
+
+    # The flow that reads another one's table has changed, and the other one fails first: no way forward, and back.
+    project.code(filter='.where("delay < 1000")', of_ids=".where(\"origin != 'XXX'\")")
+    (project.folder / "in" / "broken.json").write_text("no json\n")
+    with pytest.raises(StreamUpdateError, match=r"no flow used its new checkpoint.*in use again \(.*airports\)"):
+        project.run()
+    assert project.versions()["airports"] == (0, before_batch := project.versions()["airports"][1])
+    assert before_batch >= 0
+    folder = project.folder / "storage" / "_checkpoints" / "spark_catalog" / "default" / "airports" / "airports"
+    assert sorted(path.name for path in folder.iterdir()) == ["0"]
+
+    # The batch that failed runs again when the input is whole, and the change is carried.
+    (project.folder / "in" / "broken.json").write_text("")
+    project.arrive(("XXX", 1, "2026-01-01T10:06:00", "f"), ("BOS", 1, "2026-01-01T10:06:10", "g"))
+    assert [name.removeprefix(PREFIX) for name in project.run().carried] == ["airports"]
+    assert project.table("airports") == rows({"origin": "JFK"}, {"origin": "LGA"}, {"origin": "BOS"})
+    counted = [row for row in project.arrived if row["delay"] < 1000]
+    assert project.table("delays") == windows(counted, "2026-01-01T10:06:00")
+
+    # Who runs it without this package has run code that nobody knows.
+    project.arrive(("BOS", 1, "2026-01-01T10:07:10", "h"))
+    project.spark_pipelines()
+    with pytest.raises(IncompatibleError, match="has run outside of `streamupdate pipeline run`"):
+        project.run()
