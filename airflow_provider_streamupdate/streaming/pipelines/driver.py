@@ -37,7 +37,7 @@ from ...core.storage import Folder
 from ..app import parse_settings
 from ..restore.adoption import check_adoptable
 from .carrying import carried
-from .judging import judge
+from .judging import judge, missing_table
 from .pipeline import Pipeline
 
 CHECK, ADOPT, RUN = "check", "adopt", "run"
@@ -86,6 +86,8 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
                     f"no batch has committed in {folder.path()}, so there is nothing to adopt for flow {name}; let the "
                     "pipeline run once more with the code it has now"
                 )
+            if problem := missing_table(pipeline, flow, batch):
+                raise RefusedError(f"flow {name} cannot be adopted: {problem}")
             query = pipeline.plan(flow, checkpoint.offsets(batch).conf)
             plan = AppPlan(app=pipeline.name, spark_version=pipeline.version, queries=(query,))
             with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as scratch, pipeline.started(flow) as writer:

@@ -134,19 +134,25 @@ def _unknown(pipeline: Pipeline, storage: Folder, record: PipelineRecord | None)
                 f"it has run outside of `streamupdate pipeline run`, from batch {before.batch} to {batch}, with code "
                 f"that is not known; {_ADOPT}",
             )
-        elif not pipeline.has_table(flow):
-            yield refused(
-                name,
-                f"it has run up to batch {batch}, but its table {flow.shown} is not in the catalog: Spark would make "
-                "an empty one and go on after that batch. Use the catalog that has the table; in an in-memory catalog "
-                "it is gone after each run (spark.sql.catalogImplementation=hive has it for good)",
-            )
+        elif problem := missing_table(pipeline, flow, batch):
+            yield refused(name, problem)
         elif changed := pipeline.changed_inputs(flow):
             yield refused(
                 name,
                 f"it reads {', '.join(changed)}, which this version gives other columns: what Spark starts for the "
                 "flow is not known before the table has them. Add the columns first (ALTER TABLE ... ADD COLUMNS)",
             )
+
+
+def missing_table(pipeline: Pipeline, flow: spark_internals.PipelineFlow, batch: int) -> str | None:
+    """Why a flow that has run up to `batch` cannot go on, where its table is not in the catalog."""
+    if pipeline.has_table(flow):
+        return None
+    return (
+        f"it has run up to batch {batch}, but its table {flow.shown} is not in the catalog: Spark would make an empty "
+        "one and go on after that batch. Use the catalog that has the table; in an in-memory catalog it is gone after "
+        "each run (spark.sql.catalogImplementation=hive has it for good)"
+    )
 
 
 def _of_unknown_kind(flow: spark_internals.PipelineFlow) -> ReportItem:
