@@ -17,7 +17,7 @@ from ...core.compatibility.report import CompatibilityReport, ReportItem
 from ...core.coordination import lease
 from ...core.coordination.lease import Lease
 from ...core.coordination.renewing import renewing
-from ...core.errors import InvalidInputError, NotFoundError, RefusedError
+from ...core.errors import ApplicationError, InvalidInputError, NotFoundError, RefusedError
 from ...core.pipelines import steps
 from ...core.pipelines.answer import PipelineAnswer
 from ...core.pipelines.record import (
@@ -147,11 +147,13 @@ def _check_still(storage: Folder, record: PipelineRecord | None) -> None:
 
 
 def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> PipelineRecord:
-    """Note how far the flows are, and the code of those that began with this run."""
+    """Note how far the flows are, and the code of those that began with this run. One that Spark would not start has
+    no checkpoint worth a record; its run has told why."""
     begun = {}
     for name, flow in pipeline.flows.items():
         if name not in record.flows and not flow.unknown and newest_version(storage, flow.folder) >= 0:
-            begun[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder)
+            with contextlib.suppress(ApplicationError):
+                begun[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder)
     flows = {**record.flows, **begun}
     return steps.noted(storage, attrs.evolve(record, flows=flows, spark_version=pipeline.version))
 

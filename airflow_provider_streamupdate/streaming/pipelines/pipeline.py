@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.pipelines import cli
 from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
 from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, handle_pipeline_events, start_run
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.errors import ApplicationError, InvalidInputError, describe
 from ...core.plan.plan import QueryPlan
 from ...core.storage import Folder, options
 from .. import spark_internals
+from ..planning.author import place
 from ..planning.planner import plan_app
 
 
@@ -33,10 +32,7 @@ class Pipeline:
         except (PySparkException, OSError, ValueError, KeyError, TypeError) as error:
             raise InvalidInputError(f"the pipeline's spec {spec_path} cannot be read: {describe(error)}") from error
         self.name, self._storage = spec.name, spec.storage
-        builder = SparkSession.builder
-        for key, value in spark_internals.pipeline_settings(spec.configuration).items():
-            builder = builder.config(key, value)
-        self.connect: Any = builder.getOrCreate()
+        self.connect = spark_internals.connected(spec.configuration)
         try:
             self._define(spec_path, spec)
         except BaseException:
@@ -61,7 +57,10 @@ class Pipeline:
             registry = SparkConnectGraphElementRegistry(self.connect, self._id)
             cli.register_definitions(spec_path, registry, spec, self.connect, self._id)
         except Exception as error:
-            raise ApplicationError(f"the pipeline of {spec_path} cannot be defined: {describe(error)}") from error
+            where = place(error)
+            raise ApplicationError(
+                f"the pipeline of {spec_path} cannot be defined: {where + ': ' if where else ''}{describe(error)}"
+            ) from error
         self._graph = spark_internals.PipelineGraph(self.connect, self._id)
         self.flows = {flow.name: flow for flow in self._graph.flows}
         self.version = spark_internals.check_version(self._graph.spark)

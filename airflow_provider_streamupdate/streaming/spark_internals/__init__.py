@@ -8,7 +8,7 @@ from .beside import beside
 from .connection import answer_at_once
 from .jvm import activate, unanswered
 from .markers import with_marker
-from .pipelines import PipelineFlow, PipelineGraph, classic, pipeline_settings
+from .pipelines import PipelineFlow, PipelineGraph, classic, connected
 from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
 from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
@@ -79,6 +79,7 @@ __all__ = [
     "check_trigger",
     "check_version",
     "classic",
+    "connected",
     "default_settings",
     "dry_run",
     "effective_settings",
@@ -101,7 +102,6 @@ __all__ = [
     "optimized_inputs",
     "other_settings",
     "parallelism",
-    "pipeline_settings",
     "plan_shape",
     "qualified",
     "rewrite_stores",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
@@ -24,6 +24,7 @@ from .version import adapter_of, check_version
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService"
 _REMOTE = "SPARK_CONNECT_MODE_ENABLED"  # in the environment: PySpark's functions make Connect's expressions
+_TESTING = "SPARK_TESTING"
 _STREAMING = "StreamingFlow"  # the only kind that starts its own DataFrame as a query (StreamingTableWrite, SinkWrite)
 _WITHOUT_CHECKPOINT = ("CompleteFlow", "AppendOnceFlow")  # they run as batches
 
@@ -174,6 +175,29 @@ def _columns(schema: Any) -> dict[str, str]:
     return {str(field.name()): str(field.dataType().sql()) for field in schema.fields()}
 
 
-def pipeline_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """A pipeline's configuration with what makes its session one of Spark Connect in this process."""
-    return {"spark.sql.connect.serverStacktrace.enabled": "false", "spark.api.mode": "connect", **given}
+def connected(configuration: Mapping[str, str]) -> Any:
+    """A session of Spark Connect whose server runs in this process's JVM, with a pipeline's configuration.
+
+    PySpark starts that server with master ``local``, whatever spark-submit was told, unless the session is told the
+    master as well (SparkSession.Builder.getOrCreate); and on a fixed port, of which a machine has one, unless
+    SPARK_TESTING asks for a free one (RemoteSparkSession._start_connect_server, DefaultChannelBuilder.default_port).
+    """
+    master = SparkConf(loadDefaults=True).get("spark.master") or "local"
+    settings = {
+        "spark.sql.connect.serverStacktrace.enabled": "false",
+        "spark.api.mode": "connect",
+        **configuration,
+        "spark.master": master,
+    }
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    testing = os.environ.get(_TESTING)
+    os.environ[_TESTING] = "1"
+    try:
+        return builder.getOrCreate()
+    finally:
+        if testing is None:
+            del os.environ[_TESTING]
+        else:
+            os.environ[_TESTING] = testing
