@@ -3,6 +3,7 @@ plain Python says what its tables must hold."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from conftest import SPARK_SUBMIT
 
@@ -24,7 +26,7 @@ from airflow_provider_streamupdate.control.operations.pipeline import (
     run_pipeline,
 )
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
-from airflow_provider_streamupdate.core.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.errors import DriverError, StreamUpdateError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -82,7 +84,55 @@ VALUES = {
     "key": "'origin'",
     "aggregate": 'F.count("*").alias("n"), F.sum("delay").alias("late")',
     "of_ids": "",
+    "suffix": "'!'",
+    "least": "0",
 }
+# Flows of every kind that has a checkpoint.
+KINDS = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as F
+from pyspark.sql.types import StringType
+
+spark = SparkSession.active()
+
+
+def arriving():
+    made = spark.readStream.format("json").schema("origin string, delay long, id string").load("{folder}/in")
+    return made{filter}
+
+
+@F.udf(StringType())
+def shout(text):
+    return text.upper() + {suffix}
+
+
+@dp.table(format="json")
+def udfs():
+    return arriving().withColumn("origin", shout("origin")).dropDuplicates(["origin"]).select("origin")
+
+
+dp.create_streaming_table("fed", format="json", schema="id string, half long")
+
+
+@dp.append_flow(target="fed", name="feeds", spark_conf={"spark.sql.ansi.enabled": "false"})
+def feeds():
+    return arriving().dropDuplicates(["id"]).selectExpr("id", "cast(delay / 2 as long) AS half")
+
+
+dp.create_sink("out", "json", {"path": "{folder}/sinks/out"})
+
+
+@dp.append_flow(target="out", name="sunk")
+def sunk():
+    return arriving().dropDuplicates(["id"]).select("id")
+
+
+@dp.table(format="json", partition_cols=["origin"])
+def parts():
+    return arriving().dropDuplicates(["id"]).select("id", "origin")
+-- SQL
+CREATE STREAMING TABLE written USING JSON AS SELECT id FROM STREAM fed WHERE half >= {least};
+"""
 PREFIX = "spark_catalog.default."
 
 
@@ -111,11 +161,12 @@ class Project:
         self.lines: list[str] = []
         self.arrived: list[dict[str, Any]] = []
 
-    def code(self, **values: str) -> None:
-        text = CODE
+    def code(self, text: str = CODE, **values: str) -> None:
         for name, value in {**VALUES, **values, "folder": str(self.folder)}.items():
             text = text.replace(f"{{{name}}}", value)
-        (self.folder / "flows" / "flows.py").write_text(text)
+        python, _, sql = text.partition("-- SQL\n")
+        (self.folder / "flows" / "flows.py").write_text(python)
+        (self.folder / "flows" / "flows.sql").write_text(sql)
 
     def arrive(self, *rows: tuple[str, int, str, str]) -> None:
         made = [dict(zip(("origin", "delay", "at", "id"), row, strict=True)) for row in rows]
@@ -141,9 +192,9 @@ class Project:
     def run(self, **options: Any) -> Any:
         return run_pipeline(self.launcher, str(self.spec), self.driver, progress=self.lines.append, **options)
 
-    def table(self, name: str) -> Counter[tuple[tuple[str, Any], ...]]:
+    def table(self, name: str, top: str = "tables") -> Counter[tuple[tuple[str, Any], ...]]:
         """The rows that its sink's log names, each as often as it is there."""
-        folder, found = self.folder / "tables" / name, Counter()
+        folder, found = self.folder / top / name, Counter()
         for entry in sorted((folder / "_spark_metadata").glob("[0-9]*")):
             for line in entry.read_text().splitlines()[1:]:
                 for row in Path(json.loads(line)["path"].removeprefix("file://")).read_text().splitlines():
@@ -260,3 +311,40 @@ def test_a_pipeline_goes_on_from_its_state_when_its_code_changes(project: Projec
     project.spark_pipelines()
     with pytest.raises(IncompatibleError, match="has run outside of `streamupdate pipeline run`"):
         project.run()
+
+
+def test_flows_of_every_kind_go_on_though_the_driver_is_killed(project: Project) -> None:
+    """Python functions, several ways to define a flow, a sink, partitions, SQL. The driver dies once their checkpoints
+    are carried, and whoever comes next goes on from there."""
+    project.code(KINDS)
+    project.arrive(("jfk", 2, "", "a"), ("lga", 4, "", "b"))
+    assert sorted(n.removeprefix(PREFIX) for n in project.run().new) == ["feeds", "parts", "sunk", "udfs", "written"]
+    first = {"a": ("jfk", 1), "b": ("lga", 2)}
+    assert project.table("fed") == rows(*({"id": i, "half": half} for i, (_, half) in first.items()))
+
+    project.code(KINDS, suffix="'?'")  # the function that makes a key of the state
+    with pytest.raises(IncompatibleError, match=r"stage spark_catalog\.default\.udfs/deduplicate-1"):
+        project.run()
+
+    project.code(KINDS, filter='.where("delay < 100")', least="2")
+    project.arrive(("jfk", 20, "", "a"), ("bos", 500, "", "c"), ("ord", 6, "", "d"))
+    told = project.lines.append
+
+    def kill(line: str) -> None:
+        told(line)
+        if "its state goes on" in line:
+            for child in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+
+    with pytest.raises(DriverError, match="said nothing; run the command again"):
+        run_pipeline(project.launcher, str(project.spec), project.driver, progress=kill)
+    assert {version for version, _ in project.versions().values()} == {1}
+    answer = project.run()
+    assert answer.carried == ()  # they were
+    assert project.table("udfs") == rows(*({"origin": o} for o in ("JFK!", "LGA!", "ORD!")))
+    assert project.table("fed") == rows(*({"id": i, "half": h} for i, h in (("a", 1), ("b", 2), ("d", 3))))
+    assert project.table("out", "sinks") == rows(*({"id": i} for i in "abd"))
+    origins = {"a": "jfk", "b": "lga", "d": "ord"}
+    assert project.table("parts") == rows(*({"id": i, "origin": o} for i, o in origins.items()))
+    assert project.table("written") == rows(*({"id": i} for i in "abd"))  # a was read by the old code

@@ -136,28 +136,18 @@ class PipelineGraph:
 
     def writer(self, flow: PipelineFlow) -> DataStreamWriter:
         """What Spark will start for the flow (StreamingTableWrite.startStream, SinkWrite.startStream), but for its
-        trigger, name and checkpoint. To be called, and the writer to be used, where it is `configured`."""
+        trigger, name and checkpoint. To be called, and the writer to be used, where it is `configured`. Spark does not
+        give its writer the table's partitions (measured: files of a partitioned table lie in its folder)."""
         frame = DataFrame(self._graph.reanalyzeFlow(flow._flow, *self._arguments).df(), self.spark)
         writer = frame.writeStream.outputMode("append")
         if not flow.to_table:
             options = scala_map(flow._output.options())
             return writer.format(str(flow._output.format())).options(**options)
-        provider, location, partitions = self._table(flow)
-        writer = writer.format(provider).partitionBy(*partitions) if partitions else writer.format(provider)
-        return writer.option("path", location) if location else writer
-
-    def _table(self, flow: PipelineFlow) -> tuple[str, str, list[str]]:
         described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {flow.destination}").collect()
         told = {str(row[0]): str(row[1] or "") for row in described}
-        names = [str(row[0]) for row in described]
-        partitions: list[str] = []
-        if "# Partition Information" in names:
-            for row in described[names.index("# Partition Information") + 2 :]:
-                if not row[0]:
-                    break
-                partitions.append(str(row[0]))
-        location = told.get("Location", "")
-        return told.get("Provider") or "parquet", location and qualified(self.spark, location), partitions
+        writer = writer.format(told.get("Provider") or "parquet")
+        location = told.get("Location")
+        return writer.option("path", qualified(self.spark, location)) if location else writer
 
 
 @contextlib.contextmanager
