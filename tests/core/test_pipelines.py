@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError
 from airflow_provider_streamupdate.core.pipelines import record as records
 from airflow_provider_streamupdate.core.pipelines import steps
+from airflow_provider_streamupdate.core.pipelines.places import lead_to
 from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, Phase, PipelineRecord
 from airflow_provider_streamupdate.core.storage import Folder
 
@@ -260,3 +261,15 @@ def test_a_run_that_died_is_taken_for_what_it_logged(storage: Folder) -> None:
     record = steps.settle(storage, records.need(storage))
     assert record.flows["same"].batch == 3
     assert steps.settle(storage, record) is record
+
+
+def test_what_names_its_own_place_is_led_to_where_the_checkpoint_will_be(storage: Folder) -> None:
+    """transformWithState's description of an operator, whatever scheme it gives the path."""
+    made, final = (storage.sub(f"{folder_of('counts')}/{name}") for name in ("streamupdate-1", "1"))
+    for scheme in ("file:", "file://", "hdfs://host:8020"):
+        path = f"{scheme}{made.path()}/state/0/_stateSchema/default/0_x"
+        made.write("state/0/_metadata/v2/2", f'v2\n{{"stateSchemaFilePaths":["{path}"]}}'.encode())
+        lead_to(made, final)
+        told = (made.read("state/0/_metadata/v2/2") or b"").decode()
+        assert f"{scheme}{final.path()}/state/0/_stateSchema/default/0_x" in told
+        assert "streamupdate-1" not in told

@@ -27,6 +27,7 @@ from airflow_provider_streamupdate.control.operations.pipeline import (
 )
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from airflow_provider_streamupdate.core.errors import DriverError, StreamUpdateError
+from airflow_provider_streamupdate.operators.pipeline import StreamPipelineOperator
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -313,9 +314,11 @@ def test_a_pipeline_goes_on_from_its_state_when_its_code_changes(project: Projec
         project.run()
 
 
-def test_flows_of_every_kind_go_on_though_the_driver_is_killed(project: Project) -> None:
+def test_flows_of_every_kind_go_on_though_the_driver_is_killed(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Python functions, several ways to define a flow, a sink, partitions, SQL. The driver dies once their checkpoints
-    are carried, and whoever comes next goes on from there."""
+    are carried, and whoever comes next, here an Airflow task, goes on from there."""
     project.code(KINDS)
     project.arrive(("jfk", 2, "", "a"), ("lga", 4, "", "b"))
     assert sorted(n.removeprefix(PREFIX) for n in project.run().new) == ["feeds", "parts", "sunk", "udfs", "written"]
@@ -340,8 +343,15 @@ def test_flows_of_every_kind_go_on_though_the_driver_is_killed(project: Project)
     with pytest.raises(DriverError, match="said nothing; run the command again"):
         run_pipeline(project.launcher, str(project.spec), project.driver, progress=kill)
     assert {version for version, _ in project.versions().values()} == {1}
-    answer = project.run()
-    assert answer.carried == ()  # they were
+    connection = {"spark_submit": SPARK_SUBMIT, "root": "/nowhere", "env_vars": project.env_vars}
+    for name, kind, fields in (
+        ("STREAMUPDATE_DEFAULT", "streamupdate", {"extra": connection}),
+        ("SPARK_DEFAULT", "spark", {"host": "local[2]"}),
+    ):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps({"conn_type": kind, **fields}))
+    answer = StreamPipelineOperator(task_id="run", pipeline_spec=str(project.spec)).execute({})
+    assert answer["carried"] == []  # they were
+    assert answer["flows"]["sunk"] == {"version": 1, "batch": 1}
     assert project.table("udfs") == rows(*({"origin": o} for o in ("JFK!", "LGA!", "ORD!")))
     assert project.table("fed") == rows(*({"id": i, "half": h} for i, h in (("a", 1), ("b", 2), ("d", 3))))
     assert project.table("out", "sinks") == rows(*({"id": i} for i in "abd"))

@@ -92,8 +92,8 @@ def run_pipeline(
 ) -> PipelineAnswer:
     """Carry the state of the flows whose code has changed over to it, and run the pipeline in `spec` to its end.
 
-    IncompatibleError, with the report, when a flow cannot go on: nothing was written or run. Else the error of the run;
-    its message says what its state is then.
+    IncompatibleError, with the report, when a flow cannot go on, or the error that the driver found in the pipeline:
+    nothing was run. DriverError when the run failed; its message says what the state is then.
     """
     answer = _driven(launcher, RUN, spec, driver, agree, renames, storage_options, progress)
     report = answer.report
@@ -104,8 +104,7 @@ def run_pipeline(
             report,
         )
     if answer.error is not None and answer.record is not None:
-        kind = getattr(errors, answer.error.type, errors.ApplicationError)
-        raise kind(f"the run of {spec} failed: {answer.error.message}; {_left(answer)}")
+        raise errors.DriverError(f"the run of {spec} failed: {answer.error.message}; {_left(answer)}")
     return _raised(answer)
 
 
