@@ -20,13 +20,17 @@ BIG_SECONDS = 3600.0  # for what takes as long as the state is big
 
 class Feed:
     """A folder that gets all keys once and then small files, until the block ends, but not while it is `quiet`. Of
-    those the newest stay, which are more than an app is ever behind: 200 s."""
+    those the newest stay, which are more than an app is ever behind: 200 s. All stay until the app has `loaded` the
+    keys, where these are so large that it takes longer (measured with 10 GB: a driver ended for a file that was gone)."""
 
     def __init__(self, folder: Path, keys: int, first_file: int = FIRST_FILE) -> None:
         """first_file: rows of each file that brings all keys"""
         self.folder, self.keys, self.first_file = folder, keys, first_file
         self.files = 0
         self.quiet = threading.Event()
+        self.loaded = threading.Event()
+        if first_file == FIRST_FILE:
+            self.loaded.set()
         self._over = threading.Event()
         self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._feed, daemon=True)
@@ -69,8 +73,8 @@ class Feed:
             os.utime(temporary, (1_700_000_000 + self.files,) * 2)  # Spark orders files by their time
             os.rename(temporary, self._path(self.files))
             self.files += 1
-            if (old := self.files - 1 - KEPT_FILES) >= self.first_files:  # read long ago
-                self._path(old).unlink()
+            if self.loaded.is_set() and (old := self.files - 1 - KEPT_FILES) >= self.first_files:  # read long ago
+                self._path(old).unlink(missing_ok=True)
 
 
 class CommitLog:

@@ -197,5 +197,6 @@ def command_of(process: psutil.Process) -> str:
 def settle(commits: CommitLog, feed: Feed) -> None:
     """Until all keys are counted, their state is saved whole, and ordinary batches run."""
     commits.wait(-(-feed.first_files // FILES_A_BATCH) + 2)
+    feed.loaded.set()
     commits.wait_saved(time.time() - FEED_SECONDS)
     commits.wait(commits.newest() + BATCHES_BETWEEN)
