@@ -21,7 +21,7 @@ BIG_SECONDS = 3600.0  # for what takes as long as the state is big
 class Feed:
     """A folder that gets all keys once and then small files, until the block ends, but not while it is `quiet`. Of
     those the newest stay, which are more than an app is ever behind: 200 s. All stay until the app has `loaded` the
-    keys, where these are so large that it takes longer (measured with 10 GB: a driver ended for a file that was gone)."""
+    keys, where these are so large that it takes longer (measured with 10 GB: a driver ended for a missing file)."""
 
     def __init__(self, folder: Path, keys: int, first_file: int = FIRST_FILE) -> None:
         """first_file: rows of each file that brings all keys"""
