@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError
+from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError, RefusedError
 from airflow_provider_streamupdate.core.pipelines import record as records
 from airflow_provider_streamupdate.core.pipelines import steps
 from airflow_provider_streamupdate.core.pipelines.places import lead_to
@@ -273,3 +273,15 @@ def test_what_names_its_own_place_is_led_to_where_the_checkpoint_will_be(storage
         told = (made.read("state/0/_metadata/v2/2") or b"").decode()
         assert f"{scheme}{final.path()}/state/0/_stateSchema/default/0_x" in told
         assert "streamupdate-1" not in told
+
+
+def test_what_is_seen_of_a_run_is_what_it_has_logged_and_nothing_is_written(storage: Folder) -> None:
+    records.write(storage, attrs.evolve(before(), phase=Phase.RUNNING))
+    written = storage.read(records.RECORD)
+    checkpoint(storage, f"{folder_of('same')}/0", 2)
+    assert steps.as_seen(storage, records.need(storage)).flows["same"].batch == 2
+    assert steps.as_seen(storage, before()) == before()
+    for phase in (Phase.CARRYING, Phase.GOING_BACK):
+        with pytest.raises(RefusedError, match=r"are being changed .*streamupdate pipeline run"):
+            steps.as_seen(storage, attrs.evolve(before(), phase=phase, changed_at="2026-11-27T12:00:00+00:00"))
+    assert storage.read(records.RECORD) == written

@@ -322,6 +322,7 @@ def test_flows_of_every_kind_go_on_though_the_driver_is_killed(
     project.code(KINDS)
     project.arrive(("jfk", 2, "", "a"), ("lga", 4, "", "b"))
     assert sorted(n.removeprefix(PREFIX) for n in project.run().new) == ["feeds", "parts", "sunk", "udfs", "written"]
+    assert project.run().carried == ()  # the same code
     first = {"a": ("jfk", 1), "b": ("lga", 2)}
     assert project.table("fed") == rows(*({"id": i, "half": half} for i, (_, half) in first.items()))
 
@@ -343,13 +344,14 @@ def test_flows_of_every_kind_go_on_though_the_driver_is_killed(
     with pytest.raises(DriverError, match="said nothing; run the command again"):
         run_pipeline(project.launcher, str(project.spec), project.driver, progress=kill)
     assert {version for version, _ in project.versions().values()} == {1}
-    connection = {"spark_submit": SPARK_SUBMIT, "root": "/nowhere", "env_vars": project.env_vars}
+    connection = {"spark_submit": SPARK_SUBMIT, "root": "/nowhere"}
     for name, kind, fields in (
         ("STREAMUPDATE_DEFAULT", "streamupdate", {"extra": connection}),
         ("SPARK_DEFAULT", "spark", {"host": "local[2]"}),
     ):
         monkeypatch.setenv(f"AIRFLOW_CONN_{name}", json.dumps({"conn_type": kind, **fields}))
-    answer = StreamPipelineOperator(task_id="run", pipeline_spec=str(project.spec)).execute({})
+    task = StreamPipelineOperator(task_id="run", pipeline_spec=str(project.spec), env_vars=project.env_vars)
+    answer = task.execute({})
     assert answer["carried"] == []  # they were
     assert answer["flows"]["sunk"] == {"version": 1, "batch": 1}
     assert project.table("udfs") == rows(*({"origin": o} for o in ("JFK!", "LGA!", "ORD!")))

@@ -87,7 +87,7 @@ def test_a_viewer_reads_and_can_use_no_button(site: Site, open_page: Open) -> No
     frame = inside(page)
     expect(frame.locator("#stages tbody td").nth(3)).to_have_text(re.compile(r"\d"), timeout=WAIT)
     expect(frame.locator(".events")).to_contain_text("running")
-    expect(frame.locator("figure canvas")).to_have_count(3)  # files are no lag: that chart is left out
+    expect(frame.locator("figure canvas")).to_have_count(4)  # rows, duration, state; no lag: that chart is left out
     query = frame.locator("#queries tbody tr")
     expect(query).to_have_count(1)
     expect(query.locator("td").nth(1)).to_have_text(re.compile(r"^\d+$"))  # its batch

@@ -167,7 +167,7 @@ def _driven(
                 "use deploy mode client (--conf spark.submit.deployMode=client)"
             )
         environment = driver_environment(launcher, submitted, command, storage_options or {})
-        code = _run(command, environment, path.parent, log, progress)
+        code = _run(command, environment, Path.cwd(), log, progress)  # as spark-pipelines: paths may be relative
         if not out.exists():
             raise errors.DriverError(
                 f"the driver of {spec} ended with exit code {code} and said nothing; run the command again. Its last "

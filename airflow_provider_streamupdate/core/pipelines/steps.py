@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from .. import clock
+from ..errors import RefusedError
 from ..storage import Folder
 from .record import (
     FlowRecord,
@@ -73,6 +74,20 @@ def noted(storage: Folder, record: PipelineRecord) -> PipelineRecord:
     idle = attrs.evolve(record, flows=flows, phase=Phase.IDLE, before={}, changed_at=clock.now())
     write(storage, idle)
     return idle
+
+
+def as_seen(storage: Folder, record: PipelineRecord) -> PipelineRecord:
+    """The record with what its flows have logged, as a run leaves it. Nothing is written.
+
+    RefusedError where checkpoints are being changed: what is there is neither the old nor the new state."""
+    if record.phase == Phase.IDLE:
+        return record
+    if record.phase != Phase.RUNNING:
+        raise RefusedError(
+            f"the checkpoints in {storage.path()} are being changed ({record.phase} since {record.changed_at}), or the "
+            "process that did it has died; wait for it, or complete it with streamupdate pipeline run"
+        )
+    return attrs.evolve(record, flows={name: seen(storage, flow) for name, flow in record.flows.items()})
 
 
 def seen(storage: Folder, flow: FlowRecord) -> FlowRecord:

@@ -59,9 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
-    """Nothing is written: what a process that died had begun is taken as it will be."""
+    """Nothing is written. A run that is under way, or that died, is taken for what it has logged."""
     storage = pipeline.storage
     record = read(storage)
+    if record is not None:
+        record = steps.as_seen(storage, record)
     judged = judge(pipeline, storage, record, options.agree, parse_settings(options.rename))
     return PipelineAnswer(record=record, report=judged.report, new=judged.new)
 
@@ -153,9 +155,16 @@ def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> Pipel
     for name, flow in pipeline.flows.items():
         if name not in record.flows and not flow.unknown and newest_version(storage, flow.folder) >= 0:
             with contextlib.suppress(ApplicationError):
-                begun[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder)
+                begun[name] = FlowRecord(plan=pipeline.plan(flow, _recorded(storage, flow.folder)), folder=flow.folder)
     flows = {**record.flows, **begun}
     return steps.noted(storage, attrs.evolve(record, flows=flows, spark_version=pipeline.version))
+
+
+def _recorded(storage: Folder, folder: str) -> dict[str, str] | None:
+    """The configuration in the offset log of a flow's newest checkpoint; None before its first commit."""
+    checkpoint = Checkpoint(storage.sub(version_folder(folder, newest_version(storage, folder))))
+    batch = checkpoint.committed_batch()
+    return None if batch is None else checkpoint.offsets(batch).conf
 
 
 def _record(pipeline: Pipeline, flows: dict[str, FlowRecord]) -> PipelineRecord:

@@ -122,6 +122,12 @@ def _unknown(pipeline: Pipeline, storage: Folder, record: PipelineRecord | None)
                 f"it wrote to another table ({before.folder.rpartition('/')[0]}), where its checkpoint is; give the "
                 "flow another name, so that it starts anew, or let it write to that table",
             )
+        elif version < 0:
+            yield refused(
+                name,
+                f"its checkpoint {before.folder}/{before.version} is gone: Spark would start the flow anew, beside the "
+                f"rows that its table has. Bring the folder back; to start anew, {_ADOPT}",
+            )
         elif before.version != version:
             yield refused(
                 name,

@@ -88,20 +88,12 @@ class Pipeline:
         return made.queries[0]
 
     def changed_inputs(self, flow: spark_internals.PipelineFlow) -> list[str]:
-        """Tables of this pipeline that the flow reads, and that Spark will give other columns before the flow starts:
-        what it would start with them is not known before."""
-        found = []
-        for other in self._graph.flows:
-            if other.to_table and other is not flow and other.destination in self._graph.inputs(flow):
-                there = self._graph.table_columns(other)
-                made = self._graph.columns(other)
-                if there is not None and not made.items() <= there.items():
-                    found.append(other.shown)
-        return sorted(set(found))
+        """Tables of this pipeline that the flow reads, and that this version gives other columns."""
+        return self._graph.changed_inputs(flow)
 
     def has_table(self, flow: spark_internals.PipelineFlow) -> bool:
-        """Whether what the flow writes to is there. A sink that is no table always is."""
-        return not flow.to_table or self._graph.table_columns(flow) is not None
+        """Whether what the flow writes to is there."""
+        return self._graph.has_table(flow)
 
     def run(self) -> None:
         """Have Spark run it to its end. Raises what Spark raises."""

@@ -115,24 +115,31 @@ class PipelineGraph:
                 else:
                     conf.unset(key)
 
-    def columns(self, flow: PipelineFlow) -> dict[str, str]:
-        """What the flow writes: type by column."""
-        return _columns(flow._flow.schema())
+    def has_table(self, flow: PipelineFlow) -> bool:
+        """Whether what the flow writes to is there. A sink that is no table always is."""
+        return not flow.to_table or self._table_columns(flow.destination) is not None
 
-    def table_columns(self, flow: PipelineFlow) -> dict[str, str] | None:
-        """The columns of the flow's table as it is; None where there is no such table yet."""
-        if not self.spark._jsparkSession.catalog().tableExists(flow.destination):
+    def _table_columns(self, table: str) -> dict[str, str] | None:
+        """The columns of a table as it is; None where there is no such table yet."""
+        if not self.spark._jsparkSession.catalog().tableExists(table):
             return None
-        return _columns(self.spark._jsparkSession.table(flow.destination).schema())
+        return _columns(self.spark._jsparkSession.table(table).schema())
 
-    def inputs(self, flow: PipelineFlow) -> set[str]:
-        """The tables of this pipeline that the flow reads, directly or through views (quoted, as destinations)."""
-        target = flow._flow.destinationIdentifier()
-        return {
-            str(found.quotedString())
-            for found in sequence(self._graph.dfsInternal(target, False, True).toSeq())
-            if self._graph.table().contains(found)
-        }
+    def changed_inputs(self, flow: PipelineFlow) -> list[str]:
+        """The tables of this pipeline that the flow reads, directly or through views, and that have other columns than
+        Spark will give them before the flow starts: what it starts then is not known. A streaming table only gets more
+        columns, a materialized view those that its query has now (DatasetManager)."""
+        found = set()
+        for target in sequence(self._graph.dfsInternal(flow._flow.destinationIdentifier(), False, True).toSeq()):
+            if not self._graph.table().contains(target) or target.equals(flow._flow.destinationIdentifier()):
+                continue
+            there = self._table_columns(str(target.quotedString()))
+            for writes in sequence(self._graph.resolvedFlowsTo().apply(target)):
+                made = _columns(writes.schema())
+                of_view = str(writes.getClass().getSimpleName()) == "CompleteFlow"
+                if there is not None and (made != there if of_view else not made.items() <= there.items()):
+                    found.add(str(target.unquotedString()))
+        return sorted(found)
 
     def writer(self, flow: PipelineFlow) -> DataStreamWriter:
         """What Spark will start for the flow (StreamingTableWrite.startStream, SinkWrite.startStream), but for its
