@@ -138,6 +138,18 @@ def test_a_batch_that_was_only_logged_closes_the_way_back(storage: Folder) -> No
     assert not steps.unused(storage, record)
 
 
+def test_a_batch_in_flight_that_may_have_run_again_closes_the_way_back(storage: Folder) -> None:
+    """It is in the new checkpoint's offset log from the beginning: to run it logs nothing."""
+    storage.write(f"{folder_of('counts')}/0/offsets/2", b"v1\n{}\n0")
+    old = before()
+    old = attrs.evolve(old, flows={**old.flows, "counts": attrs.evolve(old.flows["counts"], batch=2)})
+    flows = after(storage)
+    storage.write(f"{records.carried_folder(folder_of('counts'), 1)}/offsets/2", b"v1\n{}\n0")
+    flows["counts"] = attrs.evolve(flows["counts"], batch=2)
+    record = steps.begin(storage, steps.carry(storage, old, flows))
+    assert not steps.unused(storage, record)
+
+
 def test_flows_that_the_new_code_does_not_have_are_known_again_after_the_way_back(storage: Folder) -> None:
     flows = {name: flow for name, flow in before().flows.items() if name != "late"}
     record = steps.begin(storage, steps.carry(storage, before(), flows))
@@ -260,3 +272,34 @@ def test_a_run_that_died_is_taken_for_what_it_logged(storage: Folder) -> None:
     record = steps.settle(storage, records.need(storage))
     assert record.flows["same"].batch == 3
     assert steps.settle(storage, record) is record
+
+
+def died_before_the_numbers(storage: Folder) -> PipelineRecord:
+    flows = after(storage)
+    changed = {name: before().flows[name] for name in FLOWS[:2]}
+    record = attrs.evolve(before(), flows=flows, before=changed, phase=Phase.CARRYING)
+    records.write(storage, record)
+    return record
+
+
+def test_what_ran_after_the_process_died_is_not_overwritten_by_older_state(storage: Folder) -> None:
+    """By spark-pipelines, on the version before: with the new number, its batches would run again."""
+    record = died_before_the_numbers(storage)
+    checkpoint(storage, f"{folder_of('counts')}/0", 2)
+    checkpoint(storage, f"{folder_of('same')}/0", 2)
+    record = steps.settle(storage, record)
+    assert in_use(storage) == {"counts": 0, "late": 1, "same": 0}
+    assert not leftovers(storage)
+    assert record == records.need(storage)
+    assert record.flows["counts"] == before().flows["counts"]  # not with the batch that nobody knows the code of
+    assert record.flows["same"].batch == 1
+    assert record.flows["late"].version == 1
+
+
+def test_a_full_refresh_after_the_process_died_is_not_taken_for_the_carried_version(storage: Folder) -> None:
+    record = died_before_the_numbers(storage)
+    checkpoint(storage, f"{folder_of('counts')}/1", 0)
+    record = steps.settle(storage, record)
+    assert in_use(storage) == {"counts": 1, "late": 1, "same": 0}
+    assert record.flows["counts"] == before().flows["counts"]
+    assert not leftovers(storage)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from .. import clock
+from ..checkpoint.checkpoint import Checkpoint
 from ..storage import Folder
 from .record import (
     FlowRecord,
@@ -24,10 +25,10 @@ def settle(storage: Folder, record: PipelineRecord) -> PipelineRecord:
     """Complete what a process that died had begun, and return the record as it is then.
 
     A change of checkpoints is completed, in the direction in which it went. A run has ended: what it logged, it logged
-    with the recorded code.
+    with the recorded code. While checkpoints were carried nothing ran: what is logged beyond that is not known.
     """
     if record.phase == Phase.CARRYING:
-        _number(storage, record)
+        return _completed(storage, record)
     if record.phase == Phase.GOING_BACK:
         _remove(storage, record)
     if record.phase == Phase.IDLE:
@@ -52,9 +53,13 @@ def begin(storage: Folder, record: PipelineRecord) -> PipelineRecord:
 
 
 def unused(storage: Folder, record: PipelineRecord) -> bool:
-    """Whether the way back is open: no new checkpoint has logged a batch since it was made."""
-    carried = [record.flows[name] for name in record.before if name in record.flows]
-    return bool(record.before) and all(logged_batch(storage, f.folder, f.version) == f.batch for f in carried)
+    """Whether the way back is open: no new checkpoint has logged a batch since it was made, or had one in flight, which
+    the new code may have run again: that logs nothing."""
+    carried = [(old, record.flows[name]) for name, old in record.before.items() if name in record.flows]
+    return bool(record.before) and not any(
+        logged_batch(storage, new.folder, new.version) != new.batch or _committed(storage, old) < new.batch
+        for old, new in carried
+    )
 
 
 def go_back(storage: Folder, record: PipelineRecord) -> PipelineRecord:
@@ -79,6 +84,35 @@ def seen(storage: Folder, flow: FlowRecord) -> FlowRecord:
     """A flow's record with the last batch of its checkpoint. One that had no checkpoint has what it got."""
     version = newest_version(storage, flow.folder) if flow.version < 0 else flow.version
     return attrs.evolve(flow, version=version, batch=logged_batch(storage, flow.folder, version))
+
+
+def _committed(storage: Folder, flow: FlowRecord) -> int:
+    batch = Checkpoint(storage.sub(version_folder(flow.folder, flow.version))).committed_batch()
+    return -1 if batch is None else batch
+
+
+def _completed(storage: Folder, record: PipelineRecord) -> PipelineRecord:
+    """Every new version has its number; but one whose flow has run meanwhile on the version before is given up: what it
+    holds is older."""
+    stale = {
+        name: old
+        for name, old in record.before.items()
+        if name in record.flows
+        and storage.exists(f"{carried_folder(old.folder, record.flows[name].version)}/metadata")
+        and (newest_version(storage, old.folder), logged_batch(storage, old.folder, old.version))
+        != (old.version, old.batch)
+    }
+    if stale:
+        before = {name: old for name, old in record.before.items() if name not in stale}
+        given_up = [carried_folder(old.folder, record.flows[name].version) for name, old in stale.items()]
+        record = attrs.evolve(record, flows={**record.flows, **stale}, before=before, changed_at=clock.now())
+        write(storage, record)
+        for made in given_up:
+            storage.remove(made)
+    _number(storage, record)
+    idle = attrs.evolve(record, phase=Phase.IDLE, before={}, changed_at=clock.now())
+    write(storage, idle)
+    return idle
 
 
 def _number(storage: Folder, record: PipelineRecord) -> None:
