@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError
+from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError, RefusedError
 from airflow_provider_streamupdate.core.pipelines import record as records
 from airflow_provider_streamupdate.core.pipelines import steps
 from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, Phase, PipelineRecord
@@ -127,7 +127,7 @@ def test_a_run_that_used_nothing_new_goes_back(storage: Folder) -> None:
     record = steps.go_back(storage, record)
     assert in_use(storage) == {"counts": 0, "late": 0, "same": 0}
     assert not leftovers(storage)
-    assert record.flows["counts"] == before().flows["counts"]
+    assert record.flows["counts"] == attrs.evolve(before().flows["counts"], committed=1)
     assert record.flows["same"].batch == 2
 
 
@@ -156,7 +156,7 @@ def test_flows_that_the_new_code_does_not_have_are_known_again_after_the_way_bac
     assert list(record.before) == ["late"]
     assert steps.unused(storage, record)
     record = steps.go_back(storage, record)
-    assert record.flows == before().flows
+    assert record.flows == {name: attrs.evolve(flow, committed=1) for name, flow in before().flows.items()}
     assert in_use(storage)["late"] == 0
 
 
@@ -303,3 +303,25 @@ def test_a_full_refresh_after_the_process_died_is_not_taken_for_the_carried_vers
     assert in_use(storage) == {"counts": 1, "late": 1, "same": 0}
     assert record.flows["counts"] == before().flows["counts"]
     assert not leftovers(storage)
+
+
+def test_a_batch_that_was_run_again_by_others_is_noticed(storage: Folder) -> None:
+    """One that a run has left in flight is in the offset log already."""
+    storage.write(f"{folder_of('same')}/0/offsets/2", b"v1\n{}\n0")
+    flow = steps.noted(storage, before()).flows["same"]
+    assert (flow.batch, flow.committed) == (2, 1)
+    assert records.still_as(storage, flow)
+    storage.write(f"{folder_of('same')}/0/commits/2", b"v1\n{}")
+    assert not records.still_as(storage, flow)
+    assert records.still_as(storage, attrs.evolve(flow, committed=None))  # a record of an earlier version
+
+
+def test_a_check_takes_a_run_that_died_for_what_it_logged(storage: Folder) -> None:
+    record = attrs.evolve(before(), phase=Phase.RUNNING)
+    records.write(storage, record)
+    checkpoint(storage, f"{folder_of('same')}/0", 2)
+    assert steps.foreseen(storage, record).flows["same"].batch == 2
+    assert records.need(storage) == record
+    assert steps.foreseen(storage, before()) == before()
+    with pytest.raises(RefusedError, match=r"not complete.*pipeline run"):
+        steps.foreseen(storage, died_before_the_numbers(storage))

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 import attrs
 
 from .. import clock
-from ..checkpoint.checkpoint import Checkpoint
+from ..errors import RefusedError
 from ..storage import Folder
 from .record import (
     FlowRecord,
     Phase,
     PipelineRecord,
     carried_folder,
+    committed_batch,
     logged_batch,
     newest_version,
+    still_as,
     version_folder,
     write,
 )
@@ -34,6 +36,19 @@ def settle(storage: Folder, record: PipelineRecord) -> PipelineRecord:
     if record.phase == Phase.IDLE:
         return record
     return noted(storage, record)
+
+
+def foreseen(storage: Folder, record: PipelineRecord) -> PipelineRecord:
+    """The record as `settle` will make it, with nothing written. RefusedError where it cannot be said before."""
+    if record.phase == Phase.IDLE:
+        return record
+    if record.phase != Phase.RUNNING:
+        raise RefusedError(
+            f"a change of checkpoints in {storage.path()} is not complete, because its process is at work or has died: "
+            "`streamupdate pipeline run` completes it, and compares what comes out of that"
+        )
+    flows = {name: seen(storage, flow) for name, flow in record.flows.items()}
+    return attrs.evolve(record, flows=flows, phase=Phase.IDLE, before={})
 
 
 def carry(storage: Folder, record: PipelineRecord, flows: Mapping[str, FlowRecord]) -> PipelineRecord:
@@ -57,7 +72,8 @@ def unused(storage: Folder, record: PipelineRecord) -> bool:
     the new code may have run again: that logs nothing."""
     carried = [(old, record.flows[name]) for name, old in record.before.items() if name in record.flows]
     return bool(record.before) and not any(
-        logged_batch(storage, new.folder, new.version) != new.batch or _committed(storage, old) < new.batch
+        logged_batch(storage, new.folder, new.version) != new.batch
+        or committed_batch(storage, old.folder, old.version) < new.batch
         for old, new in carried
     )
 
@@ -83,12 +99,8 @@ def noted(storage: Folder, record: PipelineRecord) -> PipelineRecord:
 def seen(storage: Folder, flow: FlowRecord) -> FlowRecord:
     """A flow's record with the last batch of its checkpoint. One that had no checkpoint has what it got."""
     version = newest_version(storage, flow.folder) if flow.version < 0 else flow.version
-    return attrs.evolve(flow, version=version, batch=logged_batch(storage, flow.folder, version))
-
-
-def _committed(storage: Folder, flow: FlowRecord) -> int:
-    batch = Checkpoint(storage.sub(version_folder(flow.folder, flow.version))).committed_batch()
-    return -1 if batch is None else batch
+    batch, committed = (of(storage, flow.folder, version) for of in (logged_batch, committed_batch))
+    return attrs.evolve(flow, version=version, batch=batch, committed=committed)
 
 
 def _completed(storage: Folder, record: PipelineRecord) -> PipelineRecord:
@@ -99,8 +111,7 @@ def _completed(storage: Folder, record: PipelineRecord) -> PipelineRecord:
         for name, old in record.before.items()
         if name in record.flows
         and storage.exists(f"{carried_folder(old.folder, record.flows[name].version)}/metadata")
-        and (newest_version(storage, old.folder), logged_batch(storage, old.folder, old.version))
-        != (old.version, old.batch)
+        and not (newest_version(storage, old.folder) == old.version and still_as(storage, old))
     }
     if stale:
         before = {name: old for name, old in record.before.items() if name not in stale}
