@@ -91,18 +91,21 @@ class Pipeline:
     def changed_inputs(self, flow: spark_internals.PipelineFlow) -> list[str]:
         """Tables of this pipeline that the flow reads, and that Spark will give other columns before the flow starts:
         what it would start with them is not known before."""
-        found = []
-        for other in self._graph.flows:
-            if other.to_table and other is not flow and other.destination in self._graph.inputs(flow):
-                there = self._graph.table_columns(other)
-                made = self._graph.columns(other)
+        found, inputs = [], self._graph.inputs(flow)
+        for table, shown, made in self._graph.columns():
+            if table in inputs and table != flow.destination:
+                there = self._graph.table_columns(table)
                 if there is not None and not made.items() <= there.items():
-                    found.append(other.shown)
+                    found.append(shown)
         return sorted(set(found))
 
     def has_table(self, flow: spark_internals.PipelineFlow) -> bool:
         """Whether what the flow writes to is there. A sink that is no table always is."""
-        return not flow.to_table or self._graph.table_columns(flow) is not None
+        return not flow.to_table or self._graph.table_columns(flow.destination) is not None
+
+    def sink_batch(self, flow: spark_internals.PipelineFlow) -> int | None:
+        """The last batch of the files that the flow writes to; None where there is none, or no files."""
+        return self._graph.sink_batch(flow)
 
     def run(self) -> None:
         """Have Spark run it to its end. Raises what Spark raises."""

@@ -18,6 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.errors import ApplicationError, EnvironmentProblem, describe
 from .jvm import activate, scala_map, scala_object, sequence
+from .queries.file_sink import file_sink_batch
 from .queries.writers import qualified
 from .settings import session_setting
 from .version import adapter_of, check_version
@@ -71,11 +72,13 @@ class PipelineGraph:
         self._arguments: tuple[bool, ...] = ()
         if adapter_of(self.spark).ANALYZES_WITH_CASE:
             self._arguments = (session_setting(self.spark, "spark.sql.caseSensitive") == "true",)
-        registered = holder.dataflowGraphRegistry().getDataflowGraphOrThrow(graph).toDataflowGraph()
+        resolved = holder.dataflowGraphRegistry().getDataflowGraphOrThrow(graph).toDataflowGraph()
         try:
-            self._graph = registered.resolve(*self._arguments).validate(*self._arguments)
+            resolved = resolved.resolve(*self._arguments)
+            self._graph = resolved.validate(*self._arguments)
         except Exception as error:
-            raise ApplicationError(f"Spark refuses the pipeline: {describe(error)}") from error
+            told = "; ".join(_failures(resolved)) or describe(error)
+            raise ApplicationError(f"Spark refuses the pipeline: {told}") from error
         self.flows = tuple(self._flows())
 
     def _flows(self) -> Iterator[PipelineFlow]:
@@ -114,15 +117,19 @@ class PipelineGraph:
                 else:
                     conf.unset(key)
 
-    def columns(self, flow: PipelineFlow) -> dict[str, str]:
-        """What the flow writes: type by column."""
-        return _columns(flow._flow.schema())
+    def columns(self) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """What each flow into a table writes, those into materialized views as well: the table, quoted and for people,
+        and type by column."""
+        for flow in sequence(self._graph.materializedFlows()):
+            target = flow.destinationIdentifier()
+            if self._graph.table().contains(target):
+                yield str(target.quotedString()), str(target.unquotedString()), _columns(flow.schema())
 
-    def table_columns(self, flow: PipelineFlow) -> dict[str, str] | None:
-        """The columns of the flow's table as it is; None where there is no such table yet."""
-        if not self.spark._jsparkSession.catalog().tableExists(flow.destination):
+    def table_columns(self, destination: str) -> dict[str, str] | None:
+        """The columns of a table (quoted) as it is; None where there is no such table yet."""
+        if not self.spark._jsparkSession.catalog().tableExists(destination):
             return None
-        return _columns(self.spark._jsparkSession.table(flow.destination).schema())
+        return _columns(self.spark._jsparkSession.table(destination).schema())
 
     def inputs(self, flow: PipelineFlow) -> set[str]:
         """The tables of this pipeline that the flow reads, directly or through views (quoted, as destinations)."""
@@ -144,6 +151,14 @@ class PipelineGraph:
         provider, location, partitions = self._table(flow)
         writer = writer.format(provider).partitionBy(*partitions) if partitions else writer.format(provider)
         return writer.option("path", location) if location else writer
+
+    def sink_batch(self, flow: PipelineFlow) -> int | None:
+        """The last batch in the log of the files that the flow writes to (file_sink_batch)."""
+        if flow.to_table:
+            path = self._table(flow)[1] if self.table_columns(flow.destination) is not None else ""
+        else:
+            path = scala_map(flow._output.options()).get("path", "")
+        return file_sink_batch(self.spark, path) if path else None
 
     def _table(self, flow: PipelineFlow) -> tuple[str, str, list[str]]:
         described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {flow.destination}").collect()
@@ -168,6 +183,16 @@ def classic() -> Iterator[None]:
     finally:
         if before is not None:
             os.environ[_REMOTE] = before
+
+
+def _failures(graph: Any) -> Iterator[str]:
+    """Why flows cannot be resolved: the error of the whole names the flows and no reason."""
+    with contextlib.suppress(Exception):
+        for flow in sequence(graph.resolutionFailedFlows()):
+            for failure in sequence(flow.failure()):
+                said = str(failure.getMessage() or failure.toString()).strip()
+                if "upstream" not in str(failure.getClass().getSimpleName()).lower():
+                    yield f"flow {flow.identifier().unquotedString()}: {said[:1000]}"
 
 
 def _columns(schema: Any) -> dict[str, str]:
