@@ -128,7 +128,7 @@ def test_a_run_that_used_nothing_new_goes_back(storage: Folder) -> None:
     record = steps.go_back(storage, record)
     assert in_use(storage) == {"counts": 0, "late": 0, "same": 0}
     assert not leftovers(storage)
-    assert record.flows["counts"] == before().flows["counts"]
+    assert record.flows["counts"] == attrs.evolve(before().flows["counts"], committed=1)
     assert record.flows["same"].batch == 2
 
 
@@ -139,13 +139,25 @@ def test_a_batch_that_was_only_logged_closes_the_way_back(storage: Folder) -> No
     assert not steps.unused(storage, record)
 
 
+def test_a_batch_in_flight_that_may_have_run_again_closes_the_way_back(storage: Folder) -> None:
+    """It is in the new checkpoint's offset log from the beginning: to run it logs nothing."""
+    storage.write(f"{folder_of('counts')}/0/offsets/2", b"v1\n{}\n0")
+    old = before()
+    old = attrs.evolve(old, flows={**old.flows, "counts": attrs.evolve(old.flows["counts"], batch=2)})
+    flows = after(storage)
+    storage.write(f"{records.carried_folder(folder_of('counts'), 1)}/offsets/2", b"v1\n{}\n0")
+    flows["counts"] = attrs.evolve(flows["counts"], batch=2)
+    record = steps.begin(storage, steps.carry(storage, old, flows))
+    assert not steps.unused(storage, record)
+
+
 def test_flows_that_the_new_code_does_not_have_are_known_again_after_the_way_back(storage: Folder) -> None:
     flows = {name: flow for name, flow in before().flows.items() if name != "late"}
     record = steps.begin(storage, steps.carry(storage, before(), flows))
     assert list(record.before) == ["late"]
     assert steps.unused(storage, record)
     record = steps.go_back(storage, record)
-    assert record.flows == before().flows
+    assert record.flows == {name: attrs.evolve(flow, committed=1) for name, flow in before().flows.items()}
     assert in_use(storage)["late"] == 0
 
 
@@ -275,13 +287,54 @@ def test_what_names_its_own_place_is_led_to_where_the_checkpoint_will_be(storage
         assert "streamupdate-1" not in told
 
 
-def test_what_is_seen_of_a_run_is_what_it_has_logged_and_nothing_is_written(storage: Folder) -> None:
-    records.write(storage, attrs.evolve(before(), phase=Phase.RUNNING))
-    written = storage.read(records.RECORD)
+def died_before_the_numbers(storage: Folder) -> PipelineRecord:
+    flows = after(storage)
+    changed = {name: before().flows[name] for name in FLOWS[:2]}
+    record = attrs.evolve(before(), flows=flows, before=changed, phase=Phase.CARRYING)
+    records.write(storage, record)
+    return record
+
+
+def test_what_ran_after_the_process_died_is_not_overwritten_by_older_state(storage: Folder) -> None:
+    """By spark-pipelines, on the version before: with the new number, its batches would run again."""
+    record = died_before_the_numbers(storage)
+    checkpoint(storage, f"{folder_of('counts')}/0", 2)
     checkpoint(storage, f"{folder_of('same')}/0", 2)
-    assert steps.as_seen(storage, records.need(storage)).flows["same"].batch == 2
-    assert steps.as_seen(storage, before()) == before()
-    for phase in (Phase.CARRYING, Phase.GOING_BACK):
-        with pytest.raises(RefusedError, match=r"are being changed .*streamupdate pipeline run"):
-            steps.as_seen(storage, attrs.evolve(before(), phase=phase, changed_at="2026-11-27T12:00:00+00:00"))
-    assert storage.read(records.RECORD) == written
+    record = steps.settle(storage, record)
+    assert in_use(storage) == {"counts": 0, "late": 1, "same": 0}
+    assert not leftovers(storage)
+    assert record == records.need(storage)
+    assert record.flows["counts"] == before().flows["counts"]  # not with the batch that nobody knows the code of
+    assert record.flows["same"].batch == 1
+    assert record.flows["late"].version == 1
+
+
+def test_a_full_refresh_after_the_process_died_is_not_taken_for_the_carried_version(storage: Folder) -> None:
+    record = died_before_the_numbers(storage)
+    checkpoint(storage, f"{folder_of('counts')}/1", 0)
+    record = steps.settle(storage, record)
+    assert in_use(storage) == {"counts": 1, "late": 1, "same": 0}
+    assert record.flows["counts"] == before().flows["counts"]
+    assert not leftovers(storage)
+
+
+def test_a_batch_that_was_run_again_by_others_is_noticed(storage: Folder) -> None:
+    """One that a run has left in flight is in the offset log already."""
+    storage.write(f"{folder_of('same')}/0/offsets/2", b"v1\n{}\n0")
+    flow = steps.noted(storage, before()).flows["same"]
+    assert (flow.batch, flow.committed) == (2, 1)
+    assert records.still_as(storage, flow)
+    storage.write(f"{folder_of('same')}/0/commits/2", b"v1\n{}")
+    assert not records.still_as(storage, flow)
+    assert records.still_as(storage, attrs.evolve(flow, committed=None))  # a record of an earlier version
+
+
+def test_a_check_takes_a_run_that_died_for_what_it_logged(storage: Folder) -> None:
+    record = attrs.evolve(before(), phase=Phase.RUNNING)
+    records.write(storage, record)
+    checkpoint(storage, f"{folder_of('same')}/0", 2)
+    assert steps.foreseen(storage, record).flows["same"].batch == 2
+    assert records.need(storage) == record
+    assert steps.foreseen(storage, before()) == before()
+    with pytest.raises(RefusedError, match=r"not complete.*pipeline run"):
+        steps.foreseen(storage, died_before_the_numbers(storage))

@@ -29,7 +29,7 @@ CHECK, ADOPT, RUN = "check", "adopt", "run"
 SUBMITTED = Path(__file__).parents[2] / "streaming" / "pipelines" / "submitted.py"
 # What pyspark.pipelines prints of a run, and what this package's driver prints: the rest of the output is Spark's log.
 _TOLD = re.compile(
-    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: )?(?P<text>Flow .*|Run is .*|Error: .*|flow .*: its state goes on .*)"
+    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: )?(?P<text>Flow .*|Run is .*|Error: .*|flow .*: it(s state goes on| begins) .*)"
 )
 _FOREVER = float("inf")
 

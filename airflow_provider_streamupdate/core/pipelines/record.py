@@ -45,12 +45,14 @@ class FlowRecord:
     folder: of the flow's checkpoints, below the storage
     version: the checkpoint's number; -1: there is none yet
     batch: the last batch in its offset log when the record was written; -1: none
+    committed: the last one in its commit log; None: not known
     """
 
     plan: QueryPlan
     folder: str
     version: int = -1
     batch: int = -1
+    committed: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -118,3 +120,17 @@ def logged_batch(storage: Folder, folder: str, version: int) -> int:
         return -1
     batch = Checkpoint(storage.sub(version_folder(folder, version))).logged_batch()
     return -1 if batch is None else batch
+
+
+def committed_batch(storage: Folder, folder: str, version: int) -> int:
+    """The last batch in the commit log of a version; -1 where there is none."""
+    if version < 0:
+        return -1
+    batch = Checkpoint(storage.sub(version_folder(folder, version))).committed_batch()
+    return -1 if batch is None else batch
+
+
+def still_as(storage: Folder, flow: FlowRecord) -> bool:
+    """Whether no batch has been logged or committed since the record was written: to run one again logs nothing."""
+    known = flow.committed is None or committed_batch(storage, flow.folder, flow.version) == flow.committed
+    return known and logged_batch(storage, flow.folder, flow.version) == flow.batch

@@ -14,8 +14,10 @@ from .record import (
     Phase,
     PipelineRecord,
     carried_folder,
+    committed_batch,
     logged_batch,
     newest_version,
+    still_as,
     version_folder,
     write,
 )
@@ -25,15 +27,28 @@ def settle(storage: Folder, record: PipelineRecord) -> PipelineRecord:
     """Complete what a process that died had begun, and return the record as it is then.
 
     A change of checkpoints is completed, in the direction in which it went. A run has ended: what it logged, it logged
-    with the recorded code.
+    with the recorded code. While checkpoints were carried nothing ran: what is logged beyond that is not known.
     """
     if record.phase == Phase.CARRYING:
-        _number(storage, record)
+        return _completed(storage, record)
     if record.phase == Phase.GOING_BACK:
         _remove(storage, record)
     if record.phase == Phase.IDLE:
         return record
     return noted(storage, record)
+
+
+def foreseen(storage: Folder, record: PipelineRecord) -> PipelineRecord:
+    """The record as `settle` will make it, with nothing written. RefusedError where it cannot be said before."""
+    if record.phase == Phase.IDLE:
+        return record
+    if record.phase != Phase.RUNNING:
+        raise RefusedError(
+            f"a change of checkpoints in {storage.path()} is not complete, because its process is at work or has died: "
+            "`streamupdate pipeline run` completes it, and compares what comes out of that"
+        )
+    flows = {name: seen(storage, flow) for name, flow in record.flows.items()}
+    return attrs.evolve(record, flows=flows, phase=Phase.IDLE, before={})
 
 
 def carry(storage: Folder, record: PipelineRecord, flows: Mapping[str, FlowRecord]) -> PipelineRecord:
@@ -53,9 +68,14 @@ def begin(storage: Folder, record: PipelineRecord) -> PipelineRecord:
 
 
 def unused(storage: Folder, record: PipelineRecord) -> bool:
-    """Whether the way back is open: no new checkpoint has logged a batch since it was made."""
-    carried = [record.flows[name] for name in record.before if name in record.flows]
-    return bool(record.before) and all(logged_batch(storage, f.folder, f.version) == f.batch for f in carried)
+    """Whether the way back is open: no new checkpoint has logged a batch since it was made, or had one in flight, which
+    the new code may have run again: that logs nothing."""
+    carried = [(old, record.flows[name]) for name, old in record.before.items() if name in record.flows]
+    return bool(record.before) and not any(
+        logged_batch(storage, new.folder, new.version) != new.batch
+        or committed_batch(storage, old.folder, old.version) < new.batch
+        for old, new in carried
+    )
 
 
 def go_back(storage: Folder, record: PipelineRecord) -> PipelineRecord:
@@ -76,24 +96,34 @@ def noted(storage: Folder, record: PipelineRecord) -> PipelineRecord:
     return idle
 
 
-def as_seen(storage: Folder, record: PipelineRecord) -> PipelineRecord:
-    """The record with what its flows have logged, as a run leaves it. Nothing is written.
-
-    RefusedError where checkpoints are being changed: what is there is neither the old nor the new state."""
-    if record.phase == Phase.IDLE:
-        return record
-    if record.phase != Phase.RUNNING:
-        raise RefusedError(
-            f"the checkpoints in {storage.path()} are being changed ({record.phase} since {record.changed_at}), or the "
-            "process that did it has died; wait for it, or complete it with streamupdate pipeline run"
-        )
-    return attrs.evolve(record, flows={name: seen(storage, flow) for name, flow in record.flows.items()})
-
-
 def seen(storage: Folder, flow: FlowRecord) -> FlowRecord:
     """A flow's record with the last batch of its checkpoint. One that had no checkpoint has what it got."""
     version = newest_version(storage, flow.folder) if flow.version < 0 else flow.version
-    return attrs.evolve(flow, version=version, batch=logged_batch(storage, flow.folder, version))
+    batch, committed = (of(storage, flow.folder, version) for of in (logged_batch, committed_batch))
+    return attrs.evolve(flow, version=version, batch=batch, committed=committed)
+
+
+def _completed(storage: Folder, record: PipelineRecord) -> PipelineRecord:
+    """Every new version has its number; but one whose flow has run meanwhile on the version before is given up: what it
+    holds is older."""
+    stale = {
+        name: old
+        for name, old in record.before.items()
+        if name in record.flows
+        and storage.exists(f"{carried_folder(old.folder, record.flows[name].version)}/metadata")
+        and not (newest_version(storage, old.folder) == old.version and still_as(storage, old))
+    }
+    if stale:
+        before = {name: old for name, old in record.before.items() if name not in stale}
+        given_up = [carried_folder(old.folder, record.flows[name].version) for name, old in stale.items()]
+        record = attrs.evolve(record, flows={**record.flows, **stale}, before=before, changed_at=clock.now())
+        write(storage, record)
+        for made in given_up:
+            storage.remove(made)
+    _number(storage, record)
+    idle = attrs.evolve(record, phase=Phase.IDLE, before={}, changed_at=clock.now())
+    write(storage, idle)
+    return idle
 
 
 def _number(storage: Folder, record: PipelineRecord) -> None:

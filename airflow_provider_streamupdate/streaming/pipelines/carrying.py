@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+
 import attrs
 
 from ...core.errors import RefusedError
@@ -16,7 +19,7 @@ from ...core.pipelines.record import (
 from ...core.plan.plan import QueryPlan
 from ...core.storage import Folder
 from ..restore.restorer import restore_query
-from .judging import Judged
+from .judging import Judged, alike
 from .pipeline import Pipeline
 
 
@@ -31,7 +34,7 @@ def carried(
     for query in judged.plan.queries:
         assert record is not None  # there are flows with a checkpoint that is known
         before = record.flows[query.name]
-        if not judged.saved.holds(query.name) or _alike(before.plan, query):
+        if before.batch < 0 or alike(before.plan, query):
             flows[query.name] = attrs.evolve(before, plan=query)
             continue
         if not storage.renames:
@@ -41,19 +44,20 @@ def carried(
                 "pipeline's storage"
             )
         version = newest_version(storage, before.folder) + 1
+        if not judged.saved.holds(query.name):
+            _begin_anew(storage, before.folder, version)
+            flows[query.name] = FlowRecord(plan=query, folder=before.folder, version=version)
+            continue
         _restore(pipeline, storage, query, judged, before.folder, version)
         snapshot = judged.saved.queries[query.name]
         batch = snapshot.batch if snapshot.in_flight is None else snapshot.in_flight
-        flows[query.name] = FlowRecord(plan=query, folder=before.folder, version=version, batch=batch)
+        flows[query.name] = FlowRecord(
+            plan=query, folder=before.folder, version=version, batch=batch, committed=snapshot.batch
+        )
     for name in judged.left:
         if record is not None and name in record.flows:
             flows[name] = record.flows[name]
     return flows
-
-
-def _alike(old: QueryPlan, new: QueryPlan) -> bool:
-    """Whether a restart on the same checkpoint is the same query."""
-    return attrs.evolve(old, written="") == attrs.evolve(new, written="")
 
 
 def _restore(pipeline: Pipeline, storage: Folder, query: QueryPlan, judged: Judged, folder: str, version: int) -> None:
@@ -63,3 +67,10 @@ def _restore(pipeline: Pipeline, storage: Folder, query: QueryPlan, judged: Judg
     with pipeline.started(pipeline.flows[query.name]) as writer:
         restore_query(judged.saved, query, writer, checkpoint)
     lead_to(checkpoint, storage.sub(version_folder(folder, version)))
+
+
+def _begin_anew(storage: Folder, folder: str, version: int) -> None:
+    """A checkpoint without a batch, in place of one whose first batch did not commit under other code."""
+    made = carried_folder(folder, version)
+    storage.remove(made)
+    storage.write(f"{made}/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())

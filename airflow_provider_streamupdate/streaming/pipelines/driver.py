@@ -13,11 +13,11 @@ import attrs
 
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.compatibility.report import CompatibilityReport, ReportItem
+from ...core.compatibility.report import CARRIED, CompatibilityReport, ReportItem
 from ...core.coordination import lease
 from ...core.coordination.lease import Lease
 from ...core.coordination.renewing import renewing
-from ...core.errors import ApplicationError, InvalidInputError, NotFoundError, RefusedError
+from ...core.errors import NotFoundError, RefusedError
 from ...core.pipelines import steps
 from ...core.pipelines.answer import PipelineAnswer
 from ...core.pipelines.record import (
@@ -26,6 +26,7 @@ from ...core.pipelines.record import (
     logged_batch,
     newest_version,
     read,
+    still_as,
     version_folder,
     write,
 )
@@ -62,8 +63,7 @@ def _check(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
     """Nothing is written. A run that is under way, or that died, is taken for what it has logged."""
     storage = pipeline.storage
     record = read(storage)
-    if record is not None:
-        record = steps.as_seen(storage, record)
+    record = steps.foreseen(storage, record) if record else None
     judged = judge(pipeline, storage, record, options.agree, parse_settings(options.rename))
     return PipelineAnswer(record=record, report=judged.report, new=judged.new)
 
@@ -72,8 +72,8 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
     """Record that this is the code of the checkpoints that are there."""
     storage = pipeline.storage
     with _holding(storage, ADOPT):
-        if record := read(storage):
-            steps.settle(storage, record)
+        record = read(storage)
+        record = steps.settle(storage, record) if record else None
         flows: dict[str, FlowRecord] = {}
         items: list[ReportItem] = []
         for name, flow in pipeline.flows.items():
@@ -82,12 +82,16 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
                 continue
             folder = storage.sub(version_folder(flow.folder, version))
             checkpoint = Checkpoint(folder)
+            logged = logged_batch(storage, flow.folder, version)
+            known = record.flows.get(name) if record else None
+            if known and (known.folder, known.version) == (flow.folder, version) and still_as(storage, known):
+                flows[name] = known  # nothing has run since: no other code can have written it
+                items.append(ReportItem(thing="query", name=name, verdict=CARRIED, reason="its code is known already"))
+                continue
             batch = checkpoint.committed_batch()
-            if batch is None:
-                raise InvalidInputError(
-                    f"no batch has committed in {folder.path()}, so there is nothing to adopt for flow {name}; let the "
-                    "pipeline run once more with the code it has now"
-                )
+            if batch is None:  # it holds nothing: its first batch runs again with this code, or with other code anew
+                flows[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder, version=version, batch=logged)
+                continue
             if problem := missing_table(pipeline, flow, batch):
                 raise RefusedError(f"flow {name} cannot be adopted: {problem}")
             query = pipeline.plan(flow, checkpoint.offsets(batch).conf)
@@ -95,8 +99,7 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
             with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as scratch, pipeline.started(flow) as writer:
                 report = check_adoptable(plan, {name: writer}, {name: folder}, Path(scratch))
             items += report.items
-            logged = logged_batch(storage, flow.folder, version)
-            flows[name] = FlowRecord(plan=query, folder=flow.folder, version=version, batch=logged)
+            flows[name] = FlowRecord(plan=query, folder=flow.folder, version=version, batch=logged, committed=batch)
         if not flows:
             raise NotFoundError(
                 f"no flow of {pipeline.name} has a checkpoint in {storage.path()}, so there is nothing to adopt; run "
@@ -122,10 +125,11 @@ def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
         flows = carried(pipeline, storage, record, judged)
         _check_still(storage, record)
         record = steps.carry(storage, record or _record(pipeline, {}), flows)
-        answer = attrs.evolve(answer, carried=tuple(sorted(record.before)))
+        answer = attrs.evolve(answer, carried=tuple(sorted(record.before.keys() & record.flows.keys())))
         for name in answer.carried:
             told = record.flows[name]
-            print(f"flow {name}: its state goes on after batch {told.batch}, as version {told.version}", flush=True)
+            did = f"its state goes on after batch {told.batch}," if told.batch >= 0 else "it begins anew"
+            print(f"flow {name}: {did} as version {told.version}", flush=True)
         record = steps.begin(storage, record)
         try:
             pipeline.run()
@@ -133,14 +137,16 @@ def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
             traceback.print_exc()
             answer = attrs.evolve(answer, error=PlanError.of(error))
             if steps.unused(storage, record):
-                return attrs.evolve(answer, record=steps.go_back(storage, record), went_back=True)
-        return attrs.evolve(answer, record=_noted(pipeline, storage, record))
+                record = steps.go_back(storage, record)
+                answer = attrs.evolve(answer, went_back=bool(answer.carried))
+        record, problem = _noted(pipeline, storage, record)
+        return attrs.evolve(answer, record=record, error=answer.error or problem)
 
 
 def _check_still(storage: Folder, record: PipelineRecord | None) -> None:
     """RefusedError when another process has run flows since their state was read."""
     for name, flow in (record.flows if record else {}).items():
-        if logged_batch(storage, flow.folder, flow.version) != flow.batch:
+        if not still_as(storage, flow):
             raise RefusedError(
                 f"flow {name} has run meanwhile, outside of `streamupdate pipeline run`; nothing was changed. Let "
                 "nothing else run the pipeline, tell which code that was (streamupdate pipeline adopt), and run the "
@@ -148,16 +154,21 @@ def _check_still(storage: Folder, record: PipelineRecord | None) -> None:
             )
 
 
-def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> PipelineRecord:
-    """Note how far the flows are, and the code of those that began with this run. One that Spark would not start has
-    no checkpoint worth a record; its run has told why."""
-    begun = {}
+def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> tuple[PipelineRecord, PlanError | None]:
+    """Note how far the flows are, and the code of those that began with this run; and why one has no code that is
+    known: the others have."""
+    begun, problem = {}, None
     for name, flow in pipeline.flows.items():
-        if name not in record.flows and not flow.unknown and newest_version(storage, flow.folder) >= 0:
-            with contextlib.suppress(ApplicationError):
-                begun[name] = FlowRecord(plan=pipeline.plan(flow, _recorded(storage, flow.folder)), folder=flow.folder)
+        logged = logged_batch(storage, flow.folder, newest_version(storage, flow.folder))
+        if name in record.flows or flow.unknown or logged < 0:
+            continue
+        try:
+            begun[name] = FlowRecord(plan=pipeline.plan(flow, _recorded(storage, flow.folder)), folder=flow.folder)
+        except Exception as error:
+            traceback.print_exc()
+            problem = problem or PlanError.of(error)
     flows = {**record.flows, **begun}
-    return steps.noted(storage, attrs.evolve(record, flows=flows, spark_version=pipeline.version))
+    return steps.noted(storage, attrs.evolve(record, flows=flows, spark_version=pipeline.version)), problem
 
 
 def _recorded(storage: Folder, folder: str) -> dict[str, str] | None:

@@ -11,13 +11,14 @@ import attrs
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.agreement import agree
 from ...core.compatibility.report import EMPTY, LOSS, REFUSED, CompatibilityReport, ReportItem
-from ...core.pipelines.record import PipelineRecord, logged_batch, newest_version, version_folder
-from ...core.plan.plan import AppPlan
+from ...core.pipelines.record import PipelineRecord, logged_batch, newest_version, still_as, version_folder
+from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.plan.state_stores import as_recorded
 from ...core.storage import Folder
 from .. import spark_internals
 from ..restore.restorer import check_restorable
 from ..restore.saved_state import SavedState
+from ..restore.skipped import in_sink
 from .pipeline import Pipeline
 
 _ADOPT = "tell which code it was: streamupdate pipeline adopt SPEC, with the spec of the code that ran last"
@@ -46,11 +47,7 @@ def judge(
     """Compare every flow with the code that its checkpoint belongs to, and have Spark check the restored state."""
     found = dict(_unknown(pipeline, storage, record))
     known = {name: flow for name, flow in (record.flows if record else {}).items() if name not in found}
-    new = tuple(
-        name
-        for name, flow in pipeline.flows.items()
-        if name not in found and name not in known and newest_version(storage, flow.folder) < 0
-    )
+    new = tuple(name for name in pipeline.flows if name not in found and name not in known)
     saved = _saved(pipeline, storage, record, known).under(renames)
     plans = [
         pipeline.plan(flow, saved.queries[name].conf if saved.holds(name) else None)
@@ -60,13 +57,51 @@ def judge(
     plan = AppPlan(app=pipeline.name, spark_version=pipeline.version, queries=tuple(plans))
     named = [entry for entry in agreed if str(entry).partition("=")[0].strip() not in found]
     report = saved.compare(plan, named)
-    extra = [ReportItem(thing="query", name=name, verdict=EMPTY, reason="it is new") for name in new]
+    extra = [*_begun_anew(pipeline, new), *_first_batches(record, saved, plan)]
     items = (*report.items, *agree(found.values(), [e for e in agreed if e not in named]), *extra)
     report = attrs.evolve(report, items=items)
     if report.compatible:
         report = _restorable(pipeline, saved, report, plan)
     left = tuple(name for name, item in found.items() if item.verdict == LOSS)
     return Judged(report=report, plan=plan, saved=saved, new=new, left=left)
+
+
+def alike(old: QueryPlan, new: QueryPlan) -> bool:
+    """Whether a restart on the same checkpoint is the same query."""
+    return attrs.evolve(old, written="") == attrs.evolve(new, written="")
+
+
+def _begun_anew(pipeline: Pipeline, new: Iterable[str]) -> Iterator[ReportItem]:
+    """Flows without a checkpoint, which begin with batch 0."""
+    for name in new:
+        flow = pipeline.flows[name]
+        verdict, reason, last = EMPTY, "it is new", pipeline.sink_batch(flow)
+        if last is not None:
+            verdict = REFUSED
+            reason = (
+                f"it is new, and {flow.shown} has batches up to {last} of another flow, or of a checkpoint that is "
+                "gone: a file sink skips what has a number that it has, so that rows would be lost. Give the flow the "
+                "name that it had, or let it write to another table, or refresh the table in full"
+            )
+        yield ReportItem(thing="query", name=name, verdict=verdict, reason=reason)
+
+
+def _first_batches(record: PipelineRecord | None, saved: SavedState, plan: AppPlan) -> Iterator[ReportItem]:
+    """Flows with other code than that of their first batch, which did not commit: they begin anew."""
+    for query in plan.queries:
+        before = record.flows[query.name] if record else None
+        if before is None or before.batch < 0 or saved.holds(query.name) or alike(before.plan, query):
+            continue
+        with spark_internals.classic():
+            has = in_sink(query, 0)
+        if has is not False:
+            yield ReportItem(
+                thing="query",
+                name=query.name,
+                verdict=REFUSED,
+                reason="its first batch did not commit, but what it writes to has that batch, or may have it: run it "
+                "once with the code of that batch, or refresh the flow in full",
+            )
 
 
 def _restorable(
@@ -90,8 +125,10 @@ def _saved(
     queries = {
         name: Checkpoint(folders[name]).export(carry_in_flight=True, source_order=flow.plan.source_order)
         for name, flow in flows.items()
-        if flow.batch >= 0
+        if flow.batch >= 0 and Checkpoint(folders[name]).committed_batch() is not None
     }
+    # A flow without a batch holds nothing that its code must be compared with.
+    flows = {name: flow for name, flow in flows.items() if name in queries}
     version = record.spark_version if record else pipeline.version
     plan = AppPlan(app=pipeline.name, spark_version=version, queries=tuple(flow.plan for flow in flows.values()))
     plan = as_recorded(plan, {name: query.conf for name, query in queries.items()})
@@ -108,7 +145,7 @@ def _unknown(pipeline: Pipeline, storage: Folder, record: PipelineRecord | None)
         before = record.flows.get(name) if record else None
         version = newest_version(storage, flow.folder)
         batch = logged_batch(storage, flow.folder, version)
-        if before is None and version < 0:
+        if before is None and batch < 0:
             continue
         if flow.unknown:
             yield name, _of_unknown_kind(flow)
@@ -134,7 +171,7 @@ def _unknown(pipeline: Pipeline, storage: Folder, record: PipelineRecord | None)
                 f"Spark will use version {version} of its checkpoint, but the known code is that of version "
                 f"{before.version} (a full refresh makes a new version); {_ADOPT}",
             )
-        elif before.batch != batch:
+        elif not still_as(storage, before):
             yield refused(
                 name,
                 f"it has run outside of `streamupdate pipeline run`, from batch {before.batch} to {batch}, with code "
@@ -146,7 +183,8 @@ def _unknown(pipeline: Pipeline, storage: Folder, record: PipelineRecord | None)
             yield refused(
                 name,
                 f"it reads {', '.join(changed)}, which this version gives other columns: what Spark starts for the "
-                "flow is not known before the table has them. Add the columns first (ALTER TABLE ... ADD COLUMNS)",
+                "flow is not known before the table has them. Add the columns first (ALTER TABLE ... ADD COLUMNS), or "
+                "refresh a materialized view alone (spark-pipelines run --refresh)",
             )
 
 

@@ -95,6 +95,10 @@ class Pipeline:
         """Whether what the flow writes to is there."""
         return self._graph.has_table(flow)
 
+    def sink_batch(self, flow: spark_internals.PipelineFlow) -> int | None:
+        """The last batch of the files that the flow writes to; None where there is none, or no files."""
+        return self._graph.sink_batch(flow)
+
     def run(self) -> None:
         """Have Spark run it to its end. Raises what Spark raises."""
         handle_pipeline_events(

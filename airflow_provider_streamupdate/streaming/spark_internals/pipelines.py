@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.errors import ApplicationError, EnvironmentProblem, describe
-from .jvm import activate, scala_map, scala_object, sequence
+from .jvm import activate, itself, scala_map, scala_object, sequence
+from .queries.file_sink import file_sink_batch
 from .queries.writers import qualified
 from .settings import session_setting
 from .version import adapter_of, check_version
@@ -72,11 +73,13 @@ class PipelineGraph:
         self._arguments: tuple[bool, ...] = ()
         if adapter_of(self.spark).ANALYZES_WITH_CASE:
             self._arguments = (session_setting(self.spark, "spark.sql.caseSensitive") == "true",)
-        registered = holder.dataflowGraphRegistry().getDataflowGraphOrThrow(graph).toDataflowGraph()
+        resolved = holder.dataflowGraphRegistry().getDataflowGraphOrThrow(graph).toDataflowGraph()
         try:
-            self._graph = registered.resolve(*self._arguments).validate(*self._arguments)
+            resolved = resolved.resolve(*self._arguments)
+            self._graph = resolved.validate(*self._arguments)
         except Exception as error:
-            raise ApplicationError(f"Spark refuses the pipeline: {describe(error)}") from error
+            told = "; ".join(_failures(resolved)) or describe(error)
+            raise ApplicationError(f"Spark refuses the pipeline: {told}") from error
         self.flows = tuple(self._flows())
 
     def _flows(self) -> Iterator[PipelineFlow]:
@@ -126,12 +129,14 @@ class PipelineGraph:
         return _columns(self.spark._jsparkSession.table(table).schema())
 
     def changed_inputs(self, flow: PipelineFlow) -> list[str]:
-        """The tables of this pipeline that the flow reads, directly or through views, and that have other columns than
-        Spark will give them before the flow starts: what it starts then is not known. A streaming table only gets more
-        columns, a materialized view those that its query has now (DatasetManager)."""
-        found = set()
-        for target in sequence(self._graph.dfsInternal(flow._flow.destinationIdentifier(), False, True).toSeq()):
-            if not self._graph.table().contains(target) or target.equals(flow._flow.destinationIdentifier()):
+        """The tables of this pipeline that the flow reads and that have other columns than Spark gives them in a run:
+        what it starts with them is not known before. A streaming table only gets more columns, a materialized view
+        those that its query has now (DatasetManager)."""
+        own, found = flow._flow.destinationIdentifier(), set()
+        read = self._read(flow)
+        for table in sequence(self._graph.tables()):
+            target = table.identifier()
+            if target.equals(own) or str(target.unquotedString()) not in read:
                 continue
             there = self._table_columns(str(target.quotedString()))
             for writes in sequence(self._graph.resolvedFlowsTo().apply(target)):
@@ -140,6 +145,19 @@ class PipelineGraph:
                 if there is not None and (made != there if of_view else not made.items() <= there.items()):
                     found.add(str(target.unquotedString()))
         return sorted(found)
+
+    def _read(self, flow: PipelineFlow) -> set[str]:
+        """The tables and views of this pipeline that the flow reads, directly or through views
+        (``catalog.database.table``): in the resolved graph each is an alias of its whole name
+        (FlowAnalysis.readGraphInput). Spark's own list of inputs lacks what a streaming flow reads as a batch
+        (measured)."""
+        plan, found = flow._flow.df().queryExecution().analyzed(), set()
+        for part in (plan, *sequence(plan.subqueriesAll())):
+            for node in sequence(part.map(itself(self.spark._jvm))):
+                if str(node.getClass().getSimpleName()) == "SubqueryAlias":
+                    alias = node.identifier()
+                    found.add(".".join([*map(str, sequence(alias.qualifier())), str(alias.name())]))
+        return found
 
     def writer(self, flow: PipelineFlow) -> DataStreamWriter:
         """What Spark will start for the flow (StreamingTableWrite.startStream, SinkWrite.startStream), but for its
@@ -150,11 +168,23 @@ class PipelineGraph:
         if not flow.to_table:
             options = scala_map(flow._output.options())
             return writer.format(str(flow._output.format())).options(**options)
+        provider, location = self._table(flow)
+        return writer.format(provider).option("path", location) if location else writer.format(provider)
+
+    def sink_batch(self, flow: PipelineFlow) -> int | None:
+        """The last batch in the log of the files that the flow writes to (file_sink_batch)."""
+        if flow.to_table:
+            path = self._table(flow)[1] if self._table_columns(flow.destination) is not None else ""
+        else:
+            path = scala_map(flow._output.options()).get("path", "")
+        return file_sink_batch(self.spark, path) if path else None
+
+    def _table(self, flow: PipelineFlow) -> tuple[str, str]:
+        """The provider and the location of the flow's table; an empty text where it has none."""
         described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {flow.destination}").collect()
         told = {str(row[0]): str(row[1] or "") for row in described}
-        writer = writer.format(told.get("Provider") or "parquet")
-        location = told.get("Location")
-        return writer.option("path", qualified(self.spark, location)) if location else writer
+        location = told.get("Location", "")
+        return told.get("Provider") or "parquet", location and qualified(self.spark, location)
 
 
 @contextlib.contextmanager
@@ -166,6 +196,16 @@ def classic() -> Iterator[None]:
     finally:
         if before is not None:
             os.environ[_REMOTE] = before
+
+
+def _failures(graph: Any) -> Iterator[str]:
+    """Why flows cannot be resolved: the error of the whole names the flows and no reason."""
+    with contextlib.suppress(Exception):
+        for flow in sequence(graph.resolutionFailedFlows()):
+            for failure in sequence(flow.failure()):
+                said = str(failure.getMessage() or failure.toString()).strip()
+                if "upstream" not in str(failure.getClass().getSimpleName()).lower():
+                    yield f"flow {flow.identifier().unquotedString()}: {said[:1000]}"
 
 
 def _columns(schema: Any) -> dict[str, str]:

@@ -1,0 +1,74 @@
+"""A Spark Declarative Pipeline whose flows come and go: what has not run yet, and what runs no more."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from test_pipelines import PREFIX, Project, rows
+
+from airflow_provider_streamupdate.control.operations.pipeline import adopt_pipeline, pipeline_record
+from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+CODE = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.active()
+rows = "origin string, delay long, at timestamp, id string"
+
+
+def arriving():
+    return spark.readStream.format("json").schema(rows).load("{folder}/in")
+
+
+@dp.table(format="json")
+def ids():
+    return arriving().withColumn("n", F.expr("{n}")).dropDuplicates(["id", "n"]).select("id", "n")
+
+
+dp.create_streaming_table("origins", format="json")
+
+
+@dp.append_flow(target="origins")
+def {flow}():
+    return arriving().dropDuplicates(["origin"]).select("origin")
+"""
+
+
+def code(project: Project, n: str, flow: str = "origins_of_all") -> None:
+    text = CODE
+    for name, value in {"n": n, "flow": flow, "folder": str(project.folder)}.items():
+        text = text.replace(f"{{{name}}}", value)
+    (project.folder / "flows" / "flows.py").write_text(text)
+
+
+def test_a_first_batch_that_fails_and_a_flow_that_is_renamed(tmp_path: Path) -> None:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    project = Project(tmp_path)
+    code(project, "if(delay < 0, raise_error('below zero'), delay)")
+    project.arrive(("JFK", 5, "2026-01-01T10:00:10", "a"), ("JFK", -1, "2026-01-01T10:00:20", "b"))
+    with pytest.raises(StreamUpdateError, match="below zero"):
+        project.run()
+    assert project.versions()["ids"] == (0, 0)
+
+    # It holds nothing, so that its code may be another one.
+    code(project, "delay")
+    assert project.run().carried == (f"{PREFIX}ids",)
+    assert project.table("ids") == rows({"id": "a", "n": 5}, {"id": "b", "n": -1})
+    assert project.versions()["ids"] == (1, 0)
+
+    # Code that is recorded stays: a mistaken adopt changes nothing.
+    recorded = pipeline_record(f"{project.folder}/storage").flows
+    code(project, "delay * 2")
+    adopt_pipeline(project.launcher, str(project.spec), project.driver)
+    assert pipeline_record(f"{project.folder}/storage").flows == recorded
+
+    # The files of `origins` have batches, which those of a flow with another name would be taken for.
+    code(project, "delay", flow="origins_anew")
+    with pytest.raises(IncompatibleError, match=r"rows would be lost"):
+        project.run(agree=[f"{PREFIX}origins_of_all"])
