@@ -145,12 +145,11 @@ class Running(Bench):
         self.write_down("d1", datetime.now(timezone.utc) - timedelta(hours=1))
 
     def slowed(self, df: DataFrame, seconds: float) -> DataFrame:
-        """A batch of it takes so many seconds longer, or a little more: its rows are in two tasks. By a column that is
-        no key: a filter by one gets below the stage, which would be agreed to."""
+        """A batch of it takes so many seconds longer, or a little more: its rows are in two tasks."""
         if not seconds:
             return df
         each = seconds / (ROWS / 5)
-        return df.where(F.udf(lambda _: time.sleep(each) is None, "boolean")("n"))
+        return df.where(F.udf(lambda _: time.sleep(each) is None, "boolean")("a"))
 
     def _read_all(self, writers, checkpoint, plan):
         """It is looked at as often as a driver is: Spark tells the rows of the last batch only."""
@@ -208,7 +207,8 @@ class Running(Bench):
             file.unlink()
         self.add(FILES_AFTER, version.rows)
         more = version.slower * self.slowest + (SLACK_SECONDS if version.slower > 1 else 0.0)
-        self.run(lambda b: self.slowed(self.build(b, version), more), self.mode, self.snapshot)
+        slow = attrs.evolve(version, below=lambda df: self.slowed(version.below(df), more))  # where all rows come by
+        self.run(lambda b: self.build(b, slow), self.mode, self.snapshot)
         assert self.found is not None
         record = UpdateRecord(app="bench", old="d1", new=f"d{self.deployments}", started_at=clock.now())
         before = hours_before(self.registry, record, ["q"], ())
