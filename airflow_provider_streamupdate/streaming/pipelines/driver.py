@@ -139,6 +139,8 @@ def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
             if steps.unused(storage, record):
                 record = steps.go_back(storage, record)
                 answer = attrs.evolve(answer, went_back=bool(answer.carried))
+        if not answer.went_back:
+            record = attrs.evolve(record, spark_version=pipeline.version)
         record, problem = _noted(pipeline, storage, record)
         return attrs.evolve(answer, record=record, error=answer.error or problem)
 
@@ -168,7 +170,7 @@ def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> tuple
             traceback.print_exc()
             problem = problem or PlanError.of(error)
     flows = {**record.flows, **begun}
-    return steps.noted(storage, attrs.evolve(record, flows=flows, spark_version=pipeline.version)), problem
+    return steps.noted(storage, attrs.evolve(record, flows=flows)), problem
 
 
 def _recorded(storage: Folder, folder: str) -> dict[str, str] | None:
