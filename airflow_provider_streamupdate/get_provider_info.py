@@ -19,14 +19,23 @@ GUIDES = (
         f"guides/{name}"
         for name in (
             *("release", "hotfix", "roll-back", "reprocess", "blue-green", "follow", "hot-standby", "adopt", "migrate"),
-            *("resize", "free-space", "faster-starts", "monitoring", "notify", "lineage"),
+            *("resize", "free-space", "faster-starts", "monitoring", "notify", "lineage", "pipelines"),
         )
     ),
     *(
         f"operators/stream-{name}"
         for name in (
             *("plan", "compatibility-check", "rehearse", "submit", "snapshot", "cancel", "restart", "supervise"),
-            *("rollback", "promote", "adopt", "update-begin", "update-step", "update-rollback", "update-end"),
+            *(
+                "rollback",
+                "promote",
+                "adopt",
+                "pipeline",
+                "update-begin",
+                "update-step",
+                "update-rollback",
+                "update-end",
+            ),
         )
     ),
     "sensors/stream-health",
