@@ -26,16 +26,8 @@ GUIDES = (
         f"operators/stream-{name}"
         for name in (
             *("plan", "compatibility-check", "rehearse", "submit", "snapshot", "cancel", "restart", "supervise"),
-            *(
-                "rollback",
-                "promote",
-                "adopt",
-                "pipeline",
-                "update-begin",
-                "update-step",
-                "update-rollback",
-                "update-end",
-            ),
+            *("rollback", "promote", "adopt", "pipeline"),
+            *("update-begin", "update-step", "update-rollback", "update-end"),
         )
     ),
     "sensors/stream-health",
