@@ -64,12 +64,17 @@ class Settings:
             context.registry.folder.check_exists()
         return context
 
-    def _where(self) -> tuple[str, dict[str, Any]]:
+    @property
+    def options(self) -> dict[str, Any]:
+        """The storage options of the command line and of the environment; the former win, key by key."""
         from ..core.storage.options import from_environment
 
+        return {**from_environment(), **self.storage_options}
+
+    def _where(self) -> tuple[str, dict[str, Any]]:
         if not self.root:
             raise click.UsageError("no root is given; use --root or set STREAMUPDATE_ROOT")
-        return self.root, {**from_environment(), **self.storage_options}
+        return self.root, self.options
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -99,7 +99,7 @@ def check(
     launcher = SparkSubmit(settings.spark_submit)
     try:
         with progress(f"checking {spec}", "nothing was changed"):
-            answer = check_pipeline(launcher, spec, driver, agree, renames, settings.storage_options)
+            answer = check_pipeline(launcher, spec, driver, agree, renames, settings.options)
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
     report = answer.report
@@ -134,7 +134,7 @@ def adopt(settings: Settings, spec: str, driver: PipelineDriver) -> None:
     from ...control.operations.pipeline import adopt_pipeline
 
     with progress(f"adopting the checkpoints of {spec}", "run the same command again"):
-        answer = adopt_pipeline(SparkSubmit(settings.spark_submit), spec, driver, settings.storage_options)
+        answer = adopt_pipeline(SparkSubmit(settings.spark_submit), spec, driver, settings.options)
     if settings.as_json:
         print_json(_document(answer))
     assert answer.record is not None  # there was no error
@@ -165,9 +165,7 @@ def run(settings: Settings, spec: str, driver: PipelineDriver, agree: tuple[str,
 
     interrupted = "run the same command again: it completes what was begun, and every flow goes on after its last batch"
     with progress(f"running {spec}", interrupted) as told:
-        answer = run_pipeline(
-            SparkSubmit(settings.spark_submit), spec, driver, agree, renames, settings.storage_options, told
-        )
+        answer = run_pipeline(SparkSubmit(settings.spark_submit), spec, driver, agree, renames, settings.options, told)
     if settings.as_json:
         print_json(_document(answer))
     carried = ", ".join(answer.carried) or "none"
@@ -188,7 +186,7 @@ def status(settings: Settings, storage: str) -> None:
     from ...control.operations.pipeline import pipeline_record
     from ...core.serde import to_document
 
-    record = pipeline_record(storage, settings.storage_options)
+    record = pipeline_record(storage, settings.options)
     if settings.as_json:
         print_json(to_document(record))
         return
