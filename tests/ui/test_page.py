@@ -263,7 +263,7 @@ def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -
     for number in range(2):
         expect(buttons.nth(number)).to_be_disabled()
     listed = inside(open_page("viewer", LIST))
-    expect(listed.locator("#apps tbody tr")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
+    expect(listed.locator("#apps tbody")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
     frame.locator("#needs").get_by_role("button", name="Restart…").click()
     dialog = frame.locator("dialog")
     expect(dialog).to_contain_text("goes on from its own checkpoint")
