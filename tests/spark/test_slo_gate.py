@@ -114,6 +114,8 @@ NO_CLAIM = {
         "a twentieth is written",
         *(name for name in WORSE if name.startswith("each row")),
     },
+    # Its filter gets into the source, which then tells of fewer rows than there are (measured): none waits for them.
+    "joined": {"a twentieth is written"},
 }
 AS_GOOD = {
     "the same": OLD,
