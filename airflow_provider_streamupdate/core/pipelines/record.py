@@ -14,13 +14,12 @@ import attrs
 from ..checkpoint.checkpoint import Checkpoint
 from ..errors import NotFoundError
 from ..names import check_path
-from ..plan.plan import AppPlan, QueryPlan
+from ..plan.plan import QueryPlan
 from ..serde import from_json, to_json
 from ..storage import Folder
 from ..text_enum import TextEnum
 
 RECORD = "_streamupdate/pipeline.json"  # in the pipeline's storage
-CHECKPOINTS = "_checkpoints"  # there, too (FlowSystemMetadata.flowCheckpointsDirOpt)
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -70,12 +69,6 @@ class PipelineRecord:
     phase: Phase = Phase.IDLE
     before: dict[str, FlowRecord] = attrs.field(factory=dict)
     changed_at: str = ""
-
-    @property
-    def plan(self) -> AppPlan:
-        """Of all flows, as a plan of an app that has them as its queries."""
-        queries = tuple(flow.plan for _, flow in sorted(self.flows.items()))
-        return AppPlan(app=self.pipeline, spark_version=self.spark_version, queries=queries)
 
 
 def read(storage: Folder) -> PipelineRecord | None:
