@@ -128,6 +128,8 @@ def test_commands_in_the_guides_have_options_that_exist() -> None:
                 if words[:1] != ["streamupdate"]:
                     continue
                 command = main.commands[words[1]]
+                if isinstance(command, click.Group):
+                    command = command.commands[words[2]]
                 options = {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
                 used = {w for w in words if w.startswith("--")}
                 assert used <= options, (page.name, line)
