@@ -200,8 +200,14 @@ def test_batches_are_waited_for_where_they_came_before_and_their_absence_is_no_s
     assert held(app, running(40, 3, ran=75), run_for=10.0).healthy, "it has less to do"
 
 
-def test_without_minutes_nothing_is_waited_for(app: AppRegistry) -> None:
-    assert held(app, running(40, 2, ran=20), run_for=10.0).healthy
+def test_of_an_app_that_ran_for_a_minute_only_its_last_driver_says_what_came(app: AppRegistry) -> None:
+    """Measured: one that was five times slower was promoted, because none of its batches was waited for."""
+    assert "has 0 of 5 batches" in held(app, running(40, 2, ran=20), run_for=10.0).reasons[0]
+    assert held(app, running(40, 3, ran=75, seconds=30.0), run_for=10.0).failed
+    set_status(app, "v1", running(0, 40, ran=600.0))
+    assert held(app, running(40, 2, ran=20), run_for=10.0).healthy, "four a minute: they would take too long"
+    set_status(app, "v1", running(0, 9, ran=20.0))
+    assert held(app, running(40, 2, ran=20), run_for=10.0).healthy, "there is too little to compare with"
 
 
 @pytest.mark.parametrize("damage", ["plan", "status", "update", "folder"])

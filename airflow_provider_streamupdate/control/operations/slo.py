@@ -15,7 +15,7 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.slo.before import Before
 from ...core.slo.hours_before import hours_before
-from ...core.slo.judging import ENOUGH_BATCHES, FEWEST_BATCHES, Judgement, judge, told, warm, with_rows
+from ...core.slo.judging import ENOUGH_BATCHES, FEWEST_BATCHES, FEWEST_BEFORE, Judgement, judge, told, warm, with_rows
 from ...core.slo.limits import SloLimits
 from ...core.slo.output import judge_nulls
 from .health import Health
@@ -128,6 +128,7 @@ def _too_few(status: Status, before: Mapping[str, Before]) -> dict[str, str]:
 
 
 def _batches_a_minute(before: Before) -> float:
-    """The least of the last ten minutes that were not cut short by a driver's end; 0 where they are not known."""
+    """The least of the last ten minutes that were not cut short by a driver's end. Of an app that is too young for such
+    a minute, the mean of its driver; 0 where it had too few batches to compare with."""
     last = [span.batches for span in before.runs[-1][-11:-1]] if before.runs else []
-    return min(last, default=0)
+    return min(last, default=before.pace if len(with_rows(before.batches)) >= FEWEST_BEFORE else 0.0)

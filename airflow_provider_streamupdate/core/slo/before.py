@@ -11,6 +11,7 @@ from ..history.span import Span
 @attrs.frozen(kw_only=True)
 class Before:
     """runs: minutes of one driver without a gap each, oldest first; batches: the last ones of the old version
+    pace: batches a minute of its last driver, the mean (0: not known)
 
     Stages have the names that they have in the new version.
 
@@ -20,6 +21,7 @@ class Before:
 
     runs: tuple[tuple[Span, ...], ...] = ()
     batches: tuple[BatchFigures, ...] = ()
+    pace: float = 0.0
     changed: str = ""
     uncounted: frozenset[str] = frozenset()
     rare: str = ""

@@ -48,6 +48,7 @@ def hours_before(
         made[name] = Before(
             runs=tuple(tuple(_renamed_span(span, stages) for span in run) for run in runs),
             batches=_batches(known[name], stages),
+            pace=_pace(known[name]),
             changed=changed.get(name, "") or _changed(before, after),
             uncounted=frozenset(s.partition("/")[2] for s in uncounted if s.partition("/")[0] == name),
             rare=_rare(after, runs, cut),
@@ -137,6 +138,14 @@ def _batches(query: QueryStatus, renames: Mapping[str, str]) -> tuple[BatchFigur
         attrs.evolve(f, state_rows=_renamed(f.state_rows, renames)) if f.state_rows is not None else f
         for f in query.figures
     )
+
+
+def _pace(query: QueryStatus) -> float:
+    """Batches a minute since its driver's first one."""
+    if query.first_batch is None or not query.first_commit_at or not query.last_commit_at:
+        return 0.0
+    seconds = (clock.parse(query.last_commit_at) - clock.parse(query.first_commit_at)).total_seconds()
+    return 60 * (query.batch - query.first_batch) / seconds if seconds > 0 else 0.0
 
 
 def _renamed_span(span: Span, renames: Mapping[str, str]) -> Span:
