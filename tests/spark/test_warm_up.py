@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
+from airflow_provider_streamupdate.streaming.engine import warm_up as warm_ups
 from airflow_provider_streamupdate.streaming.engine.warm_up import BATCHES, ROW_STARTS, ROWS, STARTS, warm_up
 
 
@@ -75,6 +76,23 @@ def test_a_query_gets_warm_on_a_clone_of_its_state(spark, tmp_path, capfd, heard
     assert heard.rows == [ROWS] * BATCHES * ROW_STARTS + [3] * BATCHES * STARTS
     assert "WARNING" not in capfd.readouterr().err
     assert files_of(bench) == before and bench.emitted == emitted
+
+
+def test_large_state_is_not_loaded_again_and_again(spark, tmp_path, monkeypatch, heard: Heard) -> None:
+    """The executors' disks are the running app's, too."""
+    bench = Bench(spark, tmp_path, ROCKSDB, True)
+    bench.write([row("a", 1), row("b", 2), row("c", 3)])
+    snapshot = bench.run(totals)
+    plan, writers = bench.plan(totals, snapshot=snapshot)
+    saved = bench.saved(snapshot)
+    size = sum(file.size for file in saved.queries["q"].files if file.path.startswith("state/"))
+    for most, rows in ((STARTS * size, 3), (STARTS * size - 1, 0)):
+        monkeypatch.setattr(warm_ups, "MOST_BYTES", most)
+        heard.ends = threading.Semaphore(0)
+        warm_up(spark, writers, saved, plan, tmp_path / f"warm-{most}")
+        for _ in range(ROW_STARTS + STARTS):
+            assert heard.ends.acquire(timeout=60)
+        assert heard.rows[-BATCHES * STARTS :] == [rows] * BATCHES * STARTS
 
 
 def test_a_migration_that_fails_fails_before_anything_is_stopped(spark, tmp_path) -> None:

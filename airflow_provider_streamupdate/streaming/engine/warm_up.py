@@ -28,9 +28,13 @@ from ..restore.saved_state import SavedState
 # first starts of a query on saved state, which a pause has one of.
 STARTS = 5
 BATCHES = 3  # of a start
+# Of state, that all starts of a query may bring to the executors' disks and memory, where the running app's is, too.
+# Spark lets go of a start's copy only at its next maintenance, 60 s later (StateStore.doMaintenance).
+MOST_BYTES = 1_000_000_000
 # Before them, with rows that are the driver's own.
 ROW_STARTS = 2
 ROWS = 1000  # a batch
+CLONE, ANEW = "checkpoint", "anew"  # folders
 
 
 def warm_up(
@@ -47,7 +51,8 @@ def warm_up(
     own migration functions among it, is raised, because the real one would.
 
     folder: a scratch folder that executors can reach, on the disk of the state, so that it is linked. State that lies
-        elsewhere is not brought there twice: then the query starts without any
+        elsewhere is not brought there twice, and what is larger than MOST_BYTES allows is not loaded: then the query
+        starts without any
     """
     try:
         _count_rows(spark, folder / ".rows")
@@ -58,9 +63,10 @@ def warm_up(
         scratched.mkdir(parents=True)
         with _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}):
             if saved.holds(query.name) and saved.folders[query.name].links:
-                _clone(saved, query, writer, Folder.scratch(scratched / "checkpoint"), migrations)
+                _clone(saved, query, writer, Folder.scratch(scratched / CLONE), migrations)
+            large = STARTS * _state_bytes(saved, query.name) > MOST_BYTES
             try:
-                _run(writer, scratched)
+                _run(writer, scratched, scratched / (ANEW if large else CLONE))
             except Exception as error:
                 print(f"WARNING: query {query.name} could not be warmed up: {describe(error)}", file=sys.stderr)
 
@@ -117,7 +123,12 @@ def _clone(
         checkpoint.write(f"offsets/{entry}", "\n".join(lines).encode())
 
 
-def _run(writer: DataStreamWriter, folder: Path) -> None:
+def _state_bytes(saved: SavedState, query: str) -> int:
+    files = saved.queries[query].files if saved.holds(query) else ()
+    return sum(file.size for file in files if file.path.startswith("state/"))
+
+
+def _run(writer: DataStreamWriter, folder: Path, checkpoint: Path) -> None:
     details = spark_internals.writer_details(writer)
     sources = folder / "sources"
     sources.mkdir()
@@ -128,7 +139,7 @@ def _run(writer: DataStreamWriter, folder: Path) -> None:
     for start in range(STARTS):
         for file in files if start else ():
             shutil.copyfile(file, file.with_name(f"{file.name}-{start}"))
-        muted.option("checkpointLocation", (folder / "checkpoint").as_uri()).start().awaitTermination()
+        muted.option("checkpointLocation", checkpoint.as_uri()).start().awaitTermination()
 
 
 @contextlib.contextmanager
