@@ -163,11 +163,19 @@ def test_flows_that_the_new_code_does_not_have_are_known_again_after_the_way_bac
 
 def test_a_flow_that_had_no_checkpoint_has_the_one_that_it_got(storage: Folder) -> None:
     flow = FlowRecord(plan=query_plan(name="new"), folder=folder_of("new"))
-    record = attrs.evolve(before(), flows={"new": flow})
-    assert steps.noted(storage, record).flows["new"].version == -1
+    record = steps.begin(storage, before(), {"new": flow})
+    assert steps.foreseen(storage, record).flows.keys() == before().flows.keys()
     checkpoint(storage, f"{folder_of('new')}/0", 0)
-    noted = steps.noted(storage, record).flows["new"]
-    assert (noted.version, noted.batch) == (0, 0)
+    for settled in (steps.foreseen(storage, record), steps.settle(storage, record)):
+        found = settled.flows["new"]
+        assert (found.version, found.batch, found.plan) == (0, 0, flow.plan)
+
+
+def test_a_flow_that_got_no_checkpoint_is_as_new_as_before(storage: Folder) -> None:
+    flow = FlowRecord(plan=query_plan(name="new"), folder=folder_of("new"))
+    record = steps.begin(storage, before(), {"new": flow})
+    assert steps.settle(storage, record).flows.keys() == before().flows.keys()
+    assert records.need(storage).flows.keys() == before().flows.keys()
 
 
 class Died(Exception):

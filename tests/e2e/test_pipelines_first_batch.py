@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 from test_pipelines import PREFIX, Project, rows
 
-from airflow_provider_streamupdate.control.operations.pipeline import adopt_pipeline, pipeline_record
+from airflow_provider_streamupdate.control.operations.pipeline import adopt_pipeline, pipeline_record, run_pipeline
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
-from airflow_provider_streamupdate.core.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.errors import DriverError, StreamUpdateError
+from airflow_provider_streamupdate.core.pipelines.record import Phase
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -72,3 +75,31 @@ def test_a_first_batch_that_fails_and_a_flow_that_is_renamed(tmp_path: Path) -> 
     code(project, "delay", flow="origins_anew")
     with pytest.raises(IncompatibleError, match=r"rows would be lost"):
         project.run(agree=[f"{PREFIX}origins_of_all"])
+
+
+def test_the_code_of_a_first_run_that_was_killed_is_known(tmp_path: Path) -> None:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    project = Project(tmp_path)
+    code(project, "delay")
+    project.arrive(("JFK", 5, "2026-01-01T10:00:10", "a"), ("LGA", 7, "2026-01-01T10:00:20", "b"))
+    told = project.lines.append
+
+    def kill(line: str) -> None:
+        told(line)
+        if any((project.folder / "storage").rglob("ids/**/offsets/0")):
+            for child in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+
+    with pytest.raises(DriverError, match="said nothing; run the command again"):
+        run_pipeline(project.launcher, str(project.spec), project.driver, progress=kill)
+    assert pipeline_record(f"{project.folder}/storage").phase == Phase.RUNNING
+
+    code(project, "delay * 2")
+    with pytest.raises(IncompatibleError, match=r"ids/deduplicate-1"):
+        project.run()
+    code(project, "delay")
+    project.arrive(("BOS", 9, "2026-01-01T10:00:30", "c"))
+    project.run()
+    assert project.table("ids") == rows(*({"id": i, "n": n} for i, n in (("a", 5), ("b", 7), ("c", 9))))
+    assert project.table("origins") == rows(*({"origin": o} for o in ("BOS", "JFK", "LGA")))

@@ -47,8 +47,7 @@ def foreseen(storage: Folder, record: PipelineRecord) -> PipelineRecord:
             f"a change of checkpoints in {storage.path()} is not complete, because its process is at work or has died: "
             "`streamupdate pipeline run` completes it, and compares what comes out of that"
         )
-    flows = {name: seen(storage, flow) for name, flow in record.flows.items()}
-    return attrs.evolve(record, flows=flows, phase=Phase.IDLE, before={})
+    return attrs.evolve(record, flows=_seen(storage, record), phase=Phase.IDLE, before={})
 
 
 def carry(storage: Folder, record: PipelineRecord, flows: Mapping[str, FlowRecord]) -> PipelineRecord:
@@ -60,9 +59,10 @@ def carry(storage: Folder, record: PipelineRecord, flows: Mapping[str, FlowRecor
     return changed
 
 
-def begin(storage: Folder, record: PipelineRecord) -> PipelineRecord:
-    """Note that Spark runs the pipeline from now on."""
-    running = attrs.evolve(record, phase=Phase.RUNNING, changed_at=clock.now())
+def begin(storage: Folder, record: PipelineRecord, new: Mapping[str, FlowRecord] | None = None) -> PipelineRecord:
+    """Note that Spark runs the pipeline from now on. new: flows that have no checkpoint yet"""
+    flows = {**record.flows, **(new or {})}
+    running = attrs.evolve(record, flows=flows, phase=Phase.RUNNING, changed_at=clock.now())
     write(storage, running)
     return running
 
@@ -89,18 +89,22 @@ def go_back(storage: Folder, record: PipelineRecord) -> PipelineRecord:
 
 
 def noted(storage: Folder, record: PipelineRecord) -> PipelineRecord:
-    """Note how far the flows are, with nothing under way."""
-    flows = {name: seen(storage, flow) for name, flow in record.flows.items()}
-    idle = attrs.evolve(record, flows=flows, phase=Phase.IDLE, before={}, changed_at=clock.now())
+    """Note how far the flows are, with nothing under way. One that got no checkpoint is as new as before."""
+    idle = attrs.evolve(record, flows=_seen(storage, record), phase=Phase.IDLE, before={}, changed_at=clock.now())
     write(storage, idle)
     return idle
 
 
-def seen(storage: Folder, flow: FlowRecord) -> FlowRecord:
-    """A flow's record with the last batch of its checkpoint. One that had no checkpoint has what it got."""
-    version = newest_version(storage, flow.folder) if flow.version < 0 else flow.version
-    batch, committed = (of(storage, flow.folder, version) for of in (logged_batch, committed_batch))
-    return attrs.evolve(flow, version=version, batch=batch, committed=committed)
+def _seen(storage: Folder, record: PipelineRecord) -> dict[str, FlowRecord]:
+    """The flows with the last batches of their checkpoints. One that had no checkpoint has what it got."""
+    found = {}
+    for name, flow in record.flows.items():
+        version = newest_version(storage, flow.folder) if flow.version < 0 else flow.version
+        if version < 0:
+            continue
+        batch, committed = (of(storage, flow.folder, version) for of in (logged_batch, committed_batch))
+        found[name] = attrs.evolve(flow, version=version, batch=batch, committed=committed)
+    return found
 
 
 def _completed(storage: Folder, record: PipelineRecord) -> PipelineRecord:

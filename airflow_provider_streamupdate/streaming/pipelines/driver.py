@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
 
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.compatibility.report import CARRIED, CompatibilityReport, ReportItem
+from ...core.compatibility.report import CompatibilityReport, ReportItem
 from ...core.coordination import lease
 from ...core.coordination.lease import Lease
 from ...core.coordination.renewing import renewing
@@ -30,15 +29,14 @@ from ...core.pipelines.record import (
     version_folder,
     write,
 )
-from ...core.plan.plan import AppPlan
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.serde import to_json
 from ...core.snapshots.plan_answer import PlanError
 from ...core.storage import Folder
 from ..app import parse_settings
-from ..restore.adoption import check_adoptable
+from .adopting import adopted
 from .carrying import carried
-from .judging import judge, missing_table
+from .judging import judge
 from .pipeline import Pipeline
 
 CHECK, ADOPT, RUN = "check", "adopt", "run"
@@ -77,29 +75,10 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
         flows: dict[str, FlowRecord] = {}
         items: list[ReportItem] = []
         for name, flow in pipeline.flows.items():
-            version = newest_version(storage, flow.folder)
-            if flow.unknown or logged_batch(storage, flow.folder, version) < 0:
-                continue
-            folder = storage.sub(version_folder(flow.folder, version))
-            checkpoint = Checkpoint(folder)
-            logged = logged_batch(storage, flow.folder, version)
-            known = record.flows.get(name) if record else None
-            if known and (known.folder, known.version) == (flow.folder, version) and still_as(storage, known):
-                flows[name] = known  # nothing has run since: no other code can have written it
-                items.append(ReportItem(thing="query", name=name, verdict=CARRIED, reason="its code is known already"))
-                continue
-            batch = checkpoint.committed_batch()
-            if batch is None:  # it holds nothing: its first batch runs again with this code, or with other code anew
-                flows[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder, version=version, batch=logged)
-                continue
-            if problem := missing_table(pipeline, flow, batch):
-                raise RefusedError(f"flow {name} cannot be adopted: {problem}")
-            query = pipeline.plan(flow, checkpoint.offsets(batch).conf)
-            plan = AppPlan(app=pipeline.name, spark_version=pipeline.version, queries=(query,))
-            with tempfile.TemporaryDirectory(prefix="streamupdate-adopt-") as scratch, pipeline.started(flow) as writer:
-                report = check_adoptable(plan, {name: writer}, {name: folder}, Path(scratch))
-            items += report.items
-            flows[name] = FlowRecord(plan=query, folder=flow.folder, version=version, batch=logged, committed=batch)
+            found = adopted(pipeline, storage, flow, record.flows.get(name) if record else None)
+            if found is not None:
+                flows[name] = found[0]
+                items += found[1]
         if not flows:
             raise NotFoundError(
                 f"no flow of {pipeline.name} has a checkpoint in {storage.path()}, so there is nothing to adopt; run "
@@ -108,9 +87,9 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
         report = CompatibilityReport(app=pipeline.name, source=f"the checkpoints in {storage.path()}", items=(*items,))
         if not report.compatible:
             return PipelineAnswer(report=report)
-        adopted = _record(pipeline, flows)
-        write(storage, adopted)
-        return PipelineAnswer(record=adopted, report=report)
+        record = _record(pipeline, flows)
+        write(storage, record)
+        return PipelineAnswer(record=record, report=report)
 
 
 def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
@@ -130,7 +109,7 @@ def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
             told = record.flows[name]
             did = f"its state goes on after batch {told.batch}," if told.batch >= 0 else "it begins anew"
             print(f"flow {name}: {did} as version {told.version}", flush=True)
-        record = steps.begin(storage, record)
+        record = steps.begin(storage, record, _beginning(pipeline, judged.new))
         try:
             pipeline.run()
         except Exception as error:
@@ -156,13 +135,26 @@ def _check_still(storage: Folder, record: PipelineRecord | None) -> None:
             )
 
 
+def _beginning(pipeline: Pipeline, new: Iterable[str]) -> dict[str, FlowRecord]:
+    """Flows that begin with this run, whose code is known before it: it stays known if this process dies."""
+    found = {}
+    for name in new:
+        flow = pipeline.flows[name]
+        if flow.unknown or pipeline.changed_inputs(flow):
+            continue
+        with contextlib.suppress(Exception):  # a table that it reads is made in the run: `_noted` looks again
+            found[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder)
+    return found
+
+
 def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> tuple[PipelineRecord, PlanError | None]:
     """Note how far the flows are, and the code of those that began with this run; and why one has no code that is
     known: the others have."""
     begun, problem = {}, None
     for name, flow in pipeline.flows.items():
         logged = logged_batch(storage, flow.folder, newest_version(storage, flow.folder))
-        if name in record.flows or flow.unknown or logged < 0:
+        known = record.flows.get(name)
+        if (known and known.version >= 0) or flow.unknown or logged < 0:
             continue
         try:
             begun[name] = FlowRecord(plan=pipeline.plan(flow, _recorded(storage, flow.folder)), folder=flow.folder)
