@@ -24,8 +24,9 @@ from airflow_provider_streamupdate.core.slo.judging import SLACK_SECONDS, Judgem
 from airflow_provider_streamupdate.core.slo.limits import SloLimits
 from airflow_provider_streamupdate.streaming.agent.recording import Recorder
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from tests.levels.queries import build
+from tests.levels.versions import APPS, AS_GOOD, MODES, NO_CLAIM, OLD, WORSE, Version, row
 
-Rows = Callable[[DataFrame], DataFrame]
 FILES_BEFORE, FILES_AFTER, ROWS, KEYS = 75, 12, 300, 300_000
 SECONDS_A_BATCH = 6.0  # of the clock that is made up
 
@@ -37,119 +38,29 @@ def wait(poll: Callable[[], object | None]) -> None:
         time.sleep(0.02)
 
 
-def same(df: DataFrame) -> DataFrame:
-    return df
-
-
-@attrs.frozen(kw_only=True)
-class Version:
-    """below, above: what is done to the rows before and after the stage. slower: seconds that a batch takes longer, as
-    a multiple of the slowest batches before. rows: in an input file, as a multiple"""
-
-    below: Rows = same
-    above: Rows = same
-    slower: float = 0.0
-    rows: float = 1.0
-
-
-def counts(b: Bench, v: Version) -> DataFrame:
-    return v.above(stage("s", v.below(b.source()).groupBy("k").agg(F.count("*").alias("n"))))
-
-
-def windows(b: Bench, v: Version) -> DataFrame:
-    rows = v.below(b.source().withWatermark("ts", "30 seconds"))
-    return v.above(stage("s", rows.groupBy(F.window("ts", "30 seconds").alias("k"), "b").agg(F.count("*").alias("n"))))
-
-
-def dedup(b: Bench, v: Version) -> DataFrame:
-    return v.above(stage("s", v.below(b.source()).select("k", F.col("a").alias("n")).dropDuplicates(["k"])))
-
-
-def stateless(b: Bench, v: Version) -> DataFrame:
-    return v.above(v.below(b.source()).where("a % 2 = 0").select("k", (F.col("a") * 2).alias("n")))
-
-
-def joined(b: Bench, v: Version) -> DataFrame:
-    names = b.spark.range(50).select(F.col("id").alias("b"), F.col("id").cast("string").alias("name"))
-    return v.above(v.below(b.source()).join(names, "b", "left").select("k", F.col("a").alias("n"), "name"))
-
-
-APPS = {"counts": counts, "windows": windows, "dedup": dedup, "stateless": stateless, "joined": joined}
-MODES = {"counts": "update"}
-OLD = Version(below=lambda df: df.where("a % 10 < 6"))  # of an app whose new version keeps more rows or fewer
-
-
-def below(where: str) -> Version:
-    return attrs.evolve(OLD, below=lambda df: df.where(where))
-
-
-def above(rows: Rows) -> Version:
-    return attrs.evolve(OLD, above=rows)
-
-
-def times(count: int) -> Rows:
-    return lambda df: df.withColumn("copy", F.explode(F.array(*map(F.lit, range(count)))))
-
-
-WORSE = {
-    "five times slower": attrs.evolve(OLD, slower=4.0),
-    "eight times slower": attrs.evolve(OLD, slower=7.0),
-    "no row passes": below("a % 1000 < 0"),
-    "few rows pass": below("a % 100 < 6"),
-    "a quarter passes": below("a % 100 < 15"),
-    "few rows are written": above(lambda df: df.where("n % 100 = 99")),
-    "no row is written": above(lambda df: df.where("n % 1000 < 0")),
-    "each row twice": above(times(2)),
-    "each row ten times": above(times(10)),
-    "each row three times": above(times(3)),
-    "each row five times": above(times(5)),
-    "a twentieth is written": above(lambda df: df.where("crc32(encode(string(n), 'utf-8')) % 20 = 0 and n > 4")),
-}
-# What is no claim of the gate. Less than a day of an app with windows is known, which does not tell how many rows come
-# when they close; with fewer rows in, its windows have as many groups; and these are too few to tell a twentieth.
-NO_CLAIM = {
-    "windows": {
-        "few rows pass",
-        "a quarter passes",
-        "a twentieth is written",
-        *(name for name in WORSE if name.startswith("each row")),
-    },
-    # Its filter gets into the source, which then tells of fewer rows than there are (measured): none waits for them.
-    "joined": {"a twentieth is written"},
-}
-AS_GOOD = {
-    "the same": OLD,
-    "written otherwise": below("not (a % 10 >= 6)"),
-    "a column more": above(lambda df: df.withColumn("more", F.lit("x"))),
-    "a little slower": attrs.evolve(OLD, slower=0.2),
-    "a tenth of the rows less": above(lambda df: df.where("crc32(encode(string(n), 'utf-8')) % 10 > 0 or n < 5")),
-    "twice as much input": attrs.evolve(OLD, rows=2.0),
-    "half as much input": attrs.evolve(OLD, rows=0.5),
-    "hardly any input": attrs.evolve(OLD, rows=0.04),
-    "other partitions": attrs.evolve(OLD, above=lambda df: df.repartition(3)),
-    "five times the input": attrs.evolve(OLD, rows=5.0),
-}
-
-
 class Running(Bench):
     """An app whose version before has run, for versions that go on from there."""
 
     def __init__(self, spark, folder: Path, app: str) -> None:
         super().__init__(spark, folder)
-        self.name, self.build, self.mode = app, APPS[app], MODES.get(app, "append")
+        self.name, self.mode = app, MODES.get(app, "append")
         self.chance = random.Random(7)
         self.found: QueryStatus | None = None
         self.sink = lambda writer: writer.format("noop")  # Spark tells how many rows each batch of it had
         self.add(FILES_BEFORE, 1.0)
-        self.snapshot = self.run(lambda b: self.build(b, OLD), self.mode)
+        self.snapshot = self.run(lambda b: self.rows_of(b, OLD), self.mode)
         assert self.found is not None
         self.slowest = sorted(f.seconds for f in self.found.figures)[-5]
         self.write_down("d1", datetime.now(timezone.utc) - timedelta(hours=1))
 
+    def rows_of(self, b: Bench, version: Version, slower: float = 0.0) -> DataFrame:
+        source = b.source()
+        if slower:
+            source = self.slowed(source.where(version.below), slower)  # where all rows come by
+        return build(self.name, stage, source, **version.code)
+
     def slowed(self, df: DataFrame, seconds: float) -> DataFrame:
         """A batch of it takes so many seconds longer, or a little more: its rows are in two tasks."""
-        if not seconds:
-            return df
         each = seconds / (ROWS / 5)
         return df.where(F.udf(lambda _: time.sleep(each) is None, "boolean")("a"))
 
@@ -174,15 +85,7 @@ class Running(Bench):
     def add(self, files: int, rows: float) -> None:
         for _ in range(files):
             at = datetime(2026, 1, 1) + timedelta(seconds=10 * self.files)
-            self.write(
-                {
-                    "k": f"k{self.chance.randrange(KEYS)}",
-                    "a": self.chance.randrange(1000),
-                    "b": n % 20,
-                    "ts": at.isoformat(),
-                }
-                for n in range(max(1, round(ROWS * rows)))
-            )
+            self.write(row(self.chance, n, at.isoformat(), KEYS) for n in range(max(1, round(ROWS * rows))))
 
     def write_down(self, deployment: str, begin: datetime) -> None:
         """As its driver would: the status, and the minutes of the history."""
@@ -209,8 +112,7 @@ class Running(Bench):
             file.unlink()
         self.add(FILES_AFTER, version.rows)
         more = version.slower * self.slowest + (SLACK_SECONDS if version.slower > 1 else 0.0)
-        slow = attrs.evolve(version, below=lambda df: self.slowed(version.below(df), more))  # where all rows come by
-        self.run(lambda b: self.build(b, slow), self.mode, self.snapshot)
+        self.run(lambda b: self.rows_of(b, version, more), self.mode, self.snapshot)
         assert self.found is not None
         record = UpdateRecord(app="bench", old="d1", new=f"d{self.deployments}", started_at=clock.now())
         before = hours_before(self.registry, record, ["q"], ())
