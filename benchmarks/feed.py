@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
-ROWS = 200  # a file of the feed
+FILE_ROWS = 200  # a file of the feed
 FEED_SECONDS = 0.2
 FIRST_FILE = 1_000_000  # rows; more keys come in several files
 KEPT_FILES = 1000  # of the feed, the newest: every file there costs each batch time, and more of it by the minute
@@ -23,9 +23,9 @@ class Feed:
     those the newest stay, which are more than an app is ever behind: 200 s. All stay until the app has `loaded` the
     keys, where these are so large that it takes longer (measured with 10 GB: a driver ended for a missing file)."""
 
-    def __init__(self, folder: Path, keys: int, first_file: int = FIRST_FILE) -> None:
-        """first_file: rows of each file that brings all keys"""
-        self.folder, self.keys, self.first_file = folder, keys, first_file
+    def __init__(self, folder: Path, keys: int, first_file: int = FIRST_FILE, rows: int = FILE_ROWS) -> None:
+        """first_file: rows of each file that brings all keys; rows: of each of the small files"""
+        self.folder, self.keys, self.first_file, self.rows = folder, keys, first_file, rows
         self.files = 0
         self.quiet = threading.Event()
         self.loaded = threading.Event()
@@ -60,7 +60,7 @@ class Feed:
     def _feed(self) -> None:
         while not self._over.wait(FEED_SECONDS):
             if not self.quiet.is_set():
-                self.write(random.choices(range(self.keys), k=ROWS))
+                self.write(random.choices(range(self.keys), k=self.rows))
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:07d}.json"

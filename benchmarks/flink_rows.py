@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from feed import COMMIT_SECONDS, ROWS, Feed
+from feed import COMMIT_SECONDS, FILE_ROWS, Feed
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
@@ -180,7 +180,7 @@ class FlinkJob:
         else:
             self.job = self._run(self._stop(row.removeprefix("flink-").upper()))
         wait_for(lambda: bool(self._times(self.version)) or None, "an output", COMMIT_SECONDS, 0.1)
-        self.wait_more(10 * ROWS)
+        self.wait_more(10 * FILE_ROWS)
         return min(self._times(self.version)) - max(self._times(self.version - 1))
 
     def wait_more(self, rows: int) -> None:
