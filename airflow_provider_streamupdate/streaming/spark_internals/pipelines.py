@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.errors import ApplicationError, EnvironmentProblem, describe
+from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, describe
 from .jvm import activate, itself, scala_map, scala_object, sequence
 from .queries.file_sink import file_sink_batch
 from .queries.writers import qualified
@@ -27,6 +27,7 @@ _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService"
 _REMOTE = "SPARK_CONNECT_MODE_ENABLED"  # in the environment: PySpark's functions make Connect's expressions
 _TESTING = "SPARK_TESTING"
 _STREAMING = "StreamingFlow"  # the only kind that starts its own DataFrame as a query (StreamingTableWrite, SinkWrite)
+_SESSION_CATALOG = "spark_catalog."
 _WITHOUT_CHECKPOINT = ("CompleteFlow", "AppendOnceFlow")  # they run as batches
 
 
@@ -180,7 +181,17 @@ class PipelineGraph:
         return file_sink_batch(self.spark, path) if path else None
 
     def _table(self, flow: PipelineFlow) -> tuple[str, str]:
-        """The provider and the location of the flow's table; an empty text where it has none."""
+        """The provider and the location of the flow's table, or of the one that the run will make (DatasetManager); an
+        empty text where it has none."""
+        if self._table_columns(flow.destination) is None:
+            made, catalog = flow._output, self.spark._jsparkSession.sessionState().catalog()
+            name = made.identifier()
+            if not str(name.unquotedString()).startswith(_SESSION_CATALOG):
+                raise RefusedError(f"table {flow.shown} is not there, and its catalog does not tell where it will be")
+            provider, path = made.format(), made.normalizedPath()
+            place = path.get() if path.isDefined() else catalog.defaultTablePath(name).toString()
+            default = session_setting(self.spark, "spark.sql.sources.default")
+            return str(provider.get()) if provider.isDefined() else str(default), qualified(self.spark, str(place))
         described = self.spark.sql(f"DESCRIBE TABLE EXTENDED {flow.destination}").collect()
         told = {str(row[0]): str(row[1] or "") for row in described}
         location = told.get("Location", "")
