@@ -86,7 +86,7 @@ golden-root: setup  ## write the golden root, and the driver that made it, of th
 fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
 	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"
 
-sweep: setup  ## Spark's functions and settings and Python code, changed: what gives another result has another meaning (ARGS=..., SEED=.. replays)
+sweep: setup  ## Spark's functions, settings and Python code, changed: what gives another result has another meaning; and the SLO gate by whole updates (ARGS=..., SEED=.. replays)
 	@SEED="$(SEED)" scripts/sweep.sh $(ARGS)
 
 bench-state: setup  ## what a restore, a check and a migration of state cost (ARGS=--help)

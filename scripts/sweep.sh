@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/sweep.sh [pytest arguments]: the tests of tests/spark and tests/sweep that are marked sweep, in .venv-spark, each
-# folder in a process of its own, because their sessions have other settings; then those of tests/e2e, in .venv. SEED=.. replays one of tests/sweep, N=..
-# says how many changes of an expression. What Spark says of each text it refuses goes to a log, which is shown when
-# the sweep itself breaks.
+# folder in a process of its own, because their sessions have other settings; then those of tests/e2e, in .venv.
+# SEED=.. replays one of tests/sweep, N=.. says how many changes of an expression. What Spark says of each text it refuses
+# goes to a log, which is shown when the sweep itself breaks.
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
