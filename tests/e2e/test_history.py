@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime, timedelta, timezone
+
 import pytest
+
+from airflow_provider_streamupdate.core.history.recorded import recorded
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -18,8 +23,15 @@ def test_every_row_is_in_the_history_once_across_an_update(ground) -> None:
     ground.settle()
     ground.client.cancel(ground.app, drain=True)
     rows = sum(len(file.read_text().splitlines()) for file in ground.input.glob("*.json"))
+    registry = ground.client.registry.app(ground.app)
+    minutes = recorded(registry.folder, datetime.now(timezone.utc) - timedelta(hours=1))
+    assert rows and sum(minute.span.rows_in for minute in minutes) == rows
+    before = time.time()
     found = ground.client.history(ground.app, 3600)
-    assert rows and round(sum(found["in"]) * found["each"]) == rows
+    passed = [min(found["each"], max(time.time() - at, 1.0)) for at in found["at"]]  # this minute is not over
+    at_most = sum(rate * seconds for rate, seconds in zip(found["in"], passed, strict=True))
+    asked = (time.time() - before) * max(found["in"])
+    assert at_most - asked - 0.01 <= rows <= at_most + 0.01
     assert set(found["deployment"]) <= {"one", "two"} and found["deployment"][-1] == "two"
     assert found["bytes"][-1] > 0 and max(found["batch"]) > 0
     status = ground.client.status(ground.app).status.queries
