@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -96,12 +96,20 @@ class Ground:
             step = (self.written + room * 3) % 20
             kind = "activate" if step == 0 else "deactivate" if step == 17 else "motion"
             events.append({"room": f"r{room}", "event": kind, "ts": at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"})
+        self.put(events)
+
+    def put(self, rows: Iterable[dict[str, Any]]) -> None:
+        """One more input file, of these rows."""
+        self.bring(f"{self.written:05d}.json", "".join(json.dumps(row) + "\n" for row in rows))
+        self.written += 1
+
+    def bring(self, name: str, text: str) -> None:
+        """An input file, which nobody sees before it is whole and has its time."""
         temporary = self.folder / "next.json"
-        temporary.write_text("".join(json.dumps(e) + "\n" for e in events))
+        temporary.write_text(text)
         stamp = 1_700_000_000 + self.written  # Spark orders files by their time
         os.utime(temporary, (stamp, stamp))
-        os.rename(temporary, self.input / f"{self.written:05d}.json")
-        self.written += 1
+        temporary.rename(self.input / name)
 
     def feed(self) -> None:
         """Go on writing in the background until `settle`."""

@@ -52,10 +52,7 @@ class Sums(Ground):
 
     def write(self) -> None:
         rows = [(f"k{self.written % 3}", self.written), ("all", 1), (f"new{self.written}", 2)]
-        temporary = self.folder / "next.json"
-        temporary.write_text("".join(json.dumps({"k": k, "a": a}) + "\n" for k, a in rows))
-        temporary.rename(self.input / f"{self.written:05d}.json")
-        self.written += 1
+        self.put({"k": k, "a": a} for k, a in rows)
 
     def params_for(self, output: str) -> list[str]:
         return ["--set", f"input={self.input}", "--set", f"output={self.folder / output}", "--master", "local[2]",

@@ -63,11 +63,8 @@ class Pair(Ground):
     def write(self) -> None:
         """A file of three rows, one of them with a key that no file had before."""
         rows = [(f"k{self.written % 3}", self.written), ("all", 1), (f"new{self.written}", 2)]
-        temporary = self.folder / "next.json"
-        temporary.write_text("".join(json.dumps({"k": k, "a": a}) + "\n" for k, a in rows))
-        temporary.rename(self.input / f"{self.written:05d}.json")
+        self.put({"k": k, "a": a} for k, a in rows)
         self.rows += rows
-        self.written += 1
 
     @property
     def params(self) -> list[str]:

@@ -20,9 +20,9 @@ class Migrated(Records):
         super().__init__(folder, QUERIES, conf, **params)
         self.files: list[list[Record]] = []  # as they came
 
-    def put(self, name: str, rows: list[Record]) -> None:
+    def put_file(self, name: str, rows: list[Record]) -> None:
         self.files.append([*rows, *self.records[-self.new_in_file :], *self.records[:2]])
-        super().put(name, self.files[-1])
+        super().put_file(name, self.files[-1])
 
     def check_totals(self) -> None:
         """The sum is of everything; the count that version 2 adds knows the rows since the snapshot it started from."""

@@ -47,8 +47,8 @@ class OnPostgres(Records):
             },
         )
 
-    def put(self, name: str, rows: list[Record]) -> None:
-        super().put(name, [*rows, *self.records[-self.new_in_file :]])
+    def put_file(self, name: str, rows: list[Record]) -> None:
+        super().put_file(name, [*rows, *self.records[-self.new_in_file :]])
 
     def start_airflow(self) -> None:
         self.airflow.start()

@@ -57,19 +57,12 @@ class Records(Ground):
     def write(self) -> None:
         first = self.written * self.new_in_file
         rows = [(n, f"k{n % 3}", n * 7) for n in range(first, first + self.new_in_file)]
-        self.put(f"{self.written:05d}.json", rows)
+        self.put_file(f"{self.written:05d}.json", rows)
         self.records += rows
         self.written += 1
 
-    def put(self, name: str, rows: list[Record]) -> None:
+    def put_file(self, name: str, rows: list[Record]) -> None:
         self.bring(name, lines(rows))
-
-    def bring(self, name: str, text: str) -> None:
-        temporary = self.folder / "next.json"
-        temporary.write_text(text)
-        stamp = 1_700_000_000 + self.written  # Spark orders files by their time
-        os.utime(temporary, (stamp, stamp))
-        temporary.rename(self.input / name)
 
     def wait_for_all(self) -> None:
         """Every file is in a committed batch of every query: each takes a file a batch."""
