@@ -238,7 +238,7 @@ def test_the_drawing_of_a_refused_update() -> None:
         "│  ↑ source a, json             = carried, goes here now",
         "├─ source c, json               + empty",
         "└─ stage distinct, deduplicate  - ignored, needs agreement",
-        "   ├─ source a, json            (above)",
+        "   ├─ source a, json            (above), went here before",
         "   └─ source b, json            - ignored, needs agreement",
     ]
 

@@ -90,10 +90,12 @@ class Levels(Ground):
     def is_refused(self, version: Version) -> None:
         """By the check: the same driver goes on."""
         before, query = {process.pid for process in self.drivers()}, self.query()
-        said = self.cli("update", *self.version(version), "--deployment", "more", "--strategy", "restart", code=1)
-        record = self.client.registry.app(self.app).update("more")
-        assert "q/s" in said and (record is None or record.outcome == "refused"), (said, record)
         assert query is not None and query.first_batch is not None
+        self.number += 1
+        name = f"v{self.number}"
+        said = self.cli("update", *self.version(version), "--deployment", name, "--strategy", "restart", code=1)
+        record = self.client.registry.app(self.app).update(name)
+        assert record is not None and record.outcome == "refused" and "q/s" in said, (said, record)
         self.wait_for_more(query.batch - query.first_batch + 3)
         assert {process.pid for process in self.drivers()} == before
 

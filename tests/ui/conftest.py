@@ -25,6 +25,8 @@ from demolib.airflow_server import AirflowServer  # noqa: E402
 APP = "page-views"
 USERS = {"viewer": "viewer", "editor": "user"}
 APPS = REPOSITORY / "tests" / "ui" / "apps"
+DAGS = REPOSITORY / "dags", REPOSITORY / "tests" / "ui" / "dags"
+BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WAIT = 180_000  # ms, for what a busy machine may take its time for
 expect.set_options(timeout=60_000)
@@ -49,6 +51,12 @@ class Site:
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{u}:{role}" for u, role in USERS.items()),
                 "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
                 "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+                "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(
+                    [
+                        {"name": folder.parent.name, "classpath": BUNDLE, "kwargs": {"path": str(folder)}}
+                        for folder in DAGS
+                    ]
+                ),
                 "UP_TIMEOUT": "600",
                 "AIRFLOW_CONN_STREAMUPDATE_DEFAULT": json.dumps({"conn_type": "streamupdate", "extra": extra}),
             },

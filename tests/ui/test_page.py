@@ -329,3 +329,26 @@ def test_a_small_window_shows_all_of_it(open_page: Open, screenshot: Shot, theme
     expect(dialog.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
     assert cut(dialog) == [] and too_faint(dialog)[1] == []
     screenshot(page, f"ui-dialog-1024-{theme}")
+
+
+def test_who_approves_an_update_sees_what_it_changes(site: Site, open_page: Open, screenshot: Shot) -> None:
+    """In Airflow's own form: the picture of both versions, drawn as text, and a table. A rejection changes nothing."""
+    site.pause("approved")  # which waits until it is known
+    site.api("editor", "PATCH", "dags/approved", {"is_paused": False})
+    run = site.api("editor", "POST", "dags/approved/dagRuns", {"logical_date": None, "conf": {}})["dag_run_id"]
+    page = open_page("editor", f"dags/approved/runs/{run}/tasks/update.approve")
+    page.get_by_role("link", name="Required Action").click(timeout=WAIT)
+    picture = page.locator("code")
+    expect(picture).to_contain_text("stage once", timeout=WAIT)
+    lines = [line for line in picture.inner_text().splitlines() if line.strip()]
+    assert [line.split("  ")[-1].strip() for line in lines[-2:]] == [
+        "= carried, goes here now",
+        "(above), went here before",
+    ]
+    assert "monospace" in picture.evaluate("one => getComputedStyle(one).fontFamily")
+    assert picture.evaluate("one => one.getClientRects().length") >= 1
+    row = page.locator("table tr", has_text="views/views")
+    expect(row).to_contain_text("carried")
+    screenshot(page, "ui-approval")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.get_by_role("button", name="Approve")).to_be_disabled()

@@ -67,7 +67,10 @@ def _rows(query: PicturedQuery) -> Iterator[tuple[str, str]]:
             node, again = nodes[name], name in seen
             seen.add(name)
             label, *more = _labels(node)
-            yield f"{before}{label}{_ways(way)}", "(above)" if again else _told(query, node, way)
+            yield (
+                f"{before}{label}{_ways(way)}",
+                ", ".join(["(above)", *_moved(query, node, way)]) if again else _told(query, node, way),
+            )
             edges = [] if again else into.get(name, [])
             yield from ((f"{below}{'│' if len(edges) > 1 else ' '}    {line}", "") for line in ([] if again else more))
             for number, inner in enumerate(reversed(edges)):  # the last one is drawn last
@@ -102,14 +105,19 @@ def _ways(edge: Edge | None) -> str:
 
 
 def _told(query: PicturedQuery, node: PicturedNode, edge: Edge | None) -> str:
-    """The verdict or the change, and what becomes of the way to the next node, where both ends stay."""
+    """The verdict or the change, and what becomes of the way to the next node."""
     mark = node.mark if node.mark not in (None, Change.SAME) else ""
     told = [f"{SIGNS[mark]} {mark}"] if mark else []
     told += [{"needed": "needs agreement", "agreed": "agreed"}[node.agreement]] if node.agreement else []
-    known = edge is not None and edge.end not in query.into and node.old is not None and node.new is not None
-    if edge and known and bool(edge.old) != bool(edge.new):
-        told.append("goes here now" if edge.new else "went here before")
-    return ", ".join(told)
+    return ", ".join([*told, *_moved(query, node, edge)])
+
+
+def _moved(query: PicturedQuery, node: PicturedNode, edge: Edge | None) -> list[str]:
+    """What becomes of a way that only one version has, where both have its beginning and tell what leads to its end."""
+    if edge is None or node.old is None or node.new is None or bool(edge.old) == bool(edge.new):
+        return []
+    not_told = {*query.into, *(each.id for each in query.nodes if each.mark == Change.UNKNOWN)}
+    return [] if edge.end in not_told else ["goes here now" if edge.new else "went here before"]
 
 
 def _note(item: ReportItem) -> str:
