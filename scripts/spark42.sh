@@ -15,7 +15,7 @@ trap 'rm -rf "$golden"' EXIT
 with() { # a Python, and what it runs
     local archive=${SPARK_SUBMIT_OPTS:-}
     [ "$1" = "$NEW" ] || archive= # it has the newer Spark's classes
-    PYTHONPATH="$ROOT" PYSPARK_PYTHON=$1 PYSPARK_DRIVER_PYTHON=$1 SPARK_SUBMIT_OPTS=$archive "$@"
+    PYTHONPATH="$ROOT" PYSPARK_PYTHON=$1 PYSPARK_DRIVER_PYTHON=$1 SPARK_SUBMIT_OPTS="$archive $SHORT_LIVED" "$@"
 }
 
 echo "== tests/spark (fast, .venv-spark42)"

@@ -8,6 +8,7 @@ set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 . scripts/env.sh
+export SPARK_SUBMIT_OPTS="${SPARK_SUBMIT_OPTS:-} $SHORT_LIVED"
 
 kind=${1:-fast}
 [ $# -eq 0 ] || shift
