@@ -32,7 +32,6 @@ class Version:
 
 
 APPS = ("counts", "windows", "dedup", "stateless", "joined")
-WITHOUT_STAGE = {"stateless", "joined"}
 MODES = {"counts": "update"}
 OLD = Version()  # its new version keeps more rows, or fewer
 A_TWENTIETH = "crc32(encode(string(n), 'utf-8')) % 20 = 0 and n > 4"
