@@ -7,6 +7,7 @@ set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 . scripts/env.sh
+export SPARK_SUBMIT_OPTS="${SPARK_SUBMIT_OPTS:-} $SHORT_LIVED"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
