@@ -121,6 +121,23 @@ def test_an_application_file_whose_name_another_version_gave_to_something_else(
     ]
 
 
+@pytest.mark.parametrize("kinds", [("py_files",), ("files",), ("py_files", "py_files")])
+def test_files_of_one_name_are_all_compared(
+    app: AppRegistry, client: StreamUpdateClient, kinds: tuple[str, ...]
+) -> None:
+    """Each is stored in a folder of its own; none stands for another."""
+    paths = [f"application/{kind}/{number}/job.py" for number, kind in enumerate(kinds)]
+    more = {kind: tuple(path for path in paths if f"/{kind}/" in path) for kind in kinds}
+    for deployment, text in (("v1", b"LIMIT = 10\n"), ("v2", b"LIMIT = 99999\n")):
+        app.create_deployment(spec(deployment, application=Application(file="application/job.py", **more)))
+        for path in ("application/job.py", *paths):
+            app.deployment_folder(deployment).write(path, b"same\n" if path == paths[0] else text)
+    note(app)
+    found = client.code_of_update(APP, "v2")
+    assert [f.lines[-1] for f in found.files] == ["+LIMIT = 99999"] * len(kinds) and found.same == 1
+    assert found.files[0].name == "job.py"
+
+
 def test_what_is_huge_is_cut_and_says_so(
     monkeypatch: pytest.MonkeyPatch, app: AppRegistry, client: StreamUpdateClient
 ) -> None:
@@ -137,6 +154,7 @@ def test_what_is_huge_is_cut_and_says_so(
     assert found.notes == ("v1: a.csv is larger than 1000000 bytes, and was not compared",)
     assert files["a.csv"].note is not None and files["a.csv"].lines == ()
     assert len(files["long.py"].lines[-1]) == comparing.LINE and files["long.py"].lines[-1].endswith("…")
+    assert files["long.py"].note == f"lines are cut after {comparing.LINE} characters"
     monkeypatch.setattr(comparing, "SHOWN_LINES", 10)
     cut = files_of(client.code_of_update(APP, "v2"))["b.py"]
     assert len(cut.lines) == 10 and cut.note == f"{cut.added + 1 - 10} more lines are not shown"

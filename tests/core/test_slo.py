@@ -349,10 +349,47 @@ def test_who_takes_longer_has_more_rows_in_a_batch_and_is_no_quicker_for_it() ->
 
 
 def test_few_rows_say_nothing() -> None:
-    before = Before(batches=tuple(even(30, rows=10, rows_out=5)))
+    before = Before(batches=tuple(even(30, rows=10, rows_out=1)))
     exceeds, text = judged("rows-out", status(even(10, rows=10, first=30, rows_out=0)), before)
-    assert exceeds is None and "60 rows in are too few to tell" in text
+    assert exceeds is None and "0 rows out for 60 in are too few to tell" in text
     assert judged("rows-out", status(even(40, rows=10, first=30, rows_out=0)), before)[0]
+
+
+def test_no_row_at_all_is_within_no_limit() -> None:
+    before = Before(batches=tuple(even(30, rows=100, rows_out=50)))
+    now = status(even(20, first=30, rows_out=0))
+    [found] = [j for j in judge("q", now, before, parse_slo(["rows-out=300%"])) if j.limit == "rows-out"]
+    assert found.exceeded and found.why == "0 rows out for 1600 in; before, 800 to 800 (1 to 3294 are allowed)"
+
+
+def test_a_quiet_stretch_before_hides_no_loss() -> None:
+    quiet, busy = even(15, rows=1, rows_out=0), even(15, rows=1000, first=15, rows_out=50)
+    now = status(even(12, rows=1000, first=30, rows_out=0))
+    assert judged("rows-out", now, Before(batches=(*quiet, *busy)))[0]
+
+
+def test_fewer_rows_in_a_batch_leave_the_groups_of_an_aggregation_as_they_are() -> None:
+    """Twenty keys: twenty rows out of every batch, whatever comes in."""
+    before = Before(batches=tuple(even(30, rows=3000, rows_out=20)))
+    fewer = even(20, rows=300, first=30, rows_out=20)
+    exceeds, text = judged("rows-out", status(fewer), before)
+    assert exceeds is None and "its batches have fewer rows than any before" in text
+    more = even(20, rows=300, first=30, rows_out=60)
+    assert judged("rows-out", status(more), before)[0], "each group three times"
+
+
+def test_a_batch_that_hung_once_hides_no_slowness() -> None:
+    minutes = [attrs.evolve(span, batches=40, timed=40, seconds=12.0, longest=0.5) for span in minutes_of(60)]
+    minutes[30] = attrs.evolve(minutes[30], seconds=1812.0, longest=1800.0)
+    before = Before(runs=(tuple(minutes),), batches=tuple(even(30, seconds=0.3)))
+    assert judged("batch-time", status(even(20, first=30, seconds=3.0)), before)[0]
+
+
+def test_more_rows_than_ever_are_waited_out() -> None:
+    """After a pause the first batches have what had gathered."""
+    before = Before(batches=tuple(even(30)))
+    found = judge("q", status(even(9, rows=1000, first=30, rows_out=0)), before, SloLimits())
+    assert [j.limit for j in found if j.open] == ["rows-out", "state-growth"]
 
 
 def test_batches_whose_rows_out_are_not_known_are_left_out() -> None:

@@ -41,8 +41,9 @@ class Gate:
         """Return the health of a new version that is healthy by itself (`found`), held to the hours before its update.
 
         While it exceeds a limit it is not healthy; once it has done so for `patience` after `run_for` it has failed. As
-        long it is waited for batches to judge by, where as many came before. Nothing is compared of a deployment that
-        no update brought in; whatever goes wrong here is told, and is no reason to roll back.
+        long it is waited for batches to judge by, where as many came before, and for rows where too few came to say
+        what looks like a fault. Nothing is compared of a deployment that no update brought in; whatever goes wrong here
+        is told, and is no reason to roll back.
 
         uncounted: stages (``query/stage``) whose rows are not compared
         """
@@ -65,15 +66,25 @@ class Gate:
             judgement
             for name, query in sorted(status.queries.items())
             for judgement in (
-                *judge(name, query, before.get(name), self.limits, _waited(status, query) if name in few else None),
+                *judge(
+                    name,
+                    query,
+                    before.get(name),
+                    self.limits,
+                    _waited(status, query, before[name]) if name in few else None,
+                ),
                 *self._nulls(name, query, record, before.get(name)),
             )
         ]
+        not_yet = tuple(j.text for j in judged if j.open) if patient and self.run_for else ()
         worse = tuple(
             f"{j.text}; to allow it, give option slo: {j.limit}=LIMIT, or {j.limit}=off" for j in judged if j.exceeded
         )
         holds = (*found.holds, *told(j for j in judged if not j.exceeded))
-        return attrs.evolve(found, healthy=not worse, failed=bool(worse) and not patient, reasons=worse, holds=holds)
+        reasons = (*worse, *not_yet)
+        return attrs.evolve(
+            found, healthy=not reasons, failed=bool(worse) and not patient, reasons=reasons, holds=holds
+        )
 
     def _before(self, record: UpdateRecord, queries: Iterable[str], uncounted: Collection[str]) -> Mapping[str, Before]:
         """Read once: it is over."""
@@ -84,6 +95,9 @@ class Gate:
 
     def _nulls(self, name: str, query: QueryStatus, record: UpdateRecord, before: Before | None) -> Iterator[Judgement]:
         if self.limits.nulls is None or before is None or query.first_batch is None:
+            return
+        if before.changed:
+            yield Judgement(query=name, limit="nulls", exceeded=None, why=before.changed)
             return
         plans = self.registry.plan(str(record.old)), self.registry.plan(record.new)
         old, new = (plan.query(name) if plan else None for plan in plans)
@@ -111,10 +125,12 @@ def _ran_for(status: Status) -> float:
     return (clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds()
 
 
-def _waited(status: Status, query: QueryStatus) -> float:
-    """Seconds since the query's last commit, by the driver's own clock."""
+def _waited(status: Status, query: QueryStatus, before: Before) -> float:
+    """Seconds since the query's last commit, by the driver's own clock, without those from a batch to the next one
+    before: a trigger may have to come."""
     since = query.last_commit_at or status.started_at
-    return max((clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds(), 0.0)
+    waited = (clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds()
+    return max(waited - 60 / _batches_a_minute(before), 0.0)
 
 
 def _too_few(status: Status, before: Mapping[str, Before]) -> dict[str, str]:
@@ -122,7 +138,7 @@ def _too_few(status: Status, before: Mapping[str, Before]) -> dict[str, str]:
     return {
         name: f"query {name} has {known} of {FEWEST_BATCHES} batches by which to compare it with the hours before"
         for name, query in sorted(status.queries.items())
-        if name in before and not query.idle and _batches_a_minute(before[name]) >= ENOUGH_BATCHES
+        if name in before and _batches_a_minute(before[name]) >= ENOUGH_BATCHES
         if (known := len(with_rows(warm(query)))) < FEWEST_BATCHES
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
@@ -82,6 +83,9 @@ def code_diff(registry: AppRegistry, old: DeploymentSpec, new: DeploymentSpec) -
         if all(there) and one is not None and one == other:
             same += 1
             continue
+        if left <= 0 and all(there):
+            found.append(FileDiff(name=name or "", note="it differs, and is not shown: too much differs before it"))
+            continue
         made = _compared(one, other, there, (before.sizes.get(was or "", 0), after.sizes.get(name or "", 0)), secrets)
         made = attrs.evolve(made, name=name or was or "", before=was if all(there) and was != name else None)
         if len(made.lines) > left:
@@ -108,8 +112,12 @@ def _pairs(before: _Contents, after: _Contents) -> Iterator[tuple[str | None, st
 def _contents(folder: Folder, application: Application) -> _Contents:
     made = _Contents(main=PurePosixPath(application.file).name)
     left = ARCHIVE_BYTES
-    for path in (application.file, *application.py_files, *application.files):
+    paths = (application.file, *application.py_files, *application.files)
+    names = Counter(PurePosixPath(path).name for path in paths)
+    for path in paths:
         name = PurePosixPath(path).name
+        if names[name] > 1 and path != application.file:  # as it is stored: py_files/0/NAME
+            name = "/".join(PurePosixPath(path).parts[-3:])
         archive = path in application.py_files and name.endswith(_ARCHIVES)
         most = min(left, ARCHIVE_BYTES if archive else FILE_BYTES)
         data = folder.read(path, most + 1)
@@ -195,4 +203,5 @@ def _unified(a: list[str], b: list[str]) -> FileDiff:
         added=sum(line.startswith("+") for line in lines),
         removed=sum(line.startswith("-") for line in lines),
         lines=tuple(line if len(line) <= LINE else f"{line[: LINE - 1]}…" for line in lines),
+        note=f"lines are cut after {LINE} characters" if any(len(line) > LINE for line in lines) else None,
     )

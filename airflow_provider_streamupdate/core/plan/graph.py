@@ -194,7 +194,7 @@ def _ways(query: QueryPlan) -> tuple[list[_Way], str, list[str]]:
 def _into(end: str, paths: Sequence[Lines], query: QueryPlan) -> Iterator[_Way]:
     """The ways from the nearest stages and sources to a node. Each path begins at a source; those that pass one stage
     are one way from there on, since a stage has one reader."""
-    from_stages: dict[str, dict[str, bool]] = {}
+    from_stages: dict[str, Counter[str]] = {}  # the steps, as often as the path with most of them has them
     for path in paths:
         late = {text for text in path if text.startswith(LATE)}  # which begins as what it passes does
         passed = {_name(text, PASSED) for text in path if text.startswith(PASSED) and text not in late}
@@ -203,14 +203,15 @@ def _into(end: str, paths: Sequence[Lines], query: QueryPlan) -> Iterator[_Way]:
         # Spark numbers operators from the sink on, so that of those on one path the nearest has the lowest number.
         nearest = min((s for s in query.stages if s.name in passed), key=lambda s: s.operator_id, default=None)
         if nearest is not None:
-            told = from_stages.setdefault(stage_id(nearest.name), {})
-            for text in steps:
-                told[text.removeprefix(LATE)] = told.get(text.removeprefix(LATE), False) or text.startswith(LATE)
+            told = from_stages.setdefault(stage_id(nearest.name), Counter())
+            told |= Counter(steps)
         else:
             for source in sources:
                 yield _Way(source_id(source), end, tuple(sorted(steps)))
     for start, told in from_stages.items():
-        yield _Way(start, end, tuple(sorted(LATE + text if late else text for text, late in told.items())))
+        for text in [text for text in told if LATE + text in told]:  # late on one path is late
+            told[LATE + text] = max(told[LATE + text], told.pop(text))
+        yield _Way(start, end, tuple(sorted(told.elements())))
 
 
 def _name(text: str, prefix: str) -> str:

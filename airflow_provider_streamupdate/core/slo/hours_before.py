@@ -20,7 +20,7 @@ from ..registry.update import PROMOTED, UpdateRecord
 from .before import Before
 
 _OF_A_QUERY = ("stage", "source", "sink", "query", "watermark")
-A_DAY = timedelta(hours=24)
+A_DAY, AN_HOUR = timedelta(hours=24), timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 
 
@@ -93,8 +93,12 @@ def _rare(query: QueryPlan | None, runs: Sequence[Sequence[Span]], cut: datetime
     """Why rows may come that did not come before: windows close, and open, once in a while."""
     if query is None or not (query.watermarks or any(stage.windows for stage in query.stages)):
         return ""
-    first = min((clock.parse(run[0].at) for run in runs), default=cut)
-    if cut - first >= A_DAY - timedelta(hours=1):
+    known = cut
+    for at in sorted((clock.parse(span.at) for run in runs for span in run), reverse=True):
+        if known - at > AN_HOUR:
+            break
+        known = at
+    if cut - known >= A_DAY - AN_HOUR:
         return ""
     return "its windows may close and open less often than what is known of it, which is less than a day"
 

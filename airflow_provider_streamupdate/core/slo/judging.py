@@ -22,10 +22,11 @@ FEWEST_BATCHES = 5  # of the new version, warm ones
 RECENT_BATCHES = 10  # the last ones, whose time counts
 FEWEST_BEFORE = 10  # batches or minutes
 FEWEST_STRETCHES = 5
-CATCHING_UP = 1.5  # rows done a second, as a multiple of the most that came in: what works off a backlog
+CATCHING_UP = 1.2  # rows done a second, as a multiple of the most that came in: what works off a backlog
 ENOUGH_BATCHES = COLD_BATCHES + FEWEST_BATCHES
 SLACK_SECONDS = 0.5  # what a batch may take longer in any case: a scheduler's mood, a listing of files
 MORE_ROWS = 1.25  # batches with more rows than that, as a multiple of the most before, are those of a backlog
+FAR_FEWER = 0.1  # rows of a stretch, as a share of those that are judged
 LAG_MORE = 1.5  # as in health: what makes an app behind
 SIGMAS = 3.0  # a count of rows that is a matter of chance is off by its root
 FEW_ROWS = 10  # by which rows out may be more, and a stage may grow, in any case
@@ -33,12 +34,14 @@ FEW_ROWS = 10  # by which rows out may be more, and a stage may grow, in any cas
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """Of a query by a limit. exceeded: None where it was not compared. why: what was found, or why it was not"""
+    """Of a query by a limit. exceeded: None where it was not compared. why: what was found, or why it was not
+    open: it looks as if it were exceeded, and more batches would tell"""
 
     query: str
     limit: str
     exceeded: bool | None
     why: str
+    open: bool = False
 
     @property
     def text(self) -> str:
@@ -57,7 +60,16 @@ def told(judged: Iterable[Judgement]) -> list[str]:
     return [_text(query, limits, exceeded, why) for (query, exceeded, why), limits in groups.items()]
 
 
-Found = list[tuple[bool | None, str]]
+@attrs.frozen
+class Finding:
+    """What a rule says of a query. exceeded, why, open: see Judgement"""
+
+    exceeded: bool | None
+    why: str
+    open: bool = False
+
+
+Found = list[Finding]
 
 
 def judge(
@@ -81,14 +93,14 @@ def judge(
         if most is None:
             continue
         if before is None:
-            judged: Found = [(None, "the version before had no such query")]
+            judged: Found = [Finding(None, "the version before had no such query")]
         elif (known := len(with_rows(warm(now)))) >= FEWEST_BATCHES:
             judged = rule(warm(now), before, most)
         elif limit == "batch-time" and waited is not None:
             judged = _few_batches(now, before, most, waited)
         else:
-            judged = [(None, f"{known} batches with rows are known, and {FEWEST_BATCHES} are needed")]
-        found += [Judgement(query=name, limit=limit, exceeded=exceeded, why=why) for exceeded, why in judged]
+            judged = [_few(known)]
+        found += [Judgement(query=name, limit=limit, exceeded=f.exceeded, why=f.why, open=f.open) for f in judged]
     return found
 
 
@@ -109,15 +121,16 @@ def _batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -
     was = _slow_before(before)
     if was is None:
         return [
-            (None, f"only {len(with_rows(before.batches))} batches and {len(before.spans)} minutes before are known")
+            Finding(
+                None, f"only {len(with_rows(before.batches))} batches and {len(before.spans)} minutes before are known"
+            )
         ]
     recent = with_rows(batches)[-RECENT_BATCHES:]
-    rows, rows_before = middle(b.rows_in or 0 for b in recent), _rows_a_batch(before)
-    more = max(1.0, rows / rows_before) if rows_before and _catches_up(recent, before) else 1.0
+    more = _more_rows(recent, before)
     seconds, allowed = middle(b.seconds for b in recent), limit * was * more + SLACK_SECONDS
     told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s when it was slow"
     told += f", with {more:.1f} times fewer rows" if more > 1 else ""
-    return [(seconds > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
+    return [Finding(seconds > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
 
 
 def _few_batches(now: QueryStatus, before: Before, limit: float, waited: float) -> Found:
@@ -125,12 +138,19 @@ def _few_batches(now: QueryStatus, before: Before, limit: float, waited: float) 
     first, or the time since the last one."""
     was = _slow_before(before)
     first = now.batch if now.first_batch is None else now.first_batch
-    seconds = [f.seconds for f in now.figures if f.batch > first and f.rows_in]
+    found = [f for f in now.figures if f.batch > first and f.rows_in]
     if was is None or now.idle:
-        return [(None, f"{len(with_rows(warm(now)))} batches with rows are known, and {FEWEST_BATCHES} are needed")]
-    took, allowed = max(middle(seconds) if seconds else 0.0, waited), limit * was + SLACK_SECONDS
+        return [
+            Finding(None, f"{len(with_rows(warm(now)))} batches with rows are known, and {FEWEST_BATCHES} are needed")
+        ]
+    allowed = limit * was * (_more_rows(found, before) if found else 1.0) + SLACK_SECONDS
+    took = max(middle(f.seconds for f in found) if found else 0.0, waited)
     told = f"a batch takes {took:.2f} s or more; before, {was:.2f} s when it was slow"
-    return [(took > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
+    return [Finding(took > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
+
+
+def _few(known: int) -> Finding:
+    return Finding(None, f"{known} batches with rows are known, and {FEWEST_BATCHES} are needed")
 
 
 def _slow_before(before: Before) -> float | None:
@@ -142,19 +162,29 @@ def _slow_before(before: Before) -> float | None:
         return None
     length = min(RECENT_BATCHES, len(each))
     medians = [middle(b.seconds for b in each[at : at + length]) for at in range(len(each) - length + 1) if length]
-    return max(high(medians) or 0.0, _most_a_batch(before, lambda span: span.seconds))
+    return max(high(medians) or 0.0, *map(_mean_seconds, of_ten_minutes(before.runs)), 0.0)
+
+
+def _mean_seconds(minutes: Sequence[Span]) -> float:
+    """Of a batch. One that hung does not count, where there are enough of them."""
+    timed, seconds = sum(span.timed for span in minutes), sum(span.seconds for span in minutes)
+    if timed >= FEWEST_BEFORE:
+        timed, seconds = timed - 1, seconds - max(span.longest for span in minutes)
+    return seconds / timed if timed else 0.0
+
+
+def _more_rows(recent: Sequence[BatchFigures], before: Before) -> float:
+    """Rows a batch, as a multiple of what they were, while a backlog is worked off; else 1."""
+    rows, rows_before = middle(b.rows_in or 0 for b in recent), _rows_a_batch(before)
+    return max(1.0, rows / rows_before) if rows_before and _catches_up(recent, before) else 1.0
 
 
 def _rows_a_batch(before: Before) -> float:
     """What 19 of 20 batches did not exceed, or the most of ten minutes' means."""
     each = high(float(b.rows_in) for b in before.batches if b.rows_in)
-    return max(each or 0.0, _most_a_batch(before, lambda span: span.rows_in))
-
-
-def _most_a_batch(before: Before, figure: Callable[[Span], float]) -> float:
-    """The most that ten minutes had of a figure, as the mean of their batches; 0 where none is known."""
     parts = [(part, sum(span.timed for span in part)) for part in of_ten_minutes(before.runs)]
-    return max((sum(map(figure, part)) / timed for part, timed in parts if timed), default=0.0)
+    means = (sum(span.rows_in for span in part) / timed for part, timed in parts if timed)
+    return max(each or 0.0, *means, 0.0)
 
 
 def _done(recent: Sequence[BatchFigures]) -> float:
@@ -175,69 +205,85 @@ def _lag_growth(now: QueryStatus, batches: Sequence[BatchFigures], before: Befor
     most = max((s.lag_most for s in before.spans if s.lag_most is not None), default=None)
     recent = with_rows(batches)[-RECENT_BATCHES:]
     if now.lag is None or most is None:
-        return [(None, "its lag is not known" if now.lag is None else "its lag before is not known")]
+        return [Finding(None, "its lag is not known" if now.lag is None else "its lag before is not known")]
     biggest = max(b.rows_in or 0 for b in batches)
     if now.lag <= most * LAG_MORE + biggest:
-        return [(False, f"it is {now.lag:.0f} rows behind; before, {most:.0f} at most")]
+        return [Finding(False, f"it is {now.lag:.0f} rows behind; before, {most:.0f} at most")]
     hour = before.spans[-60:]
     if len(hour) < FEWEST_BEFORE:
-        return [(None, f"only {len(hour)} minutes before are known, which do not tell how much comes in")]
+        return [Finding(None, f"only {len(hour)} minutes before are known, which do not tell how much comes in")]
     comes = sum(s.rows_in for s in hour) / (60 * len(hour))
     done = _done(recent)
     least = comes * (1 - limit)
     told = f"it is {now.lag:.0f} rows behind (before, {most:.0f} at most) and gets {done:.1f} rows a second done"
-    return [(done < least, f"{told}; {comes:.1f} came in before (at least {least:.1f} are needed)")]
+    return [Finding(done < least, f"{told}; {comes:.1f} came in before (at least {least:.1f} are needed)")]
 
 
 def _rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
     """Rows out per row in, against the least and the most before, over stretches with as many rows."""
     if before.changed:
-        return [(None, before.changed)]
+        return [Finding(None, before.changed)]
     alike = _alike(batches, before)
     if not alike:
-        return [(None, "its batches have more rows than any before")]
+        return [Finding(None, "its batches have more rows than any before", open=True)]
     stretch = of_batches(alike)
     if stretch.rows_out is None or not stretch.told_in:
-        return [(None, "this sink does not tell how many rows it got")]
-    shares = [s.out_share for s in _stretches_before(alike, before) if s.out_share is not None]
+        return [Finding(None, "this sink does not tell how many rows it got")]
+    known = [s for s in _stretches_before(alike, before) if s.out_share is not None]
+    shares = [s.out_share for s in known if s.out_share is not None]
     if len(shares) < FEWEST_STRETCHES:
-        return [(None, f"only {len(shares)} stretches with as many rows before are known")]
+        return [Finding(None, f"only {len(shares)} stretches with as many rows before are known")]
     least, most = stretch.told_in * min(shares), stretch.told_in * max(shares)
     fewest = least * (1 - limit) - SIGMAS * math.sqrt(least)
+    if least > SIGMAS**2:
+        fewest = max(fewest, 1.0)  # none at all is no matter of chance, and within no limit
     highest = most * (1 + limit) + SIGMAS * math.sqrt(most) + FEW_ROWS
     told = f"{stretch.rows_out} rows out for {stretch.told_in} in; before, {least:.0f} to {most:.0f}"
     told += f" ({max(math.ceil(fewest), 0)} to {math.floor(highest)} are allowed)"
     if stretch.rows_out > highest:
-        return [(None, before.rare)] if before.rare else [(True, told)]
+        if before.rare or _fewer_a_batch(stretch, known, limit):
+            return [Finding(None, before.rare or "its batches have fewer rows than any before")]
+        return [Finding(True, told)]
     if fewest <= 0 < least and stretch.rows_out < least / 2:
-        return [(None, f"{stretch.told_in} rows in are too few to tell")]
-    return [(stretch.rows_out < fewest, told)]
+        return [Finding(None, f"{stretch.rows_out} rows out for {stretch.told_in} in are too few to tell", open=True)]
+    return [Finding(stretch.rows_out < fewest, told)]
+
+
+def _fewer_a_batch(now: Stretch, before: Sequence[Stretch], limit: float) -> bool:
+    """Whether its batches have fewer rows than ever before, and no more rows go out of a batch: the groups of an
+    aggregation are no more than before, but more of each row that came in."""
+    fewest = min(s.told_in / s.batches for s in before if s.batches)
+    most = max((s.rows_out or 0) / s.batches for s in before if s.batches)
+    rows_out = now.rows_out or 0
+    smaller = now.told_in / now.batches * MORE_ROWS < fewest
+    return smaller and rows_out <= most * now.batches * (1 + limit) + SIGMAS * math.sqrt(most * now.batches)
 
 
 def _state_growth(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
     """Rows that each stage gained per row in, against the most before."""
     if before.changed:
-        return [(None, before.changed)]
+        return [Finding(None, before.changed)]
     alike = _alike(batches, before)
     if not alike:
-        return [(None, "its batches have more rows than any before")]
+        return [Finding(None, "its batches have more rows than any before", open=True)]
     stretch, stretches = of_batches(alike), _stretches_before(alike, before)
     held = alike[-1].state_rows or {}
     if not stretch.gained or not stretch.rows_in:
-        return [(None, "it holds no state whose rows are counted")]
+        return [Finding(None, "it holds no state whose rows are counted")]
     found: Found = []
     for stage, gained in sorted(stretch.gained.items()):
         shares = [share for s in stretches if (share := s.gain_share(stage)) is not None]
         if stage in before.uncounted or len(shares) < FEWEST_STRETCHES:
             why = "the update changed it" if stage in before.uncounted else f"{len(shares)} stretches before are known"
-            found.append((None, f"stage {stage}: {why}"))
+            found.append(Finding(None, f"stage {stage}: {why}"))
             continue
         most = stretch.rows_in * max(*shares, 0.0)
         allowed = most * (1 + limit) + SIGMAS * math.sqrt(most) + max(FEW_ROWS, held.get(stage, 0) // 1000)
         told = f"stage {stage} gained {gained} rows for {stretch.rows_in} in; before, {most:.0f} at most"
         exceeded = gained > allowed
         told += f" (up to {allowed:.0f} are allowed)"
-        found.append((None, f"stage {stage}: {before.rare}") if exceeded and before.rare else (exceeded, told))
+        rare = exceeded and bool(before.rare)
+        found.append(Finding(None, f"stage {stage}: {before.rare}") if rare else Finding(exceeded, told))
     return found
 
 
@@ -253,7 +299,7 @@ def _alike(batches: Sequence[BatchFigures], before: Before) -> Sequence[BatchFig
 
 
 def _stretches_before(alike: Sequence[BatchFigures], before: Before) -> list[Stretch]:
-    """As long as what is judged: as many batches, and minutes with as many rows."""
-    length = min(len(alike), max(FEWEST_BATCHES, len(before.batches) // 2))
-    found = [*windows(before.batches, length), *of_minutes(before.runs, of_batches(alike).rows_in)]
-    return [s for s in found if s.rows_in]
+    """As long as what is judged: as many batches, and minutes with as many rows. Far fewer rows say little."""
+    length, rows = min(len(alike), max(FEWEST_BATCHES, len(before.batches) // 2)), of_batches(alike).rows_in
+    found = [*windows(before.batches, length), *of_minutes(before.runs, rows)]
+    return [s for s in found if s.rows_in and s.rows_in >= rows * FAR_FEWER * length / len(alike)]

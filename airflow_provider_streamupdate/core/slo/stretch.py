@@ -14,10 +14,12 @@ from ..history.span import Span
 
 @attrs.frozen(kw_only=True)
 class Stretch:
-    """rows_in: of all batches; rows_out: of those whose rows out are known, which read `told_in` rows (None: of none)
+    """rows_in: of all batches; rows_out: of those whose rows out are known, which are `batches` and read `told_in` rows
+    (None: of none)
     gained: rows by stage, of the stages that are known at both ends (negative: lost)"""
 
     rows_in: int
+    batches: int
     told_in: int
     rows_out: int | None
     gained: dict[str, int]
@@ -38,6 +40,7 @@ def of_batches(batches: Sequence[BatchFigures]) -> Stretch:
     told = [(b.rows_in or 0, b.rows_out) for b in later if b.rows_out is not None]
     return Stretch(
         rows_in=sum(b.rows_in or 0 for b in later),
+        batches=len(told),
         told_in=sum(rows for rows, _ in told),
         rows_out=sum(rows for _, rows in told) if told else None,
         gained=_gained(batches[0].state_rows or {}, batches[-1].state_rows or {}),
@@ -67,6 +70,7 @@ def _stretch(before: Span, spans: Sequence[Span]) -> Stretch:
     rows = sum(s.rows_in for s in spans)
     return Stretch(
         rows_in=rows,
+        batches=sum(s.timed for s in spans),
         told_in=rows,
         rows_out=None if None in out else sum(n for n in out if n is not None),
         gained=_gained(before.state_rows, spans[-1].state_rows),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ...plan.graph import SINK, Edge, NodeKind
 from ..verdict import ReportItem, Verdict
 from .picture import Change, Picture, PicturedNode, PicturedQuery
 
-WIDTH = 68  # columns for the tree, before the verdicts; longer lines are cut
+WIDTH = 68  # columns for the tree, before the verdicts; of longer lines, the middle is left out
 # A sign beside each word, so that a column of them can be looked through.
 SIGNS: dict[str, str] = {
     Verdict.CARRIED: "=",
@@ -45,10 +46,15 @@ def _query(query: PicturedQuery) -> Iterator[str]:
     rows = list(_rows(query))
     width = min(WIDTH, max((len(tree) for tree, _ in rows), default=0))
     for tree, told in rows:
-        cut = tree if len(tree) <= width else f"{tree[: width - 1]}…"
-        yield f"{cut:{width}}  {told}" if told else cut
+        yield f"{_cut(tree, width):{width}}  {told}" if told else tree
     yield from map(_note, query.notes)
     yield from (f"? {each}" for each in query.unknown)
+
+
+def _cut(text: str, width: int) -> str:
+    """Its beginning and its end: in a deep tree the name is at the end."""
+    half = (width - 1) // 2
+    return text if len(text) <= width else f"{text[: width - 1 - half]}…{text[-half:]}"
 
 
 def _rows(query: PicturedQuery) -> Iterator[tuple[str, str]]:
@@ -86,11 +92,12 @@ def _labels(node: PicturedNode) -> list[str]:
         was, now = node.old or (), node.new or ()
         if node.mark != Change.CHANGED:
             return list(now or was)
-        shown = [line for line in now if line in was]
+        added, gone = Counter(now) - Counter(was), Counter(was) - Counter(now)
+        same = Counter(now) - added
         return [
-            *shown,
-            *(f"+ {line}" for line in now if line not in was),
-            *(f"- {line}" for line in was if line not in now),
+            *same.elements(),
+            *(f"+ {line}" for line in added.elements()),
+            *(f"- {line}" for line in gone.elements()),
         ]
     lines = node.new if node.new is not None else node.old or ()
     other = f" (was {node.old[0]})" if node.old and node.new and node.old[0] != node.new[0] else ""
@@ -100,8 +107,11 @@ def _labels(node: PicturedNode) -> list[str]:
 
 
 def _ways(edge: Edge | None) -> str:
-    ways = max(edge.old, edge.new) if edge else 1
-    return f" ({ways} times)" if ways > 1 else ""
+    if edge is None:
+        return ""
+    ways = edge.new or edge.old
+    was = f", was {edge.old}" if edge.old and edge.new and edge.old != edge.new else ""
+    return f" ({ways} time{'s' if ways > 1 else ''}{was})" if ways > 1 or was else ""
 
 
 def _told(query: PicturedQuery, node: PicturedNode, edge: Edge | None) -> str:
