@@ -1,12 +1,12 @@
-"""Mask what is shown or sent: with Airflow's secrets masker, and credentials in URLs."""
+"""Mask what is shown or sent: with Airflow's secrets masker, and credentials in addresses."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.log import redact
 
+from ..core.address import without_credentials
 from ..core.redaction import without_secrets
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..core.registry.update import UpdateRecord
 
 DEPTH = 20  # the masker does not look deeper
-_USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
 
 
 def masked(value: Any) -> Any:
@@ -33,7 +32,7 @@ def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
 
 def _addresses(value: Any) -> Any:
     if isinstance(value, str):
-        return _USER_INFO.sub("***@", value) if "://" in value else value
+        return without_credentials(value)
     if isinstance(value, dict):
         return {key: _addresses(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
