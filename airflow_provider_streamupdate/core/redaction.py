@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 # Of a name in lower case, its words joined by "_". Beside what people call a secret only what is one: a `key` may be a
 # column, an `author` a person, and a `tokenizer` is a part of an app.
@@ -26,6 +27,7 @@ SHORTEST_LINE = 12  # the same for a line of a value that has several: a text ma
 SHORTEST = 4  # characters: to hide shorter values would hide half of a text, and keep nothing secret
 
 
+@lru_cache(maxsize=4096)
 def is_secret(name: str) -> bool:
     """Return whether the name of a setting, an option or a part of an address suggests a secret."""
     return _SECRET.search(name.lower()) is not None or _SECRET.search(_WORDS.sub("_", name).lower()) is not None
@@ -41,11 +43,21 @@ def redacted_in_plan(values: Mapping[str, str]) -> dict[str, str]:
     return {key: HIDDEN if _IN_PLANS.search(key) else value for key, value in values.items()}
 
 
-def without_secrets(text: str, *settings: Mapping[str, str]) -> str:
-    """Return the text without the values of settings whose names suggest a secret."""
+def secret_values(*settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what is to be hidden in a text of the settings whose names suggest a secret, the longest first."""
     found = {value for values in settings for key, value in values.items() if is_secret(key)}
     found |= {line for value in found for line in value.splitlines() if len(line) >= SHORTEST_LINE}
-    told = {v for v in found if len(v) >= SHORTEST and v.lower() not in _WORDS_OF_ALL_TEXTS}
-    for value in sorted(told, key=len, reverse=True):
+    told = (v for v in found if len(v) >= SHORTEST and v.lower() not in _WORDS_OF_ALL_TEXTS)
+    return tuple(sorted(told, key=len, reverse=True))
+
+
+def without_secrets(text: str, *settings: Mapping[str, str]) -> str:
+    """Return the text without the values of settings whose names suggest a secret."""
+    return without(text, secret_values(*settings))
+
+
+def without(text: str, values: Iterable[str]) -> str:
+    """Return the text with each of the values hidden."""
+    for value in values:
         text = text.replace(value, HIDDEN)
     return text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.log import redact
 
 from ..core.address import without_credentials
-from ..core.redaction import without_secrets
+from ..core.registry.hiding import Hiding
 
 if TYPE_CHECKING:
     from ..core.registry.registry import AppRegistry
@@ -25,9 +25,7 @@ def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
     """Why an update ended so, as it may leave this machine. It may quote a log, and a log what an app was given."""
     if record.reason is None:
         return None
-    given = [spec.application for spec in registry.deployments()]
-    text = without_secrets(record.reason, *(values for a in given for values in (a.params, a.conf, a.env_vars)))
-    return str(masked(text))
+    return str(masked(Hiding.in_app(registry).text(record.reason)))
 
 
 def _addresses(value: Any) -> Any:

@@ -54,9 +54,12 @@ def history(settings: Settings, app: str, update: str | None, diff: bool) -> Non
 
 def _list(settings: Settings, registry: AppRegistry) -> None:
     from ...control.overview import update_document
+    from ...core.registry.hiding import Hiding
     from ...core.serde import to_dict
 
-    updates, rollbacks = registry.updates(), registry.rollbacks()
+    hiding = Hiding.in_app(registry)
+    updates = [hiding.update(record) for record in registry.updates()]
+    rollbacks = [hiding.rollback(record) for record in registry.rollbacks()]
     if settings.as_json:
         return print_json(
             {"updates": [update_document(u) for u in updates], "rollbacks": [to_dict(r) for r in rollbacks]}
