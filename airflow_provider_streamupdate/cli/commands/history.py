@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..output import moment, number, print_facts, print_json, print_table
-from ..printable import echo, printable
+from ..printable import echo, one_line, printable
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _print_code(code: CodeDiff) -> None:
     for file in code.files:
         was = f" (was {file.before})" if file.before else ""
         counted = f", +{file.added} -{file.removed}" if file.added is not None else ""
-        echo(f"{file.name}{was}{counted}{f': {file.note}' if file.note else ''}")
+        echo(one_line(f"{file.name}{was}{counted}{f': {file.note}' if file.note else ''}"))
         for line in file.lines:
             click.secho(printable(line), fg="green" if line[:1] == "+" else "red" if line[:1] == "-" else None)
     if not code.files:
