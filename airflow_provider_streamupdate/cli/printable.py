@@ -17,6 +17,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "backslashreplace").decode(), text)
 
 
+def one_line(text: str) -> str:
+    """Return the text printable, and on one line: a name may have several, which would look like what follows it."""
+    return printable(text).replace("\n", "\\n")
+
+
 def echo(text: str = "", err: bool = False) -> None:
     """Print a line on standard output, or on standard error."""
     click.echo(printable(text), err=err)

@@ -16,6 +16,7 @@ from ..core.formats import EVENT
 from ..core.plan.plan import AppPlan
 from ..core.redaction import redacted
 from ..core.registry.deployment import NEW, STARTING, Current, DeploymentSpec, DriverState, Status
+from ..core.registry.hiding import Hiding
 from ..core.registry.hot_standby import snapshot_of
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
@@ -116,17 +117,19 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     read = read or Read()
     registry = context.registry.existing(app)
     drivers = context.drivers(registry, watch=False, alive=Living())
-    current, updates = registry.current(), registry.updates()
     specs = registry.deployments()
+    hiding = Hiding.of(specs)
+    current, updates = registry.current(), [hiding.update(record) for record in registry.updates()]
     deployments = [
         {
-            **_deployment_document(registry, drivers, spec, current, updates),
+            **_deployment_document(registry, drivers, spec, current, updates, hiding),
             "runs": _driver_runs(read, registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
         }
         for spec in specs
     ]
     plan = registry.plan(current.deployment) if current else None
     state, status = drivers.look(current.deployment) if current else (NEW, None)
+    status = status and hiding.status(status)
     checked, report = _current_report(registry, updates, current)
     interrupted = interruption(registry, updates[-1] if updates else None)
     supervised = outlook(registry, current, state, status) if current else None
@@ -153,8 +156,8 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "difference": difference and {**difference_document(difference), "deployment": updates[-1].new},
         "snapshots": snapshots,
         "updates": [update_document(record) for record in updates],
-        "rollbacks": [to_dict(record) for record in registry.rollbacks()],
-        "events": events(registry, current.deployment) if current else [],
+        "rollbacks": [to_dict(hiding.rollback(record)) for record in registry.rollbacks()],
+        "events": [hiding.event(event) for event in events(registry, current.deployment)] if current else [],
     }
 
 
@@ -369,9 +372,15 @@ def total(values: Iterable[float | None]) -> float | None:
 
 
 def _deployment_document(
-    registry: AppRegistry, drivers: Drivers, spec: DeploymentSpec, current: Current | None, updates: list[UpdateRecord]
+    registry: AppRegistry,
+    drivers: Drivers,
+    spec: DeploymentSpec,
+    current: Current | None,
+    updates: list[UpdateRecord],
+    hiding: Hiding,
 ) -> dict[str, Any]:
     state, status = drivers.look(spec.deployment)
+    status = status and hiding.status(status)
     launch = registry.launch(spec.deployment)
     record = next((u for u in updates if u.new == spec.deployment), None)
     application = {

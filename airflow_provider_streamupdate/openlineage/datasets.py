@@ -1,6 +1,7 @@
 """What an app reads and writes, by the names that OpenLineage gives such things (its spec/Naming.md). Pure functions.
 
-A name never holds a secret: what comes before ``@`` in an address and what is asked for behind ``?name=`` are left out.
+A name never holds a secret: what comes before ``@`` in an address is left out, and so is what is asked for behind
+``?name=``, ``#name=`` and ``;name=``.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from ..core.address import HIDDEN, without_credentials
 from ..core.compatibility.rules.sources.source_options import DELTA, FILES, ICEBERG, KAFKA, short_format
 from ..core.plan.plan import REDACTED, AppPlan, QueryPlan
 from ..core.plan.spark_types import ddl
 
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(//(?P<authority>[^/]*))?(?P<path>.*)", re.DOTALL)
-_ASKED = re.compile(r"\?[\w.-]+=.*", re.DOTALL)  # a lone ? is a sign of a pattern of paths
+_ASKED = re.compile(r"([?#;]|%3f)[^/=]+=.*", re.DOTALL | re.IGNORECASE)  # a lone ? is a sign of a pattern of paths
 # Schemes of object stores, as OpenLineage's integrations write them; a name there begins with no slash.
 _BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 _CONTAINERS = {"abfs": "abfss", "abfss": "abfss", "wasb": "wasbs", "wasbs": "wasbs"}  # container@account
@@ -72,6 +74,7 @@ def at(uri: str | None) -> Named | None:
     """The dataset of a path or URI: a folder of files, or a table that is one. None where it has no name."""
     if not uri or uri == REDACTED:
         return None
+    uri = without_credentials(uri)
     found = _URI.fullmatch(uri)
     if found is None and not uri.startswith("/"):
         return None  # below a folder that is not known
@@ -81,10 +84,10 @@ def at(uri: str | None) -> Named | None:
     path = _ASKED.sub("", re.sub("/+", "/", path))
     path = path.rstrip("/") or "/"
     user, _, host = authority.rpartition("@")
-    if scheme in _CONTAINERS and user and ":" not in user:
+    if scheme in _CONTAINERS and user not in ("", HIDDEN) and ":" not in user:
         return Named(f"{_CONTAINERS[scheme]}://{user}@{host}", path.lstrip("/") or "/")
     if scheme in _BUCKETS:
-        return Named(f"{_BUCKETS[scheme]}://{host}", path.lstrip("/") or "/") if host else None
+        return Named(f"{_BUCKETS[scheme]}://{host}", path.lstrip("/") or "/") if host and ":" not in host else None
     if not path.startswith("/"):
         return None
     return Named(f"{scheme}://{host}" if host else scheme, path)

@@ -1,20 +1,19 @@
-"""Mask what is shown or sent: with Airflow's secrets masker, and credentials in URLs."""
+"""Mask what is shown or sent: with Airflow's secrets masker, and credentials in addresses."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.log import redact
 
-from ..core.redaction import without_secrets
+from ..core.address import without_credentials
+from ..core.registry.hiding import Hiding
 
 if TYPE_CHECKING:
     from ..core.registry.registry import AppRegistry
     from ..core.registry.update import UpdateRecord
 
 DEPTH = 20  # the masker does not look deeper
-_USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
 
 
 def masked(value: Any) -> Any:
@@ -26,14 +25,12 @@ def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
     """Why an update ended so, as it may leave this machine. It may quote a log, and a log what an app was given."""
     if record.reason is None:
         return None
-    given = [spec.application for spec in registry.deployments()]
-    text = without_secrets(record.reason, *(values for a in given for values in (a.params, a.conf, a.env_vars)))
-    return str(masked(text))
+    return str(masked(Hiding.in_app(registry).text(record.reason)))
 
 
 def _addresses(value: Any) -> Any:
     if isinstance(value, str):
-        return _USER_INFO.sub("***@", value) if "://" in value else value
+        return without_credentials(value)
     if isinstance(value, dict):
         return {key: _addresses(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -28,6 +28,7 @@ from . import spark_internals
 from .catalyst.tree import Node, alias, parse
 
 _PREFIX = "__source__"  # of the alias around the source
+# Plans are compared with older ones, so this stays as it is: what is shown of a plan is hidden by core/redaction.
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|jaas|truststore|keystore", re.IGNORECASE)
 
 

@@ -49,13 +49,14 @@ def written(format: str, location: str | None = None, **options: str) -> Flow:
         ("abfss://c@acc.dfs.core.windows.net/a", "abfss://c@acc.dfs.core.windows.net", "a"),
         ("wasb://c@acc.blob.core.windows.net/a", "wasbs://c@acc.blob.core.windows.net", "a"),
         ("dbfs:/a/b", "dbfs", "/a/b"),
+        ("abfss://c:secret@acc/a", "abfss://acc", "/a"),
     ],
 )
 def test_a_place_has_its_name(uri: str, namespace: str, name: str) -> None:
     assert at(uri) == Named(namespace, name)
 
 
-@pytest.mark.parametrize("uri", [None, "", "in", "(redacted)", "s3://", "db.table", "s3:a"])
+@pytest.mark.parametrize("uri", [None, "", "in", "(redacted)", "s3://", "db.table", "s3:a", "s3a://K:no address/a"])
 def test_what_is_no_place_has_no_name(uri: str | None) -> None:
     assert at(uri) is None
 
@@ -70,6 +71,13 @@ def test_what_is_no_place_has_no_name(uri: str | None) -> None:
         "https://acc.blob.core.windows.net/a?sig=hunter2&x=1",
         "/data/in?password=hunter2",
         "s3a://bucket/a?X-Amz-Signature=hunter2",
+        "s3a://KEY:hunter2/hunter2@bucket/a",
+        "s3a://KEY:hun@ter/hunter2@bucket/a",
+        "s3://bucket/a#sig=hunter2",
+        "abfss://c@acc.dfs.core.windows.net/a;sig=hunter2",
+        "s3a://bucket/a?a[0]=x&sig=hunter2",
+        "s3a://bucket/a??sig=hunter2",
+        "s3a://bucket/a%3Fsig=hunter2",
     ],
 )
 def test_a_name_holds_no_secret(uri: str) -> None:

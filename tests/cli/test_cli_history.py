@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_provider_streamupdate.cli.commands.history import _print_code
+from airflow_provider_streamupdate.control.review.code import CodeDiff, FileDiff
 from airflow_provider_streamupdate.control.this_user import this_user
 from airflow_provider_streamupdate.core import clock
 
@@ -62,6 +64,13 @@ def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
     begin, end = clock.parse(record["paused_at"]), clock.parse(record["step_times"]["promoted"])
     assert begin < begin + timedelta(seconds=record["pause_seconds"]) < end
     assert "code" not in document(updated.run("history", "alarm", "v2", "--json"))
+
+
+def test_the_name_of_a_file_adds_no_line_to_the_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    """An entry of a zip may be called anything."""
+    forged = FileDiff(name="l.zip/a.py\n+ forged", lines=("-x", "+y"))
+    _print_code(CodeDiff(old="v1", new="v2", files=(forged,)))
+    assert "l.zip/a.py\\n+ forged\n" in (said := capsys.readouterr().out) and "\n+ forged" not in said
 
 
 def test_history_of_what_is_not_there(updated: Site) -> None:

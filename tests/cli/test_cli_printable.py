@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate import cli
-from airflow_provider_streamupdate.cli.printable import printable
+from airflow_provider_streamupdate.cli.printable import one_line, printable
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from airflow_provider_streamupdate.core.registry.registry import Registry
@@ -26,6 +26,10 @@ def test_every_control_character_is_written_out() -> None:
         shown = printable(f"a{chr(code)}b")
         assert shown == (f"a{chr(code)}b" if chr(code) in "\n\t" else f"a{_written(code)}b")
         shown.encode()
+
+
+def test_a_name_with_several_lines_stays_on_one() -> None:
+    assert one_line("a.py\n+ forged\x1b[31m") == "a.py\\n+ forged\\x1b[31m"
 
 
 def _written(code: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,15 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     )
     [broken] = needs(found(snapshots=Snapshots(newest="nightly", problem="a file is gone")), NOW)
     assert broken.button == "snapshot" and "nightly failed its verification (a file is gone)" in broken.reason
+
+
+def test_a_command_that_is_offered_is_one_command_to_a_shell() -> None:
+    """A folder under the root may be called anything."""
+    odd = "x; rm -rf ~"
+    [there] = needs(found(snapshots=Snapshots(newest=odd)), NOW)
+    for command in (unreadable(odd, "it is no name").command, there.command):
+        assert command is not None and shlex.split(command)[-1] == odd
+    assert f"'{odd}' verifies the newest one" in there.help
 
 
 def test_the_thresholds_are_those_of_the_alerts() -> None:

@@ -687,3 +687,43 @@ def test_the_markdown_names_everything_and_survives_pipes_and_line_ends() -> Non
     rows = [line.replace("\\|", "") for line in lines[lines.index("|---|---|---|---|---|") + 1 :]]
     assert len(rows) == 4 and all(row.count("|") == 6 for row in rows)
     assert rows[2].startswith("| stage | windows/a | refused | keys changed") and rows[3].endswith("| agreed |")
+
+
+# What a reason tells
+
+
+def reading(location: str | None = None, **options: str) -> QueryPlan:
+    source = SourcePlan(name="s", named=True, format="json" if location else "own", location=location, options=options)
+    return query_plan(sources=(source,))
+
+
+def writing(location: str) -> QueryPlan:
+    return query_plan(sink=SinkPlan(format="parquet", location=location, options={"path": location}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            reading("s3a://AK:hunter2@b/in"),
+            reading("s3a://AK:hun/ter2@b/in"),
+            "location changed from s3a://***@b/in to s3a://***@b/in (what is hidden differs)",
+        ),
+        (reading("abfss://a@acc/in"), reading("abfss://b@acc/in"), "changed from abfss://a@acc/in to abfss://b@acc/in"),
+        (
+            writing("s3a://AK:hunter2@b/out"),
+            writing("s3a://AK:hunter3@c/out"),
+            "sink changed from parquet s3a://***@b/out to parquet s3a://***@c/out",
+        ),
+        (reading(api_key="hunter2"), reading(api_key="hunter3"), "(hidden)"),
+        (
+            query_plan(given={"my.api.key": "hunter2"}),
+            query_plan(given={"my.api.key": "hunter3"}),
+            "my.api.key changed from (hidden) to (hidden)",
+        ),
+    ],
+)
+def test_a_reason_holds_no_secret(old: QueryPlan, new: QueryPlan, told: str) -> None:
+    found = report(old, new)
+    assert any(told in item.reason for item in found.items), [item.reason for item in found.items]
+    assert "hunter" not in found.to_markdown() and not any("hunter" in item.reason for item in found.items)

@@ -182,6 +182,12 @@ def test_no_password_of_an_address_is_told() -> None:
     assert told.count("s3a://***@bucket/in") == 2 and "s3cr3t" not in str(found)
 
 
+def test_another_container_is_another_place() -> None:
+    was, now = (attrs.evolve(query(), sources=(source(location=f"abfss://{c}@acc/in"),)) for c in ("test", "prod"))
+    (told,) = [node for node in one(now, was).nodes if node.kind == "source"]
+    assert (told.old or ())[-1] == "abfss://test@acc/in" and (told.new or ())[-1] == "abfss://prod@acc/in"
+
+
 def test_queries_that_only_one_version_has() -> None:
     both = graph(app_plan(query(name="b"), query(name="c")), app_plan(query(name="a"), query(name="b")))
     assert [(q.name, q.old, q.new) for q in both.queries] == [("b", True, True), ("c", False, True), ("a", True, False)]

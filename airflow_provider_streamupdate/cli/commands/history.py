@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..output import moment, number, print_facts, print_json, print_table
-from ..printable import echo, printable
+from ..printable import echo, one_line, printable
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -54,9 +54,12 @@ def history(settings: Settings, app: str, update: str | None, diff: bool) -> Non
 
 def _list(settings: Settings, registry: AppRegistry) -> None:
     from ...control.overview import update_document
+    from ...core.registry.hiding import Hiding
     from ...core.serde import to_dict
 
-    updates, rollbacks = registry.updates(), registry.rollbacks()
+    hiding = Hiding.in_app(registry)
+    updates = [hiding.update(record) for record in registry.updates()]
+    rollbacks = [hiding.rollback(record) for record in registry.rollbacks()]
     if settings.as_json:
         return print_json(
             {"updates": [update_document(u) for u in updates], "rollbacks": [to_dict(r) for r in rollbacks]}
@@ -152,7 +155,7 @@ def _print_code(code: CodeDiff) -> None:
     for file in code.files:
         was = f" (was {file.before})" if file.before else ""
         counted = f", +{file.added} -{file.removed}" if file.added is not None else ""
-        echo(f"{file.name}{was}{counted}{f': {file.note}' if file.note else ''}")
+        echo(one_line(f"{file.name}{was}{counted}{f': {file.note}' if file.note else ''}"))
         for line in file.lines:
             click.secho(printable(line), fg="green" if line[:1] == "+" else "red" if line[:1] == "-" else None)
     if not code.files:

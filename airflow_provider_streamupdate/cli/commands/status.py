@@ -61,7 +61,7 @@ def status(settings: Settings, app: str) -> None:
       streamupdate status flight-windows
     """
     client = settings.client()
-    found = client.status(app, watch=False)
+    found = _hidden(client, client.status(app, watch=False))
     made = client.registry.app(app).plan(found.current.deployment) if found.current else None
     if settings.as_json:
         print_json(_document(client, found, made))
@@ -194,7 +194,26 @@ def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
     )
 
 
+def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
+    """What drivers and updates say, without secrets. Parameters are hidden where they are shown."""
+    import attrs
+
+    from ...core.registry.hiding import Hiding
+
+    hiding = Hiding.in_app(client.registry.app(found.app))
+    beside = found.beside
+    if beside is not None and beside.status is not None:
+        beside = attrs.evolve(beside, status=hiding.status(beside.status))
+    return attrs.evolve(
+        found,
+        status=found.status and hiding.status(found.status),
+        update=found.update and hiding.update(found.update),
+        beside=beside,
+    )
+
+
 def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
+    from ...core.plan.shown import shown_plan
     from ...core.serde import to_dict
 
     document: dict[str, Any] = to_dict(found)
@@ -205,7 +224,7 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
     document["next_step"] = found.next_step
     document["driver_log"] = found.launch.log if found.launch else None
     document["changes"] = list(_changes(client, found.app, current)) if current else []
-    document["plan"] = to_dict(made)
+    document["plan"] = shown_plan(to_dict(made))
     document["deployments"] = list(_deployments(client, found.app))
     return document
 

@@ -13,6 +13,7 @@ from ...core.errors import CorruptError, NewerFormatError, NotFoundError
 from ...core.history.history import hour_of, minute_files, read_minutes
 from ...core.history.span import Span
 from ...core.registry.deployment import RUNNING, Current, DriverState, Status
+from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.snapshots.snapshots import SnapshotStore
@@ -35,6 +36,8 @@ def look_for_needs(
 
     update: the last one; interrupted: the details when no process works on it
     """
+    if status is not None and status.error:  # it quotes what the driver said
+        status = Hiding.in_app(app, current.deployment).status(status)
     found = Found(
         app=app.name,
         state=state,

@@ -5,6 +5,7 @@ The thresholds are those of docs/monitoring/alerts.yaml.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
@@ -166,7 +167,7 @@ def unreadable(app: str, problem: str) -> Need:
         severity=CRITICAL,
         reason=f"its files cannot be read, so nobody knows whether it runs: {problem}",
         help="mend what the message names",
-        command=f"streamupdate status {app}",
+        command=f"streamupdate status {shlex.quote(app)}",  # a folder may be called anything
     )
 
 
@@ -311,7 +312,7 @@ def _of_the_snapshots(found: Found, now: datetime) -> Iterator[Need]:
     if kept.problem is not None:
         what, to_verify = f"{what}: {kept.newest} failed its verification ({_line(kept.problem)})", None
     if to_verify is not None:
-        command, button = f"streamupdate verify-snapshot {found.app} {to_verify}", Button.VERIFY
+        command, button = f"streamupdate verify-snapshot {found.app} {shlex.quote(to_verify)}", Button.VERIFY
         way = f"{command} verifies the newest one"
     else:
         command, button = f"streamupdate save-snapshot {found.app}", Button.SNAPSHOT

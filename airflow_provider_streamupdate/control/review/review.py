@@ -10,6 +10,7 @@ import attrs
 from ...core.errors import CorruptError, NewerFormatError, NotFoundError
 from ...core.names import check_name
 from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import UpdateRecord
@@ -55,7 +56,7 @@ def review(context: Context, app: str, update: str) -> Review:
     update: the id of the deployment it brings in, or of the change in flight
     """
     registry = context.registry.existing(app)
-    record = _record(registry, update)
+    record, hiding = _record(registry, update), Hiding.in_app(registry)
     old, new = _versions(registry, record)
     report, difference = registry.report(record.new), registry.difference(record.new)
     verdicts: dict[str, int] = {}
@@ -64,12 +65,12 @@ def review(context: Context, app: str, update: str) -> Review:
     reasons = {item.name: item.because for item in report.items if item.agreed} if report else {}
     given = {name.partition("=")[0]: name.partition("=")[2] or None for name in (new.agree if new else ())}
     return Review(
-        update=record,
+        update=hiding.update(record),
         agreed=tuple(Agreed(name=name, because=because) for name, because in {**given, **reasons}.items()),
         verdicts=verdicts,
         problems=tuple(report.problems) if report else (),
         compared=difference.outcome if difference else None,
-        rollback=next((r for r in reversed(registry.rollbacks()) if r.left == record.new), None),
+        rollback=next((hiding.rollback(r) for r in reversed(registry.rollbacks()) if r.left == record.new), None),
         settings=_settings(registry, record, old, new),
         hours=hours(registry, record, datetime.now(timezone.utc)),
     )

@@ -7,13 +7,13 @@ What an older plan does not tell is left open (`QueryGraph.unknown`), not guesse
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 
+from ..address import without_credentials
 from ..text_enum import TextEnum
 from .plan import FROM, LATE, PASSED, AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from .wording import words
@@ -21,7 +21,6 @@ from .wording import words
 LONGEST = 500  # characters of a line; what is cut off is told by a digest, so that two lines differ when the texts do
 SINK = "sink"
 _SIDES = ("left ", "right ")  # of a join, before what is said of one of them
-_USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
 _LOOKUP = "lookup by "  # a join with a table (streaming/planning/lineage/arrivals.py)
 
 
@@ -312,8 +311,8 @@ def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
 
 
 def _shown(location: str | None) -> str | None:
-    """A location without the user and the password that an address may have: reports go to Airflow's database."""
-    return location and _USER_INFO.sub("***@", location)
+    """A location without the secrets that an address may have: reports go to Airflow's database."""
+    return location and without_credentials(location)
 
 
 def _sink(sink: SinkPlan, output_mode: str) -> Lines:

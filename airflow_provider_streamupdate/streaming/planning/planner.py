@@ -32,7 +32,7 @@ from ...core.plan.plan import (
     unknown,
 )
 from ...core.plan.state_stores import PARTITIONS, PROVIDER, store_settings
-from ...core.redaction import redacted
+from ...core.redaction import redacted_in_plan
 from .. import spark_internals
 from ..catalyst import marks
 from ..catalyst.tree import STATEFUL, Node, parse_plan
@@ -114,7 +114,7 @@ def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
     settings |= surroundings(spark)
     others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
-    return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted(others)
+    return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted_in_plan(others)
 
 
 def _plan_query(
@@ -199,7 +199,9 @@ def _plan_query(
         not_default=tuple(key for key, value in settings.items() if value != defaults.get(key, value)),
         unaffected=unaffected(analyzed, (*sources, sink), (*settings, *SHARES)),
         given=others,
-        hadoop=redacted({k: v for k, v in spark_internals.hadoop_settings(df.sparkSession).items() if not harmless(k)}),
+        hadoop=redacted_in_plan(
+            {k: v for k, v in spark_internals.hadoop_settings(df.sparkSession).items() if not harmless(k)}
+        ),
         stores={
             key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
             for key in (PROVIDER, PARTITIONS)

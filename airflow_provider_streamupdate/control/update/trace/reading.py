@@ -8,6 +8,7 @@ from typing import Any
 
 from ....core.errors import CorruptError, NotFoundError
 from ....core.formats import EVENT
+from ....core.registry.hiding import Hiding
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
 from ....core.serde import parse_json
@@ -17,11 +18,12 @@ from .spans import trace_of
 
 
 def read(registry: AppRegistry, deployment: str) -> tuple[UpdateRecord, Trace]:
-    """Return an update's record and its trace. One that is under way lasts until now.
+    """Return an update's record and its trace, without secrets: a trace is sent elsewhere. That of an update under way
+    lasts until now.
 
     deployment: the one that the update brings in, or its id. NotFoundError when there is no such update
     """
-    record = registry.update(deployment)
+    record, hiding = registry.update(deployment), Hiding.in_app(registry)
     if record is None:
         known = ", ".join(each.new for each in registry.updates()[-5:]) or "none"
         raise NotFoundError(
@@ -29,8 +31,9 @@ def read(registry: AppRegistry, deployment: str) -> tuple[UpdateRecord, Trace]:
             f"(the newest: {known})"
         )
     names = [name for name in (record.old, record.new) if name is not None]
-    events = {name: _events(registry, name) for name in names}
-    return record, trace_of(record, registry.rollbacks(), events, datetime.now(timezone.utc))
+    events = {name: [hiding.event(event) for event in _events(registry, name)] for name in names}
+    record, rollbacks = hiding.update(record), [hiding.rollback(rollback) for rollback in registry.rollbacks()]
+    return record, trace_of(record, rollbacks, events, datetime.now(timezone.utc))
 
 
 def _events(registry: AppRegistry, deployment: str) -> list[Mapping[str, Any]]:

@@ -7,7 +7,9 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
+from ...address import without_credentials
 from ...plan.wording import worded
+from ...redaction import redacted
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
 
 Change = TypeVar("Change")
@@ -65,6 +67,7 @@ def judge(rules: Iterable[Rule[Change]], change: Change) -> list[Finding]:
             shown = {key: show(value) for key, value in facts.items()}
             if {"old", "new"} <= shown.keys():
                 shown["old"], shown["new"] = worded(shown["old"], shown["new"])
+            shown = _without_secrets(shown, facts)
             found.append(
                 Finding(
                     id=rule.id,
@@ -81,6 +84,15 @@ def worst(findings: Iterable[Finding]) -> Verdict:
     return max((f.verdict for f in findings), key=ORDER.index)
 
 
+def _without_secrets(shown: dict[str, str], facts: Facts) -> dict[str, str]:
+    """Reports go to Airflow's database, and into the reports of updates. Of two values that differ in what is hidden
+    it is told that they do."""
+    made = {key: without_credentials(value) for key, value in shown.items()}
+    if {"old", "new"} <= made.keys() and made["old"] == made["new"] and facts["old"] != facts["new"]:
+        made["new"] += " (what is hidden differs)"
+    return made
+
+
 def differ(old: Any, new: Any) -> Facts | None:
     """The usual facts, the old and the new value, when they differ."""
     return None if old == new else {"old": old, "new": new}
@@ -92,7 +104,7 @@ def show(value: Any) -> str:
     if isinstance(value, dict) and "fields" in value:
         return ", ".join(f"{f['name']} {show(f['type'])}" for f in value["fields"])
     if isinstance(value, dict):
-        return ", ".join(f"{key}={show(inner)}" for key, inner in value.items()) or "none"
+        return ", ".join(f"{key}={show(inner)}" for key, inner in redacted(value).items()) or "none"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(show(v) for v in value) + "]"
     return str(value)

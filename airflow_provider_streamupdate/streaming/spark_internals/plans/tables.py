@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ....core.compatibility.rules.sources.source_options import folder
-from ....core.redaction import redacted
+from ....core.redaction import redacted_in_plan
 from ..jvm import scala_map
 
 _DATABASE = "JDBCRelation"  # org.apache.spark.sql.execution.datasources.jdbc
@@ -37,7 +37,7 @@ def database_of(leaf: Any) -> list[Any] | None:
     properties."""
     if leaf.catalogTable().isEmpty() or leaf.relation().getClass().getSimpleName() != _DATABASE:
         return None
-    options = redacted({k.lower(): v for k, v in scala_map(leaf.relation().jdbcOptions().parameters()).items()})
+    options = redacted_in_plan({k.lower(): v for k, v in scala_map(leaf.relation().jdbcOptions().parameters()).items()})
     return [str(leaf.catalogTable().get().identifier().toString()), sorted(options.items())]
 
 
@@ -64,7 +64,7 @@ def made_with(spark: SparkSession, leaf: Any) -> dict[str, str]:
         options = scala_map(state.catalog().getTableMetadata(name).storage().properties())
     except (Py4JError, PySparkException):  # a catalog of someone's own in its place
         return {}
-    return redacted({key.lower(): value for key, value in options.items()})
+    return redacted_in_plan({key.lower(): value for key, value in options.items()})
 
 
 def reads(kind: str, leaf: Any) -> str:

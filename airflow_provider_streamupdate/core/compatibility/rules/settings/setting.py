@@ -7,6 +7,7 @@ from __future__ import annotations
 import attrs
 
 from ....plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE, UNKNOWN
+from ....redaction import HIDDEN, is_secret
 from ...report import LOSS
 from ..rule import Facts, Rule
 from .measured import SQL, Measured
@@ -190,8 +191,9 @@ def _imports_unknown(c: SettingChange) -> Facts | None:
 def _unknown(c: OtherSetting) -> Facts | None:
     if c.unaffected or c.key in MEASURED or harmless(c.key) or c.old == c.new:
         return None
-    was = c.old or ("Spark's default" if c.told else "unknown (not in the saved plan)")
-    return {"key": c.key, "old": was, "new": c.new or "Spark's default"}
+    old, new = (HIDDEN if value and is_secret(c.key) else value for value in (c.old, c.new))
+    was = old or ("Spark's default" if c.told else "unknown (not in the saved plan)")
+    return {"key": c.key, "old": was, "new": new or "Spark's default"}
 
 
 SETTING_RULES: tuple[Rule[SettingChange], ...] = (

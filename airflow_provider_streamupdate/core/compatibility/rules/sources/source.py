@@ -6,6 +6,7 @@ from __future__ import annotations
 import attrs
 
 from ....plan.plan import UNKNOWN, SourcePlan
+from ....redaction import redacted
 from ...report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from ..rule import Facts, Rule, differ
 from .source_options import (
@@ -68,7 +69,7 @@ def _shown_options(c: SourceChange, names: list[str]) -> list[str]:
     old, new = meaning(c.old), meaning(c.new)
 
     def said(values: dict[str, str], name: str) -> str:
-        return repr(values[name]) if name in values else "its default"
+        return repr(redacted(values)[name]) if name in values else "its default"
 
     return [f"{k} from {said(old, k)} to {said(new, k)}" + (f" ({_WHY[k]})" if k in _WHY else "") for k in names]
 

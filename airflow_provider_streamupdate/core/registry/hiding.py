@@ -1,0 +1,73 @@
+"""What records say, as it may be shown: they may quote a log, and a log what an app was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from ..address import without_credentials
+from ..errors import StreamUpdateError
+from ..redaction import secret_values, without
+from .deployment import DeploymentSpec, Status
+from .registry import AppRegistry
+from .rollback import RollbackRecord
+from .update import UpdateRecord
+
+_TEXTS = ("error", "reason")  # of an event: its other values are words of this package
+
+
+@attrs.frozen
+class Hiding:
+    """Hides what deployments were given under names that suggest a secret, and the credentials in addresses.
+
+    values: what is hidden, the longest first
+    """
+
+    values: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, specs: Iterable[DeploymentSpec]) -> Hiding:
+        given = (spec.application for spec in specs)
+        return cls(secret_values(*(part for a in given for part in (a.params, a.conf, a.env_vars))))
+
+    @classmethod
+    def in_app(cls, registry: AppRegistry, *deployments: str) -> Hiding:
+        """Of these deployments, or of all that the app has; not of those that cannot be read."""
+        return cls.of(
+            spec for name in deployments or registry.folder.names("deployments") if (spec := _spec(registry, name))
+        )
+
+    def text(self, text: str) -> str:
+        return without_credentials(without(text, self.values))
+
+    def status(self, status: Status) -> Status:
+        queries = {name: attrs.evolve(q, error=self._maybe(q.error)) for name, q in status.queries.items()}
+        error, reason = self._maybe(status.error), self._maybe(status.reason)
+        return attrs.evolve(status, queries=queries, error=error, reason=reason)
+
+    def update(self, record: UpdateRecord) -> UpdateRecord:
+        return attrs.evolve(
+            record,
+            reason=self._maybe(record.reason),
+            verified=tuple(map(self.text, record.verified)),
+            attempts=tuple(attrs.evolve(attempt, error=self._maybe(attempt.error)) for attempt in record.attempts),
+        )
+
+    def rollback(self, record: RollbackRecord) -> RollbackRecord:
+        return attrs.evolve(record, reason=self._maybe(record.reason))
+
+    def event(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """An event of a driver."""
+        return {k: self.text(v) if k in _TEXTS and isinstance(v, str) else v for k, v in event.items()}
+
+    def _maybe(self, text: str | None) -> str | None:
+        return None if text is None else self.text(text)
+
+
+def _spec(registry: AppRegistry, deployment: str) -> DeploymentSpec | None:
+    try:
+        return registry.spec(deployment)
+    except StreamUpdateError:
+        return None
