@@ -168,7 +168,7 @@ def _add_app(families: _Families, context: Context, known: Known, app: str, glan
         if glance.state not in FINAL_STATES:  # the figures of a driver that is gone are of no use
             _add_queries(families, app, glance.status)
     _add_snapshots(families, app, snapshots)
-    _add_updates(families, app, updates)
+    _add_updates(families, app, updates, glance.current.deployment if glance.current else None)
 
 
 def _add_status(families: _Families, app: str, status: Status) -> None:
@@ -234,7 +234,7 @@ def _updates(registry: AppRegistry, known: Known) -> list[UpdateRecord]:
     return sorted(found.values(), key=lambda record: record.started_at)
 
 
-def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord]) -> None:
+def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord], current: str | None) -> None:
     total = families.counter("updates", "Updates by how they ended.", "app", "strategy", "outcome")
     # All are there from the beginning, so that the first of its kind is an increase.
     counts = {(strategy, str(outcome)): 0 for strategy in STRATEGIES for outcome in Outcome}
@@ -250,7 +250,7 @@ def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord])
         "update_under_way_seconds", "Since the update under way began.", "app", "deployment", "step"
     )
     for record in updates:
-        if record.outcome is None:
+        if record.under_way(current):  # one that was left behind needs nobody
             _add(under_way, [app, record.new, record.step], max(clock.age(record.started_at), 0.0))
     _add_times(families, app, [record for record in updates if record.outcome is not None])
 

@@ -246,7 +246,7 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         "interrupted": to_dict(found.interrupted),
         "supervision": to_dict(found.supervision),
         "needs": to_dict(found.needs),
-        "updating_to": update.new if update and update.outcome is None else None,
+        "updating_to": update.new if update and found.current and update.under_way(found.current.deployment) else None,
         "last_update": {
             "deployment": update.new,
             "strategy": update.strategy,

@@ -21,6 +21,7 @@ from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..waiting import Progress, quiet
+from .abandoned import supersede_left_behind
 from .check import same_app, with_batches_again
 from .context import Context
 from .plan import plan_application
@@ -114,6 +115,9 @@ def submit(
             fresh=fresh,
         )
         deployed = _submit(context, registry, drivers, spec, progress)
+        # Not before it is current: until then the version that an update left behind is the one to go back to.
+        if registry.update(deployment) is None:  # else the update that brings it in has ended the others
+            supersede_left_behind(registry, f"deployment {deployment} was submitted")
         progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployment, timeout)
         boundary("new-running")

@@ -258,7 +258,7 @@ class AppRegistry:
     def update_under_way(self) -> UpdateRecord | None:
         """The update that has begun and not ended, and whose old or new version is the current deployment."""
         current = self.current_id()
-        found = [u for u in self.updates() if u.outcome is None and current in (u.old, u.new)]
+        found = [u for u in self.updates() if u.under_way(current)]
         return found[-1] if found else None
 
     def last_update(self) -> UpdateRecord | None:
