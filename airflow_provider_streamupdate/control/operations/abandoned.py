@@ -1,5 +1,5 @@
-"""Updates that nobody goes on with: their records are ended, so that what they left standing by ends, and nobody is told
-to continue them."""
+"""Updates that nobody goes on with: their records are ended, so that what they left standing by ends, and nobody is
+told to continue them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
 from ...core.errors import AlreadyExistsError, AlreadyRunningError, InvalidInputError
-from ...core.names import check_name
+from ...core.names import check_name, check_new_id
 from ...core.plan.plan import AppPlan
 from ...core.registry.application import Application, default_deployment_id
 from ...core.registry.deployment import FINAL_STATES, NEW, Current, DeploymentSpec
@@ -150,6 +150,7 @@ def _submit(
         if _unrestored(registry, deployment):
             _verify(registry, spec, progress)
     else:
+        check_new_id(deployment)
         _check_nothing_runs(registry, drivers, current)
         check_start(registry, drivers, wanted)
         _verify(registry, wanted, progress)

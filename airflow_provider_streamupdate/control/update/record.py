@@ -17,7 +17,7 @@ from ...core.errors import (
     StreamUpdateError,
     describe,
 )
-from ...core.names import check_name
+from ...core.names import check_name, check_new_id
 from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import FAILED, LOST, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
@@ -52,6 +52,8 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
             )
     elif wanted in used:
         raise AlreadyExistsError(used_before(registry.name, wanted))
+    else:
+        check_new_id(wanted)
     return wanted
 
 
@@ -68,7 +70,7 @@ def draft(
     return UpdateRecord(
         app=registry.name,
         old=registry.current_id(),
-        new=check_name("deployment", deployment),
+        new=check_new_id(deployment),
         digest=digest,
         strategy=strategy,
         in_place=in_place,
