@@ -48,8 +48,9 @@ class Interruption:
 
 
 def interruption(registry: AppRegistry, record: UpdateRecord | None) -> Interruption | None:
-    """Return None when the update has ended or a process works on it. Reads only; waits for no process."""
-    if record is None or record.outcome is not None:
+    """Return None when the update has ended, is not about what runs, or a process works on it. Reads only; waits for
+    no process."""
+    if record is None or record.outcome is not None or not record.under_way(registry.current_id()):
         return None
     held = lease.read(registry.folder)
     mine = held if held is not None and held.owner == record.new and not held.released else None

@@ -106,8 +106,9 @@ def text_of(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
 
 
 def _add(family: Any, labels: Sequence[str], *values: Any) -> None:
-    """Add a sample. A name in a file may hold what cannot be written (half of a surrogate pair)."""
-    shown = [label.encode("utf-8", "replace").decode() for label in labels]
+    """Add a sample. A name in a file, or of one, may hold what cannot be written (half of a surrogate pair): it is
+    escaped, so that two names stay two."""
+    shown = [label.encode("utf-8", "backslashreplace").decode() for label in labels]
     family.add_metric(shown, *(float(v) if isinstance(v, int | float) else v for v in values))
 
 
@@ -168,7 +169,7 @@ def _add_app(families: _Families, context: Context, known: Known, app: str, glan
         if glance.state not in FINAL_STATES:  # the figures of a driver that is gone are of no use
             _add_queries(families, app, glance.status)
     _add_snapshots(families, app, snapshots)
-    _add_updates(families, app, updates)
+    _add_updates(families, app, updates, glance.current.deployment if glance.current else None)
 
 
 def _add_status(families: _Families, app: str, status: Status) -> None:
@@ -176,7 +177,7 @@ def _add_status(families: _Families, app: str, status: Status) -> None:
     _add(age, [app], max(clock.age(status.heartbeat_at), 0.0))
     if status.requests is not None:
         requests = families.counter("requests", "Calls to the root's storage by the driver, since its start.", "app")
-        _add(requests, [app], status.requests)
+        _add(requests, [app], max(status.requests, 0))  # a counter below 0 spoils the metrics of all apps
 
 
 def _add_queries(families: _Families, app: str, status: Status) -> None:
@@ -234,7 +235,7 @@ def _updates(registry: AppRegistry, known: Known) -> list[UpdateRecord]:
     return sorted(found.values(), key=lambda record: record.started_at)
 
 
-def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord]) -> None:
+def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord], current: str | None) -> None:
     total = families.counter("updates", "Updates by how they ended.", "app", "strategy", "outcome")
     # All are there from the beginning, so that the first of its kind is an increase.
     counts = {(strategy, str(outcome)): 0 for strategy in STRATEGIES for outcome in Outcome}
@@ -250,7 +251,7 @@ def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord])
         "update_under_way_seconds", "Since the update under way began.", "app", "deployment", "step"
     )
     for record in updates:
-        if record.outcome is None:
+        if record.under_way(current):  # one that was left behind needs nobody
             _add(under_way, [app, record.new, record.step], max(clock.age(record.started_at), 0.0))
     _add_times(families, app, [record for record in updates if record.outcome is not None])
 
@@ -265,7 +266,7 @@ def _add_times(families: _Families, app: str, ended: Sequence[UpdateRecord]) -> 
     steps: dict[tuple[str, str], list[float]] = {}
     for record in ended:
         if record.pause_seconds is not None:
-            pauses.setdefault(record.strategy, []).append(record.pause_seconds)
+            pauses.setdefault(record.strategy, []).append(max(record.pause_seconds, 0.0))  # of two clocks
         for name, _, seconds in step_seconds(record):
             steps.setdefault((record.strategy, name), []).append(max(seconds, 0.0))  # of two clocks
     for strategy, found in pauses.items():
@@ -273,7 +274,7 @@ def _add_times(families: _Families, app: str, ended: Sequence[UpdateRecord]) -> 
     for (strategy, name), found in steps.items():
         _add(step, [app, strategy, name], buckets(found, STEPS), sum(found))
     if known := [record.pause_seconds for record in ended if record.pause_seconds is not None]:
-        _add(last, [app], known[-1])
+        _add(last, [app], max(known[-1], 0.0))
 
 
 def buckets(values: Sequence[float], bounds: Sequence[float]) -> list[tuple[str, float]]:

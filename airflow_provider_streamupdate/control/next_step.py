@@ -23,7 +23,7 @@ def next_step(
     """
     if current is None:
         return None
-    ongoing = update is not None and update.outcome is None and current.deployment in (update.old, update.new)
+    ongoing = update is not None and update.under_way(current.deployment)
     if ongoing and interrupted is not None:
         return str(interrupted)
     if state not in (LOST, FAILED, SILENT):

@@ -11,7 +11,7 @@ import attrs
 from ..core.checkpoint.snapshot import DamagedSnapshot, Snapshot
 from ..core.compatibility.report import CompatibilityReport
 from ..core.difference.report import DifferenceReport
-from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StreamUpdateError
+from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, StreamUpdateError
 from ..core.formats import EVENT
 from ..core.plan.plan import AppPlan
 from ..core.redaction import redacted
@@ -82,14 +82,17 @@ class Read:
 
 def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
     """Return every app, or why it cannot be read: those that need somebody first, the most urgent of them first, then
-    by name. Reads a handful of files per app, whatever its size."""
-    alive = Living()
+    by name. Reads a handful of files per app, whatever its size. One that is removed meanwhile is left out."""
+    alive, folder = Living(), context.registry.folder
 
-    def look(app: str) -> tuple[str, Glance | StreamUpdateError]:
+    def look(app: str) -> tuple[str, Glance | StreamUpdateError | None]:
         try:
             return app, _glance(context, context.registry.app(app), alive)
         except StreamUpdateError as error:
             return app, error
+        except FileNotFoundError as error:
+            gone = not folder.names(f"{app}/deployments")
+            return app, None if gone else StorageError(f"a file of {app} went while it was read: {error}; look again")
 
     apps = context.registry.apps()
     if context.registry.folder.cheap_calls:
@@ -97,7 +100,8 @@ def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
     else:
         with ThreadPoolExecutor(READS_AT_ONCE) as pool:
             found = dict(pool.map(look, apps))
-    return sorted(found.items(), key=lambda each: rank(each[0], needs_of(*each)))
+    there = [(app, glance) for app, glance in found.items() if glance is not None]
+    return sorted(there, key=lambda each: rank(each[0], needs_of(*each)))
 
 
 def needs_of(app: str, found: Glance | Exception) -> tuple[Need, ...]:
@@ -249,7 +253,7 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         "interrupted": to_dict(found.interrupted),
         "supervision": to_dict(found.supervision),
         "needs": to_dict(found.needs),
-        "updating_to": update.new if update and update.outcome is None else None,
+        "updating_to": update.new if update and found.current and update.under_way(found.current.deployment) else None,
         "last_update": {
             "deployment": update.new,
             "strategy": update.strategy,

@@ -17,6 +17,7 @@ MAX_LENGTH = 200  # leaves room under the 255 bytes most file systems allow for 
 # How texts of definitions begin that are of no source and no stage (lineage.py).
 _RESERVED = ("static:", "python:")
 MAX_PART, MAX_PATH = 255, 1024  # bytes of a path segment and of a path that comes out of a file
+_OF_REPORTS = (".report", ".rehearsal")
 _NUMBERED = re.compile(r"(0|[1-9][0-9]*)\.json")
 _ALLOWED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:+=@-]*")
 _USUAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
@@ -30,8 +31,22 @@ def check_name(kind: str, name: object) -> str:
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     if len(name) > MAX_LENGTH:
         raise InvalidInputError(f"{kind} name {shown!r} has {len(name)} characters; at most {MAX_LENGTH} are allowed")
-    if "/" in name or ".." in name or not _ALLOWED.fullmatch(name):
+    if not is_name(name):
         raise InvalidInputError(f"{kind} name {shown!r} is not allowed; {allowed}")
+    return name
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be a name; what a file manager calls a copy (``v2 (copy)``) cannot."""
+    return len(text) <= MAX_LENGTH and ".." not in text and _ALLOWED.fullmatch(text) is not None
+
+
+def check_new_id(name: str) -> str:
+    """Return `name` when it can be the id of a new deployment or change; else InvalidInputError. The files of a
+    report are named after the id that it is about, with these endings."""
+    check_name("deployment", name)
+    if name.endswith(_OF_REPORTS):
+        raise InvalidInputError(f"deployment name {name!r} ends as the files of reports do; choose another")
     return name
 
 

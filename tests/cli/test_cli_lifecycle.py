@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_streamupdate.control.operations import submit
+from airflow_provider_streamupdate.control.operations.abandoned import supersede_left_behind
 from airflow_provider_streamupdate.control.update import rollback
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 from airflow_provider_streamupdate.core import clock
@@ -417,6 +419,46 @@ def test_an_update_that_nobody_went_on_with_is_closed_by_the_next(running: Site)
         "superseded",
         "it was not continued, and the update to v3 was begun",
     )
+
+
+@pytest.mark.parametrize("dies", [None, "before", "after"])
+def test_an_update_that_nobody_went_on_with_is_closed_by_a_submit_in_its_place(
+    running: Site, monkeypatch: pytest.MonkeyPatch, dies: str | None
+) -> None:
+    """dies: the submit does, once its driver is started, around the end of the record. What is left then is no reason
+    to end what runs."""
+    app = running.client.registry.app("alarm")
+    app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
+    lease.acquire(app.folder, "v2", seconds=-1)
+    refused = running.run("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1")
+    assert refused.exit_code == 1 and app.update_under_way()  # v1 runs, so it is still about what runs
+    assert running.run("save-snapshot", "alarm", "s1", "--cancel").exit_code == 0
+
+    def die(*args: str) -> None:
+        if dies == "after":
+            supersede_left_behind(*args)  # type: ignore[arg-type]
+        raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        if dies:
+            dying.setattr(submit, "supersede_left_behind", die)
+        result = running.run("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1")
+        assert result.exit_code == (143 if dies else 0), result.stderr
+    running.client.wait_healthy("alarm")
+    record = app.update("v2")
+    assert record is not None and (record.outcome is None) is (dies == "before")
+    assert record.reason in (None, "it was not continued, and deployment v3 was submitted")
+    assert "streamupdate_update_under_way_seconds{" not in running.run("metrics").stdout
+    [shown] = document(running.run("list", "--json"))
+    assert shown["interrupted"] is None and shown["next_step"] is None and shown["needs"] == []
+    advised = running.run("rollback", "alarm", "--deployment", "v2")
+    assert advised.exit_code == 1 and "has been replaced by v3" in advised.stderr
+    if dies == "before":
+        unnamed = running.run("rollback", "alarm")
+        assert unnamed.exit_code == 1 and "streamupdate rollback alarm --deployment v3" in unnamed.stderr
+    assert running.alive() == ["v3"]
+    named = running.run("rollback", "alarm", *(("--deployment", "v3") if dies == "before" else ()))
+    assert named.exit_code == 0 and running.alive() == ["v1"], named.stderr
 
 
 def test_the_damaged_record_of_another_app_is_no_hindrance(running: Site) -> None:

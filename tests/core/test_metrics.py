@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import os
 import re
 import signal
 import subprocess
@@ -216,9 +217,27 @@ def test_what_cannot_be_told_of_one_app_spoils_no_other(
     assert 'streamupdate_app_state{app="other",state="unreadable"} 0.0' in text
 
 
-def test_half_of_a_character_is_shown_as_a_question_mark(app: AppRegistry, client: StreamUpdateClient) -> None:
-    set_status(app, heartbeat_at=ago(1), queries={"\ud800": QueryStatus(batch=3)})
-    assert samples(client, "batch") == {(("query", "?"),): 3.0}
+def test_halves_of_characters_stay_two_names(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """One series twice is not valid, and half a character cannot be written."""
+    names = [chr(0xD800), chr(0xDC00)]
+    set_status(app, heartbeat_at=ago(1), queries={n: QueryStatus(batch=b) for b, n in enumerate(names, start=3)})
+    assert samples(client, "batch") == {(("query", "\\ud800"),): 3.0, (("query", "\\udc00"),): 4.0}
+
+
+def test_folders_whose_names_are_no_text_stay_two_apps(client: StreamUpdateClient) -> None:
+    for name in (b"\xfe", b"\xff"):
+        os.makedirs(os.fsencode(client.root) + b"/" + name + b"/deployments/v1")
+    text = client.metrics()[0].decode()
+    found = [s.labels["app"] for f in text_string_to_metric_families(text) for s in f.samples if s.value == 1.0]
+    assert {"\\udcfe", "\\udcff"} <= set(found)
+
+
+def test_what_is_below_zero_spoils_nothing(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """By the clocks of two machines; the format allows no counter and no sum below 0."""
+    update(app, "v2", 10, outcome="promoted", pause_seconds=-0.4)
+    set_status(app, heartbeat_at=ago(1), requests=-1)
+    assert list(samples(client, "update_pause_seconds_sum").values()) == [0.0]
+    assert samples(client, "last_update_pause_seconds") == {(): 0.0} == samples(client, "requests_total")
 
 
 def test_a_step_that_ended_before_it_began_took_no_time(app: AppRegistry, client: StreamUpdateClient) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from airflow_provider_streamupdate.control.operations.context import Context
 from airflow_provider_streamupdate.control.overview import Glance, app_document, glances, summary, update_document
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
-from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.errors import CorruptError, StorageError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
@@ -61,6 +62,27 @@ def test_a_list_of_apps_holds_those_that_cannot_be_read(tmp_path: Path, app: App
     shown = summary("flights", glance)
     assert (shown["updating_to"], shown["last_update"]["outcome"]) == ("v2", None)
     assert summary("broken", found["broken"])["error"]["type"] == "CorruptError"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_is_removed_while_it_is_looked_at_hides_no_other_app(
+    tmp_path: Path, app: AppRegistry, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """A whole app, which is left out; or one file of it, which is told."""
+    other, real = Registry(str(tmp_path)).app("other"), AppRegistry.last_update
+    deploy(other)
+
+    def gone(registry: AppRegistry) -> UpdateRecord | None:
+        if registry.name == "other":
+            if whole:
+                shutil.rmtree(tmp_path / "other")
+            raise FileNotFoundError("updates/v2.json")
+        return real(registry)
+
+    monkeypatch.setattr(AppRegistry, "last_update", gone)
+    found = dict(glances(Context.of(str(tmp_path))))
+    assert isinstance(found["flights"], Glance)
+    assert ("other" not in found) is whole and (whole or isinstance(found["other"], StorageError))
 
 
 def test_the_list_and_the_status_of_an_app_agree(tmp_path: Path, app: AppRegistry) -> None:

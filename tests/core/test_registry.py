@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.update.record import new_deployment
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import (
     AlreadyExistsError,
@@ -86,6 +88,54 @@ def test_updates_are_listed_oldest_first_without_their_reports(registry: Registr
         app.set_update(UpdateRecord(app="flights", old="v1", new=new, started_at=f"{year}-01-01T00:00:00+00:00"))
         app.folder.write(f"updates/{new}.report.json", b"{}")
     assert [u.new for u in app.updates()] == ["v2", "v3"]
+
+
+@pytest.mark.parametrize("new", ["daily.report-2", "v2.reported", "v2.report", "v2.rehearsal"])
+def test_an_id_of_earlier_releases_that_looks_like_a_reports_file(registry: Registry, new: str) -> None:
+    """Such an update is listed, unless its file is named as a report's; a new one is refused where it would be."""
+    app = registry.app("flights")
+    app.set_update(UpdateRecord(app="flights", old="v1", new=new, started_at=clock.now()))
+    assert app.update_ids() == ([] if new == "v2.report" else [new])
+    if new in ("v2.report", "v2.rehearsal"):
+        for refuse in (lambda: app.create_deployment(spec(new)), lambda: new_deployment(app, "d", "x" + new)):
+            with pytest.raises(InvalidInputError, match="ends as the files of reports do"):
+                refuse()
+    else:
+        app.create_deployment(spec(new))
+
+
+def test_copies_made_by_hand_are_nobodys(registry: Registry, tmp_path: Path) -> None:
+    app, folder = registry.app("flights"), tmp_path / "root" / "flights"
+    app.set_update(UpdateRecord(app="flights", old="v0", new="v1", started_at=clock.now()))
+    for copy in ("v1 (copy).json", "v1-copy.json", "v1.bak.json", "v1.json~", "v1.json.bak"):
+        shutil.copy(folder / "updates" / "v1.json", folder / "updates" / copy)
+    for copy in ("v1 (copy)", "v1-copy"):
+        shutil.copytree(folder / "deployments" / "v1", folder / "deployments" / copy)
+    last = app.last_update()
+    assert [u.new for u in app.updates()] == ["v1"] == app.deployment_ids() and last is not None and last.new == "v1"
+    with pytest.raises(NotFoundError):
+        app.spec("v1-copy")
+
+
+def test_records_that_are_gone_when_they_are_looked_at_are_no_fault(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update removes its record when it changed nothing. A link to nothing looks the same."""
+    app, modified = registry.app("flights"), Folder.modified
+    for new in ("v2", "v3"):
+        app.set_update(UpdateRecord(app="flights", old="v1", new=new, started_at=clock.now()))
+    (tmp_path / "root" / "flights" / "updates" / "v4.json").symlink_to("/nowhere/x.json")
+
+    def removed_first(folder: Folder, path: str) -> float:
+        app.remove_update("v3")
+        return modified(folder, path)
+
+    monkeypatch.setattr(Folder, "modified", removed_first)
+    last = app.last_update()
+    assert last is not None and last.new == "v2"
+    app.check_readable()
+    app.remove_update("v2")
+    assert app.last_update() is None
 
 
 def test_who_is_current_is_replaced_as_a_whole(registry: Registry) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,15 @@ def test_snapshots_are_listed_oldest_first_and_only_when_complete(app: AppRegist
     app.folder.write("snapshots/half/exporting.json", b"{}")
     assert [s.name for s in store.all()] == ["s1", "s2", "s3"]
     assert not store.exists("half")
+
+
+def test_folders_that_cannot_be_a_snapshots_are_nobodys(store: SnapshotStore) -> None:
+    """As a file manager makes them."""
+    known, folder = store.names(), Path(store.folder.path("snapshots"))
+    shutil.copytree(folder / known[0], folder / f"{known[0]} (copy)")
+    (folder / "old stuff").mkdir()
+    assert store.names() == known and not store.damaged()
+    store.garbage(only_look=True)
 
 
 def test_an_sst_is_stored_once(app: AppRegistry, store: SnapshotStore) -> None:

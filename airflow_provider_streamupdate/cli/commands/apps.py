@@ -65,10 +65,10 @@ def submit(
       streamupdate submit trial.py --set output=/data/trial --snapshot nightly --fork --from-app flight-windows
     """
     from ...core.compatibility.report import IncompatibleError
-    from ...core.names import check_name
+    from ...core.names import check_new_id
 
     if deployment is not None:
-        check_name("deployment", deployment)
+        check_new_id(deployment)
     if (fork and snapshot is None) or (from_app and not fork):
         raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
     if fresh and snapshot is not None:

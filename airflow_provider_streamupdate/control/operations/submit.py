@@ -10,7 +10,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
 from ...core.errors import AlreadyExistsError, AlreadyRunningError, InvalidInputError
-from ...core.names import check_name
+from ...core.names import check_name, check_new_id
 from ...core.plan.plan import AppPlan
 from ...core.registry.application import Application, default_deployment_id
 from ...core.registry.deployment import FINAL_STATES, NEW, Current, DeploymentSpec
@@ -21,6 +21,7 @@ from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..waiting import Progress, quiet
+from .abandoned import supersede_left_behind
 from .check import same_app, with_batches_again
 from .context import Context
 from .plan import plan_application
@@ -114,6 +115,9 @@ def submit(
             fresh=fresh,
         )
         deployed = _submit(context, registry, drivers, spec, progress)
+        # Not before it is current: until then the version that an update left behind is the one to go back to.
+        if registry.update(deployment) is None:  # else the update that brings it in has ended the others
+            supersede_left_behind(registry, f"deployment {deployment} was submitted")
         progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployment, timeout)
         boundary("new-running")
@@ -146,6 +150,7 @@ def _submit(
         if _unrestored(registry, deployment):
             _verify(registry, spec, progress)
     else:
+        check_new_id(deployment)
         _check_nothing_runs(registry, drivers, current)
         check_start(registry, drivers, wanted)
         _verify(registry, wanted, progress)

@@ -17,12 +17,13 @@ from ...core.errors import (
     StreamUpdateError,
     describe,
 )
-from ...core.names import check_name
+from ...core.names import check_name, check_new_id
 from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import FAILED, LOST, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
-from ...core.registry.update import SUPERSEDED, Attempt, Outcome, UpdateRecord
+from ...core.registry.update import Attempt, Outcome, UpdateRecord
 from ..app_lease import holding
+from ..operations.abandoned import supersede
 from ..operations.context import Context
 from ..this_user import this_user
 from .trace.sending import send_ended
@@ -51,6 +52,8 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
             )
     elif wanted in used:
         raise AlreadyExistsError(used_before(registry.name, wanted))
+    else:
+        check_new_id(wanted)
     return wanted
 
 
@@ -67,7 +70,7 @@ def draft(
     return UpdateRecord(
         app=registry.name,
         old=registry.current_id(),
-        new=check_name("deployment", deployment),
+        new=check_new_id(deployment),
         digest=digest,
         strategy=strategy,
         in_place=in_place,
@@ -105,7 +108,10 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
                 f"{_way(app, state)}"
             )
         wanted = attrs.evolve(wanted, old=old, old_dead=state != RUNNING)
-        _close_others(registry, deployment)
+        others = [other for other in registry.updates() if other.outcome is None and other.new != deployment]
+        supersede(registry, others, f"the update to {deployment} was begun")
+        for other in others:
+            send_ended(registry, other.new)
         registry.set_update(wanted)
         boundary("begun")
         return wanted
@@ -122,18 +128,6 @@ def _way(app: str, state: DriverState) -> str:
         f"Start it with streamupdate restart {app}, and then update it; or save its state with save-snapshot --cancel, "
         "and start the new version with submit --snapshot"
     )
-
-
-def _close_others(registry: AppRegistry, deployment: str) -> None:
-    """End the records of abandoned updates, so that their standby drivers end.
-
-    This update holds the lease, so no process works on any of them.
-    """
-    for other in registry.updates():
-        if other.outcome is None and other.new != deployment:
-            why = f"it was not continued, and the update to {deployment} was begun"
-            registry.set_update(attrs.evolve(other, outcome=SUPERSEDED, reason=why, ended_at=clock.now()))
-            send_ended(registry, other.new)
 
 
 def step(

@@ -200,15 +200,26 @@ def _to_leave(registry: AppRegistry) -> str | None:
     """Return the deployment to roll back from when none is named.
 
     That is the new one of an update under way, or the one an interrupted rollback leaves; else the current one.
+    RefusedError when an update has not ended that is not about what runs: who asks may mean that one.
     """
     if update := registry.update_under_way():
         return update.new
-    current, rollbacks = registry.current_id(), registry.rollbacks()
+    current, updates, rollbacks = registry.current_id(), registry.updates(), registry.rollbacks()
     last = rollbacks[-1] if rollbacks else None
-    if last is None or last.ended_at is not None or current not in (last.left, last.back_to):
-        return current
-    later = any(update.started_at > last.started_at for update in registry.updates())
-    return current if later else last.left
+    if (
+        last is not None
+        and last.ended_at is None
+        and current in (last.left, last.back_to)
+        and not any(update.started_at > last.started_at for update in updates)
+    ):
+        return last.left
+    if left_behind := [update for update in updates if update.outcome is None]:
+        raise RefusedError(
+            f"{registry.name} runs as {current}, which the update to {left_behind[-1].new} that did not end is not "
+            f"about, so nothing was stopped. To end {current} and go back to the version before it, name it: "
+            f"streamupdate rollback {registry.name} --deployment {current}"
+        )
+    return current
 
 
 def _earlier_try(registry: AppRegistry, new: str, old: str, update: UpdateRecord | None) -> RollbackRecord | None:

@@ -15,7 +15,7 @@ from ..compatibility.report import CompatibilityReport
 from ..difference.report import DifferenceReport
 from ..errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
 from ..formats import check_readable
-from ..names import check_name, check_part, check_path, numbers
+from ..names import check_name, check_new_id, check_part, check_path, is_name, numbers
 from ..plan.plan import AppPlan
 from ..serde import from_json, to_json
 from ..storage import Folder
@@ -175,6 +175,7 @@ class AppRegistry:
 
     def create_deployment(self, spec: DeploymentSpec) -> None:
         """Write the spec exclusively; AlreadyExistsError when the id was used before."""
+        check_new_id(spec.deployment)
         if not self.folder.create(f"deployments/{spec.deployment}/spec.json", to_json(spec), nonce=spec.submitted_at):
             raise AlreadyExistsError(used_before(self.name, spec.deployment))
         boundary("deployment-made")
@@ -242,7 +243,8 @@ class AppRegistry:
     def update(self, deployment: str) -> UpdateRecord | None:
         """The record of the update that brings or brought `deployment` in."""
         check_part(deployment, f"{self.folder.path()}: a record or lease")
-        return self._read(f"updates/{deployment}.json", UpdateRecord)
+        record = self._read(f"updates/{deployment}.json", UpdateRecord)
+        return record if record is not None and record.new == deployment else None  # else a copy of another's
 
     def set_update(self, record: UpdateRecord) -> None:
         self.folder.write(f"updates/{record.new}.json", to_json(record))
@@ -258,14 +260,17 @@ class AppRegistry:
     def update_under_way(self) -> UpdateRecord | None:
         """The update that has begun and not ended, and whose old or new version is the current deployment."""
         current = self.current_id()
-        found = [u for u in self.updates() if u.outcome is None and current in (u.old, u.new)]
+        found = [u for u in self.updates() if u.under_way(current)]
         return found[-1] if found else None
 
     def last_update(self) -> UpdateRecord | None:
         """The update record that was written last, found without reading the others: an update under way, else the one
         that ended last."""
-        newest = self.folder.newest([f"updates/{name}.json" for name in self.update_ids()])
-        return self._read(newest, UpdateRecord) if newest else None
+        left = {f"updates/{name}.json": name for name in self.update_ids()}
+        while newest := self.folder.newest(list(left)):
+            if record := self.update(left.pop(newest)):
+                return record  # else it is a copy, or was removed since it was listed
+        return None
 
     def rollbacks(self) -> list[RollbackRecord]:
         """Oldest first."""
@@ -301,11 +306,14 @@ class AppRegistry:
 
     def update_ids(self) -> list[str]:
         """The updates that have a record, in no order."""
-        return [n[:-5] for n in self.folder.names("updates") if n.endswith(".json") and ".report" not in n]
+        files = [n for n in self.folder.names("updates") if n.endswith(".json") and not n.endswith(".report.json")]
+        return [name for file in files if is_name(name := file.removesuffix(".json"))]
 
     def _spec(self, deployment: str) -> DeploymentSpec | None:
         path = f"deployments/{deployment}/spec.json"
         spec = self._read(path, DeploymentSpec)
+        if spec is not None and spec.deployment != deployment:
+            return None  # a copy of another's folder
         if spec is not None:
             for file in (spec.application.file, *spec.application.py_files, *spec.application.files):
                 check_path(file, self.folder.path(path))

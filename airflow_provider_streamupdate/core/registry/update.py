@@ -21,7 +21,7 @@ class Outcome(TextEnum):
     PROMOTED = "promoted"
     ROLLED_BACK = "rolled-back"
     REFUSED = "refused"
-    SUPERSEDED = "superseded"  # nobody went on with it before another update was begun
+    SUPERSEDED = "superseded"  # nobody went on with it before another version was brought in
 
 
 PROMOTED, ROLLED_BACK = Outcome.PROMOTED, Outcome.ROLLED_BACK
@@ -84,6 +84,10 @@ class UpdateRecord:
     ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     attempts: tuple[Attempt, ...] = ()
     asked_by: str = ""
+
+    def under_way(self, current: str | None) -> bool:
+        """Whether it has begun and not ended, and is about what runs: one of its versions is the current deployment."""
+        return self.outcome is None and current in (self.old, self.new)
 
     @property
     def runs(self) -> str:

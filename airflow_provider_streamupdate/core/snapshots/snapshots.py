@@ -23,7 +23,7 @@ from ..boundaries import boundary
 from ..checkpoint.named_files import check_named_files, names_files
 from ..checkpoint.snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile, SnapshotKind, Verified
 from ..errors import AlreadyExistsError, CorruptError, InUseError, NewerFormatError, NotFoundError, StorageError
-from ..names import check_name, named
+from ..names import check_name, is_name, named
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry
 from ..serde import from_json, to_json
@@ -48,7 +48,8 @@ class SnapshotStore:
         self.folder = app.folder
 
     def names(self) -> list[str]:
-        return [n for n in self.folder.names("snapshots") if self.exists(n)]
+        """Without what cannot be a snapshot's: somebody else's folders."""
+        return [n for n in self.folder.names("snapshots") if is_name(n) and self.exists(n)]
 
     def exists(self, name: str) -> bool:
         found = self.folder.read(_manifest(check_name("snapshot", name)), len(DELETED))

@@ -157,8 +157,14 @@ class Folder:
         return sorted(n for n in found if n and (hidden or not n.startswith(".")))
 
     def newest(self, paths: Sequence[str]) -> str | None:
-        """The file that was written last; None of none."""
-        return paths[0] if len(paths) == 1 else max(paths, key=lambda path: (self.modified(path), path), default=None)
+        """The file that was written last, of those that are there; None of none. A single one is not looked for."""
+        if len(paths) == 1:
+            return paths[0]
+        written: dict[str, float] = {}
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):  # removed since it was listed, or a link to nothing
+                written[path] = self.modified(path)
+        return max(written, key=lambda path: (written[path], path), default=None)
 
     def files(self, relative: str = "", hidden: bool = False) -> list[str]:
         """Paths, relative to `relative`, of all files below it, sorted, `hidden` ones on demand. A symbolic link is one
