@@ -272,6 +272,12 @@ def test_a_lag_is_judged_by_the_minutes_of_the_driver_that_runs(tmp_path: Path, 
     assert kinds(tmp_path) == [], "what runs beside it is another's lag"
     write(1, [1e6 + 1000 * n for n in range(30)])
     assert kinds(tmp_path) == ["behind"]
+    ahead = minute_of(now) + timedelta(days=30)
+    noted = tuple(Span(at=(ahead + timedelta(minutes=n)).isoformat(), lag=20.0 - n) for n in range(20))
+    write_minutes(app.folder, hour_of(ahead), Minutes(deployment="v1", epoch=1, spans={"windows": noted}))
+    assert kinds(tmp_path) == ["behind"], "a clock that was ahead says nothing of now"
+    os.mkdir(app.folder.path(f"history/minutes/{hour_of(now).strftime('%Y%m%dT%H')}-1-folder.json"))
+    assert kinds(tmp_path) == ["behind"]
     for path in app.folder.files("history/minutes"):
         app.folder.write(f"history/minutes/{path}", b"{")
     assert kinds(tmp_path) == ["behind"], "it cannot be read, so it is not known"

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 import attrs
 
 from ...core import clock
-from ...core.errors import CorruptError, NewerFormatError, NotFoundError
-from ...core.history.history import hour_of, minute_files, read_minutes
+from ...core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError
+from ...core.history.history import AHEAD, hour_of, minute_files, read_minutes
 from ...core.history.span import Span
 from ...core.registry.deployment import RUNNING, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
@@ -83,21 +83,23 @@ def _snapshots(app: AppRegistry, now: datetime) -> Snapshots:
 
 
 def _trends(app: AppRegistry, current: Current, now: datetime) -> Mapping[str, Trend]:
-    """Of the last hour. Of a minute of several drivers the newest one's; those that run beside the app are left out."""
+    """Of the last hour. Of a minute of several drivers the newest one's; those that run beside the app are left out,
+    and what a clock that was ahead noted for later."""
+    since, until = now - timedelta(hours=1), now + AHEAD
     made: dict[str, dict[str, tuple[int, Span]]] = {}
     for hour, path in minute_files(app.folder):
-        if hour < hour_of(now) - timedelta(hours=1):
+        if not hour_of(since) <= hour <= until:
             continue
         try:
             minutes = read_minutes(app.folder, path)
-        except (CorruptError, NewerFormatError):
+        except (CorruptError, NewerFormatError, StorageError):
             continue  # the trend is of what can be read, or not known
         if minutes is None or minutes.epoch > current.epoch:
             continue
         for query, spans in minutes.spans.items():
             of_query = made.setdefault(query, {})
             for span in spans:
-                if now - clock.parse(span.at) > timedelta(hours=1):
+                if not since <= clock.parse(span.at) <= until:
                     continue
                 if span.at not in of_query or of_query[span.at][0] < minutes.epoch:
                     of_query[span.at] = (minutes.epoch, span)
