@@ -1,8 +1,10 @@
 """What is read to tell whether an app needs somebody, beside what a list reads anyway: as little as possible, since a
-list may be of a thousand apps. A query's minutes are read only where its lag or its watermark calls for it."""
+list may be of a thousand apps. A query's minutes are read only where its lag or its watermark calls for it, and the
+driver's events only where a query stands."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
@@ -10,15 +12,27 @@ import attrs
 
 from ...core import clock
 from ...core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError
+from ...core.formats import EVENT
 from ...core.history.history import AHEAD, hour_of, minute_files, read_minutes
 from ...core.history.span import Span
 from ...core.registry.deployment import RUNNING, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
+from ...core.serde import parse_json
 from ...core.snapshots.snapshots import SnapshotStore
 from ..interruption import Interruption
 from ..supervision.outlook import Outlook
-from .need import SNAPSHOT_AGE, SNAPSHOT_GRACE, Found, Need, Snapshots, lag_limit, needs, old_watermark
+from .need import (
+    SNAPSHOT_AGE,
+    SNAPSHOT_GRACE,
+    Found,
+    Need,
+    Snapshots,
+    lag_limit,
+    needs,
+    no_progress_since,
+    old_watermark,
+)
 from .trend import Trend
 
 
@@ -53,10 +67,30 @@ def _with_more(found: Found, app: AppRegistry, current: Current, now: datetime) 
     status = found.status
     if found.state != RUNNING or status is None:
         return found
-    asked = [q for q in status.queries.values() if lag_limit(q) or old_watermark(q, now)]
+    queries = status.queries.values()
+    asked = any(lag_limit(q) or old_watermark(q, now) for q in queries)
+    stands = any(no_progress_since(q, status, now) for q in queries)
     trends = _trends(app, current, now) if asked else {}
     young = (now - clock.parse(status.started_at)).total_seconds() < SNAPSHOT_GRACE
-    return attrs.evolve(found, trends=trends, snapshots=None if young else _snapshots(app, now))
+    return attrs.evolve(
+        found,
+        runs_since=_runs_since(app, current) if stands else None,
+        trends=trends,
+        snapshots=None if young else _snapshots(app, now),
+    )
+
+
+def _runs_since(app: AppRegistry, current: Current) -> str | None:
+    """When the driver last came to run, by its events; they are for people, so what cannot be read is not known."""
+    path = f"deployments/{current.deployment}/events.jsonl"
+    with contextlib.suppress(StorageError):
+        for line in reversed((app.folder.read(path) or b"").splitlines()):
+            with contextlib.suppress(CorruptError, NewerFormatError, ValueError):
+                event = EVENT.understood(parse_json(line, path, finite=True), path)
+                if isinstance(event, dict) and (event.get("event"), event.get("epoch")) == ("state", current.epoch):
+                    at = str(event.get("at"))
+                    return at if event.get("state") == RUNNING and clock.parse(at) else None
+    return None
 
 
 def _snapshots(app: AppRegistry, now: datetime) -> Snapshots:
