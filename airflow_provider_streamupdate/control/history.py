@@ -11,7 +11,7 @@ import attrs
 from ..core import clock
 from ..core.errors import InvalidInputError
 from ..core.history.history import HOURS_KEPT, minute_of
-from ..core.history.recorded import MINUTE, Recorded, recorded
+from ..core.history.recorded import HOUR, MINUTE, Recorded, recorded
 from ..core.history.span import Span
 from ..core.registry.registry import AppRegistry
 from .operations.context import Context
@@ -88,8 +88,9 @@ def columns(found: Iterable[Recorded], now: datetime) -> dict[str, Any]:
         levels = [r for r in all_ if r.epoch == newest.epoch]
         made["at"].append(clock.parse(at).timestamp())
         made["deployment"].append(newest.deployment)
-        passed = max((now - clock.parse(at)).total_seconds(), 1.0)  # of the hour that is not over
-        seconds, timed = min(all_[0].seconds, passed), sum(r.span.timed for r in all_)
+        seconds, timed = all_[0].seconds, sum(r.span.timed for r in all_)
+        if seconds == HOUR:  # one that is not over; a minute is written when it is, whatever this clock says
+            seconds = min(seconds, max((now - clock.parse(at)).total_seconds(), MINUTE))
         made["in"].append(sum(r.span.rows_in for r in all_) / seconds)
         out = total(r.span.rows_out for r in all_)
         made["out"].append(None if out is None else out / seconds)

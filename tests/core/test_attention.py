@@ -123,6 +123,9 @@ def older(minute: int) -> float:
         (found(queries=BEHIND, status={"started_at": ago(60)}), []),
         (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}), ["no-progress"]),
         (found(queries={"q": query(lag=1.0, last_commit_at=None)}), ["no-progress"]),  # nothing since its start
+        (found(queries={"q": query(lag=1.0, last_commit_at=ago(7200))}, runs_since=ago(60)), []),  # it was suspended
+        (found(queries={"q": query(lag=1.0, last_commit_at=ago(7200))}, runs_since=ago(2000)), ["no-progress"]),
+        (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}, runs_since=ago(7200)), ["no-progress"]),
         (found(queries={"q": query(lag=0.0, last_commit_at=ago(2000))}), []),
         (found(queries={"q": query(last_commit_at=ago(2000))}), []),  # how far it is behind is not known
         (found(queries=STANDS, trends={"q": minutes(rows_in=5, watermark_age=older)}), ["watermark-stands"]),
@@ -282,9 +285,47 @@ def test_a_lag_is_judged_by_the_minutes_of_the_driver_that_runs(tmp_path: Path, 
     assert kinds(tmp_path) == [], "what runs beside it is another's lag"
     write(1, [1e6 + 1000 * n for n in range(30)])
     assert kinds(tmp_path) == ["behind"]
+    ahead = minute_of(now) + timedelta(days=30)
+    noted = tuple(Span(at=(ahead + timedelta(minutes=n)).isoformat(), lag=20.0 - n) for n in range(20))
+    write_minutes(app.folder, hour_of(ahead), Minutes(deployment="v1", epoch=1, spans={"windows": noted}))
+    assert kinds(tmp_path) == ["behind"], "a clock that was ahead says nothing of now"
+    os.mkdir(app.folder.path(f"history/minutes/{hour_of(now).strftime('%Y%m%dT%H')}-1-folder.json"))
+    assert kinds(tmp_path) == ["behind"]
     for path in app.folder.files("history/minutes"):
         app.folder.write(f"history/minutes/{path}", b"{")
     assert kinds(tmp_path) == ["behind"], "it cannot be read, so it is not known"
+
+
+RESUMED = b'{"event": "state", "epoch": 1, "state": "running", "at": "%s"}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "stands"),
+    [
+        ([RESUMED], False),
+        ([RESUMED, b"{", b"7", b'{"event": "plan"}', b'{"event": "state", "epoch": 2, "state": "failed"}'], False),
+        ([RESUMED.replace(b"1", b"2")], True),  # another driver
+        ([RESUMED, b'{"event": "state", "epoch": 1, "state": "suspended"}'], True),  # its last event was lost
+        ([b'{"event": "state", "epoch": 1, "state": "running", "at": "now"}'], True),
+        ([b'{"event": "state", "epoch": 1, "state": "running"}'], True),
+        ([], True),
+        (None, True),  # a folder
+    ],
+)
+def test_the_time_in_which_it_was_suspended_does_not_count(
+    tmp_path: Path, app: AppRegistry, lines: list[bytes] | None, stands: bool
+) -> None:
+    verify(app, "s2")
+    now = datetime.now(timezone.utc)
+    behind = QueryStatus(batch=7, last_commit_at=ago(7200, now), lag=7.0)
+    set_status(app, "v1", status(queries={"windows": behind}, started_at=ago(9000, now)))
+    if lines is None:
+        os.mkdir(app.folder.path("deployments/v1/events.jsonl"))
+    else:
+        text = b"\n".join(lines).replace(b"%s", ago(60, now).encode())
+        app.folder.write("deployments/v1/events.jsonl", text)
+    [glance] = StreamUpdateClient(str(tmp_path)).glances()
+    assert [str(each.kind) for each in needs_of(*glance)] == (["no-progress"] if stands else [])
 
 
 def test_an_app_that_cannot_be_read_comes_first(tmp_path: Path, app: AppRegistry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import threading
@@ -322,12 +323,75 @@ def test_what_is_damaged_is_given_up_and_what_is_newer_is_left(app: Folder) -> N
         read_month(app, f"{MONTHS}/202611.json")
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "20269927T01-1-v1.json", "-1-v1.json", "x"])
+STRANGE = ["notes.txt", "20269927T01-1-v1.json", "-1-v1.json", "x", "20260101T01-1-v1.json~", "202601.json.bak"]
+STRANGE += ["20260101T1-1-v1.json", "2026.json", "20260101T01.json", "202601-copy.json", "202601 (copy).json"]
+
+
+@pytest.mark.parametrize("name", STRANGE)
 def test_files_of_others_are_left_alone(app: Folder, name: str) -> None:
     app.write(f"{MINUTES}/{name}", b"mine")
     app.write(f"{MONTHS}/{name}", b"mine")
+    assert (minute_files(app), month_files(app)) == ([], [])
     sum_up(app, BEGIN)
     assert app.read(f"{MINUTES}/{name}") == app.read(f"{MONTHS}/{name}") == b"mine"
+
+
+@pytest.mark.parametrize("name", ["20261127T00-1-v1 (copy).json", "20261127T00-2-v1.json", "20261127T00-v1.json"])
+def test_a_copy_is_not_counted(app: Folder, name: str) -> None:
+    at = datetime(2026, 11, 27, tzinfo=timezone.utc)
+    write_minutes(app, at, hour(at, 1))
+    [(_, path)] = minute_files(app)
+    app.write(f"{MINUTES}/{name}", app.read(path) or b"")
+    with pytest.raises(CorruptError, match="driver 1-v1; remove the file"):
+        read_minutes(app, f"{MINUTES}/{name}")
+    sum_up(app, at + timedelta(hours=30))
+    assert [span.rows_in for span in hours(app)] == [60]
+
+
+@pytest.mark.parametrize("long", [100, 300])
+def test_the_file_of_a_long_id_is_its_own(app: Folder, long: int) -> None:
+    made = Minutes(deployment="v" * long, epoch=12, spans={})
+    write_minutes(app, BEGIN, made)
+    [(_, path)] = minute_files(app)
+    assert read_minutes(app, path) == made
+
+
+@pytest.mark.parametrize(
+    ("entry", "left"),
+    [(f"{MINUTES}/20261101T01-1-v1.json", ["01T01", "01T02"]), (f"{MONTHS}/202610.json", ["31T22", "01T02"])],
+)
+def test_an_entry_that_cannot_be_read_stops_no_other(
+    app: Folder, monkeypatch: pytest.MonkeyPatch, entry: str, left: list[str]
+) -> None:
+    monkeypatch.setattr(history, "MINUTES_KEPT", timedelta(hours=1))
+    at = datetime(2026, 10, 31, 22, tzinfo=timezone.utc)
+    for number in (0, 2, 3, 4):
+        write_minutes(app, at + timedelta(hours=number), hour(at + timedelta(hours=number), 1))
+    app.remove(entry)
+    Path(app.path(entry)).mkdir(parents=True)
+    sum_up(app, at + timedelta(hours=50))
+    assert [moment.strftime("%dT%H") for moment, _ in minute_files(app)] == left
+    month = read_month(app, f"{MONTHS}/202611.json")
+    assert month is not None
+    summed = [span.at[8:13] for span in month.spans["1-v1"]["q"]]
+    assert summed == [h for h in ("01T00", "01T01", "01T02") if f"202611{h}" not in entry]
+
+
+def test_hours_that_are_not_yet_take_no_room_of_those_that_have_passed(app: Folder) -> None:
+    """A clock was a year ahead for two days and made three months, too. Of those as much is kept as of the others."""
+    now = datetime(2026, 11, 27, 12, tzinfo=timezone.utc)
+    for begin, count in ((now - timedelta(hours=30), 30), (now + timedelta(days=400), 48)):
+        for number in range(count):
+            at = begin + timedelta(hours=number)
+            write_minutes(app, at, Minutes(deployment="v1", epoch=1, spans={"q": hour(at, 1).spans["q"][:1]}))
+    for month in ("202608", "202609", "202610", *(f"2028{n:02}" for n in range(1, 8))):
+        app.write(f"{MONTHS}/{month}.json", b"{}")
+    sum_up(app, now)
+    kept = [at for at, _ in minute_files(app)]
+    assert [at for at in kept if at < now] == [now - timedelta(hours=n) for n in range(26, 0, -1)]
+    assert len(kept) == 52
+    names = [path[-11:-5] for _, path in month_files(app)]
+    assert names == ["202608", "202609", "202610", "202611", *(f"2028{n:02}" for n in range(3, 8))]
 
 
 def test_a_sum_that_is_cut_anywhere_is_made_up_for(
@@ -363,12 +427,11 @@ def test_a_sum_that_is_cut_anywhere_is_made_up_for(
         for number in range(5):  # of two months
             write_minutes(folder, at + timedelta(hours=number), hour(at + timedelta(hours=number), number))
         Cut.left = call
-        try:
+        with contextlib.suppress(StorageError):  # a file that cannot be read is left to the next
             sum_up(Cut(folder.backend, folder.base), now)
-        except StorageError:
-            sum_up(folder, now)
-        else:
+        if Cut.left >= 0:
             break
+        sum_up(folder, now)
         assert [span.rows_in for span in hours(folder)] == [60 * n for n in range(5)]
         assert len(minute_files(folder)) == 2
     assert 10 < call < 59

@@ -148,6 +148,44 @@ def test_the_hour_that_is_not_over_has_its_rate_so_far(
     assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
 
 
+@pytest.mark.parametrize("behind", [0, 55, 90])
+def test_a_minute_has_its_rate_by_a_clock_that_is_behind(
+    app: AppRegistry, client: StreamUpdateClient, monkeypatch: pytest.MonkeyPatch, behind: int
+) -> None:
+    now = minute_of(NOW) + timedelta(minutes=1) - timedelta(seconds=behind)
+    monkeypatch.setattr(history, "_now", lambda: now)
+    monkeypatch.setattr(recorded, "utc_now", lambda: now)
+    minutes(app, *(span(ago(minutes=n)) for n in range(4)))
+    assert client.history("a", 3600)["in"] == [10.0] * 4
+
+
+@pytest.mark.parametrize("length", [DAY, MOST_SECONDS])
+@pytest.mark.parametrize("summed_up", [True, False])
+def test_what_a_clock_that_was_ahead_noted_is_not_shown(
+    app: AppRegistry, client: StreamUpdateClient, length: float, summed_up: bool
+) -> None:
+    minutes(app, span(ago(hours=2)), span(NOW + timedelta(minutes=5)), span(NOW + timedelta(days=400)))
+    if summed_up:
+        sum_up(app.folder, NOW + timedelta(days=401))
+    found = client.history("a", length)
+    assert [at for at in found["at"] if at > NOW.timestamp()] == [] and found["in"][0] == 600 / found["each"]
+
+
+@pytest.mark.parametrize("length", [DAY, MOST_SECONDS])
+def test_entries_that_are_none_are_left_out(app: AppRegistry, client: StreamUpdateClient, length: float) -> None:
+    """A folder, a link to itself, and copies."""
+    hour = hour_of(NOW - timedelta(hours=2))
+    minutes(app, span(hour))
+    folder = Path(app.folder.path(MINUTES))
+    [file] = folder.iterdir()
+    for name in (f"{file.name}.bak", f"{file.name}~", f"{file.stem} (copy).json"):
+        (folder / name).write_bytes(file.read_bytes())
+    (folder / f"{file.name[:11]}-7-v9.json").mkdir()
+    (folder / f"{file.name[:11]}-8-v9.json").symlink_to(f"{file.name[:11]}-8-v9.json")
+    found = client.history("a", length)
+    assert [rate * found["each"] for rate in found["in"]] == [pytest.approx(600)]
+
+
 @pytest.mark.parametrize("summed_up", [True, False])
 def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamUpdateClient, summed_up: bool) -> None:
     hour = hour_of(NOW) - timedelta(hours=30)

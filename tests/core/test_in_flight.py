@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.coordination.commands import CHANGE, CommandBox
-from airflow_provider_streamupdate.core.errors import FencedError, RefusedError
+from airflow_provider_streamupdate.core.errors import CorruptError, FencedError, RefusedError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_applications, check_plans
@@ -118,6 +118,16 @@ def test_the_last_change_counts_and_the_submitted_spec_is_kept(tmp_path: Path) -
     undo = attrs.evolve(second.request, params=second.before, digest=second.digest_before)
     assert app.add_change("v1", undo, undoes="why").undoes == "why"
     assert app.spec("v1").application.params == {"input": "/in", "a": "1"}
+
+
+def test_a_change_at_no_time_is_damaged(tmp_path: Path) -> None:
+    app = Registry(str(tmp_path)).app("flights")
+    deploy(app)
+    made = app.add_change("v1", request("c1", a="1"))
+    path = "deployments/v1/changes/1.json"
+    app.folder.write(path, (app.folder.read(path) or b"").replace(made.at.encode(), b"yesterday"))
+    with pytest.raises(CorruptError, match=r"changes/1\.json.*at is not an ISO 8601 time: 'yesterday'"):
+        app.changes("v1")
 
 
 def test_of_two_who_change_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from airflow_provider_streamupdate.core.history.history import (
     driver_key,
     hour_of,
     minute_of,
+    sum_up,
     write_minutes,
 )
 from airflow_provider_streamupdate.core.history.span import Span
@@ -307,6 +308,95 @@ def test_an_update_of_last_month_is_compared_by_hours(app: AppRegistry, client: 
     found = client.review(APP, "v2").hours
     assert found is not None and (found.before, found.after) == (23 * 3600.0, 23 * 3600.0)
     assert {f.figure: (f.before, f.after) for f in found.figures}["rows in"] == (1.0, 2.0)
+
+
+def hours_of(app: AppRegistry, deployment: str, epoch: int, begin: datetime, minutes: int) -> None:
+    """600 rows a minute, 10 a second, in the files of their hours."""
+    of_hours: dict[datetime, list[Span]] = {}
+    for at in (begin + timedelta(minutes=n) for n in range(minutes)):
+        one = Span(at=at.isoformat(), batches=1, timed=1, rows_in=600, seconds=5.0)
+        of_hours.setdefault(hour_of(at), []).append(one)
+    for hour, spans in of_hours.items():
+        write_minutes(app.folder, hour, Minutes(deployment=deployment, epoch=epoch, spans={"q": tuple(spans)}))
+
+
+@pytest.mark.parametrize(
+    ("drivers", "before"),
+    [
+        ([(-600, 600)], 9 * 3600),
+        ([(-600, 570), (-30, 30)], 9 * 3600),  # started again
+        ([(-600 + 5 * n, 5) for n in range(120)], 9 * 3600),  # and again
+        ([(-66, 66)], 3600),  # it was started six minutes before an hour was over
+    ],
+)
+def test_a_rate_is_of_the_time_whatever_the_number_of_drivers(
+    app: AppRegistry, client: StreamUpdateClient, drivers: list[tuple[int, int]], before: float
+) -> None:
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=200)
+    cut = hour_of(NOW) - timedelta(days=3)
+    note(app, step_times={"snapshotted": cut.isoformat()}, outcome="promoted")
+    note(app, new="v3", old="v2", started_at=(cut + timedelta(hours=10)).isoformat())
+    for epoch, (begin, length) in enumerate(drivers, start=1):
+        hours_of(app, "v1", epoch, cut + timedelta(minutes=begin), length)
+    hours_of(app, "v2", 200, cut + timedelta(minutes=1), 600)
+    sum_up(app.folder, NOW)
+    found = client.review(APP, "v2").hours
+    assert found is not None and (found.before, found.after) == (before, 9 * 3600)
+    assert {f.figure: (f.before, f.after) for f in found.figures}["rows in"] == (10.0, 10.0)
+
+
+def test_an_hour_on_each_side_of_half_past(app: AppRegistry, client: StreamUpdateClient) -> None:
+    """The next update came before a whole hour was over: what was before is told."""
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=2)
+    cut = hour_of(NOW) - timedelta(days=3) + timedelta(minutes=30)
+    note(app, step_times={"snapshotted": cut.isoformat()}, outcome="promoted")
+    note(app, new="v3", old="v2", started_at=(cut + timedelta(minutes=56)).isoformat())
+    hours_of(app, "v1", 1, cut - timedelta(hours=10), 600)
+    hours_of(app, "v2", 2, cut + timedelta(minutes=1), 55)
+    found = client.review(APP, "v2").hours
+    assert found is not None and (found.before, found.after) == (3600, 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "times", "after"),
+    [("refused", {}, 89), ("refused", {"snapshotted": "2026-01-01T00:00:00+00:00"}, 89), ("rolled-back", {}, 89)]
+    + [(outcome, {"snapshotted": "2026-01-01T00:00:00+00:00"}, 29) for outcome in ("promoted", "rolled-back", None)]
+    + [(None, {}, 29)],
+)
+def test_an_update_that_never_ran_ends_no_hours(
+    app: AppRegistry, client: StreamUpdateClient, outcome: str | None, times: dict[str, str], after: int
+) -> None:
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=2)
+    taken_over(app, 90)
+    later = (minute_of(NOW) - timedelta(minutes=60)).isoformat()
+    note(app, old="v2", new="v3", started_at=later, outcome=outcome, step_times=times)
+    minutes(app, "v2", 2, 90, 0, rows=2, kept=60)
+    found = client.review(APP, "v2").hours
+    assert found is not None and found.after == after * 60
+
+
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+00:00"])
+@pytest.mark.parametrize("pause", [1e308, -1e308])
+def test_moments_that_nobody_lived_in_break_nothing(
+    app: AppRegistry, client: StreamUpdateClient, moment: str, pause: float
+) -> None:
+    deploy(app, "v1")
+    deploy(app, "v2", epoch=2)
+    minutes(app, "v1", 1, 300, 89, rows=1, kept=10)
+    made = taken_over(app, 90)
+    app.set_update(attrs.evolve(made, pause_seconds=pause))
+    found = client.review(APP, "v2").hours
+    assert found is not None and found.before > 0
+    app.folder.write(
+        f"{MONTHS}/{moment[:4]}12.json", to_json(Month(spans={"1-v1": {"q": (Span(at=moment, rows_in=1),)}}))
+    )
+    again = client.review(APP, "v2").hours
+    assert again is not None and again.figures == found.figures
+    app.set_update(attrs.evolve(made, paused_at=moment, step_times={"snapshotted": moment}))
+    assert client.review(APP, "v2").hours is None
 
 
 def test_nothing_is_known_of_hours_that_nobody_wrote_down(app: AppRegistry, client: StreamUpdateClient) -> None:

@@ -1,25 +1,39 @@
 """What is read to tell whether an app needs somebody, beside what a list reads anyway: as little as possible, since a
-list may be of a thousand apps. A query's minutes are read only where its lag or its watermark calls for it."""
+list may be of a thousand apps. A query's minutes are read only where its lag or its watermark calls for it, and the
+driver's events only where a query stands."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 
 import attrs
 
 from ...core import clock
-from ...core.errors import CorruptError, NewerFormatError, NotFoundError
-from ...core.history.history import hour_of, minute_files, read_minutes
+from ...core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError
+from ...core.formats import EVENT
+from ...core.history.history import AHEAD, hour_of, minute_files, read_minutes
 from ...core.history.span import Span
 from ...core.registry.deployment import RUNNING, Current, DriverState, Status
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
+from ...core.serde import parse_json
 from ...core.snapshots.snapshots import SnapshotStore
 from ..interruption import Interruption
 from ..supervision.outlook import Outlook
-from .need import SNAPSHOT_AGE, SNAPSHOT_GRACE, Found, Need, Snapshots, lag_limit, needs, old_watermark
+from .need import (
+    SNAPSHOT_AGE,
+    SNAPSHOT_GRACE,
+    Found,
+    Need,
+    Snapshots,
+    lag_limit,
+    needs,
+    no_progress_since,
+    old_watermark,
+)
 from .trend import Trend
 
 
@@ -56,10 +70,30 @@ def _with_more(found: Found, app: AppRegistry, current: Current, now: datetime) 
     status = found.status
     if found.state != RUNNING or status is None:
         return found
-    asked = [q for q in status.queries.values() if lag_limit(q) or old_watermark(q, now)]
+    queries = status.queries.values()
+    asked = any(lag_limit(q) or old_watermark(q, now) for q in queries)
+    stands = any(no_progress_since(q, status, now) for q in queries)
     trends = _trends(app, current, now) if asked else {}
     young = (now - clock.parse(status.started_at)).total_seconds() < SNAPSHOT_GRACE
-    return attrs.evolve(found, trends=trends, snapshots=None if young else _snapshots(app, now))
+    return attrs.evolve(
+        found,
+        runs_since=_runs_since(app, current) if stands else None,
+        trends=trends,
+        snapshots=None if young else _snapshots(app, now),
+    )
+
+
+def _runs_since(app: AppRegistry, current: Current) -> str | None:
+    """When the driver last came to run, by its events; they are for people, so what cannot be read is not known."""
+    path = f"deployments/{current.deployment}/events.jsonl"
+    with contextlib.suppress(StorageError):
+        for line in reversed((app.folder.read(path) or b"").splitlines()):
+            with contextlib.suppress(CorruptError, NewerFormatError, ValueError):
+                event = EVENT.understood(parse_json(line, path, finite=True), path)
+                if isinstance(event, dict) and (event.get("event"), event.get("epoch")) == ("state", current.epoch):
+                    at = str(event.get("at"))
+                    return at if event.get("state") == RUNNING and clock.parse(at) else None
+    return None
 
 
 def _snapshots(app: AppRegistry, now: datetime) -> Snapshots:
@@ -86,21 +120,23 @@ def _snapshots(app: AppRegistry, now: datetime) -> Snapshots:
 
 
 def _trends(app: AppRegistry, current: Current, now: datetime) -> Mapping[str, Trend]:
-    """Of the last hour. Of a minute of several drivers the newest one's; those that run beside the app are left out."""
+    """Of the last hour. Of a minute of several drivers the newest one's; those that run beside the app are left out,
+    and what a clock that was ahead noted for later."""
+    since, until = now - timedelta(hours=1), now + AHEAD
     made: dict[str, dict[str, tuple[int, Span]]] = {}
     for hour, path in minute_files(app.folder):
-        if hour < hour_of(now) - timedelta(hours=1):
+        if not hour_of(since) <= hour <= until:
             continue
         try:
             minutes = read_minutes(app.folder, path)
-        except (CorruptError, NewerFormatError):
+        except (CorruptError, NewerFormatError, StorageError):
             continue  # the trend is of what can be read, or not known
         if minutes is None or minutes.epoch > current.epoch:
             continue
         for query, spans in minutes.spans.items():
             of_query = made.setdefault(query, {})
             for span in spans:
-                if now - clock.parse(span.at) > timedelta(hours=1):
+                if not since <= clock.parse(span.at) <= until:
                     continue
                 if span.at not in of_query or of_query[span.at][0] < minutes.epoch:
                     of_query[span.at] = (minutes.epoch, span)

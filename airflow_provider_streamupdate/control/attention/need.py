@@ -37,7 +37,7 @@ from .trend import Trend
 NO_HEARTBEAT = 120.0  # seconds: a driver that should run was not heard for so long
 CATCH_UP = 300.0  # a lag that takes longer to catch up with, at the present rate, is a lag that counts
 GROWING = 900.0  # for so long a lag that counts must have grown; a driver that is younger is catching up
-NO_PROGRESS = 1800.0  # a query that is behind has committed nothing for so long
+NO_PROGRESS = 1800.0  # a query that is behind has committed nothing for so long, while its driver ran
 WATERMARK_OLD = 3600.0  # a watermark that is closer to the clock is not looked at
 SNAPSHOT_AGE = 86_400.0  # the newest verified snapshot is at most so old
 SNAPSHOT_GRACE = 3600.0  # a driver that has run for less may not have one yet
@@ -132,6 +132,7 @@ class Found:
     """What a look at an app found.
 
     update: the last one; interrupted: the details when no process works on it
+    runs_since: when its driver began to run, or went on (ISO; None: not looked at, or not known)
     snapshots: None where they were not looked at; trends: by query, of those whose lag or watermark calls for a look
     """
 
@@ -142,6 +143,7 @@ class Found:
     update: UpdateRecord | None = None
     interrupted: Interruption | None = None
     supervision: Outlook | None = None
+    runs_since: str | None = None
     snapshots: Snapshots | None = None
     trends: Mapping[str, Trend] = attrs.field(factory=dict)
 
@@ -267,13 +269,12 @@ def _of_the_queries(found: Found, now: datetime) -> Iterator[Need]:
         return
     for name, query in sorted(status.queries.items()):
         trend = found.trends.get(name)
-        since = query.last_commit_at or status.started_at
-        if (query.lag or 0) > 0 and query.active and (age := _age(since, now)) > NO_PROGRESS:
+        if (since := no_progress_since(query, status, now, found.runs_since)) is not None:
             yield Need(
                 kind=Kind.NO_PROGRESS,
                 severity=CRITICAL,
                 since=since,
-                reason=f"query {name} is behind, and has committed nothing for {_long(age)}",
+                reason=f"query {name} is behind, and has committed nothing for {_long(_age(since, now))}",
                 help=f"look for its batch in the Spark UI; streamupdate log {found.app} shows what it does",
                 command=f"streamupdate log {found.app}",
             )
@@ -326,6 +327,13 @@ def _of_the_snapshots(found: Found, now: datetime) -> Iterator[Need]:
         button=button,
         snapshot=to_verify,
     )
+
+
+def no_progress_since(query: QueryStatus, status: Status, now: datetime, runs_since: str | None = None) -> str | None:
+    """Since when (ISO) a query that is behind has committed nothing, if that is too long; time before `runs_since` does
+    not count."""
+    since = max(filter(None, (query.last_commit_at or status.started_at, runs_since)), key=clock.parse)
+    return since if query.active and (query.lag or 0) > 0 and _age(since, now) > NO_PROGRESS else None
 
 
 def lag_limit(query: QueryStatus) -> float | None:

@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 import attrs
 
 from ...core import clock
-from ...core.history.history import HOURS_KEPT
+from ...core.history.history import AHEAD, HOURS_KEPT, MINUTES_KEPT
 from ...core.history.span import merged
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import UpdateRecord
+from ...core.registry.update import REFUSED, UpdateRecord
 from ..history import Recorded, main_line, recorded
 
 LONGEST = timedelta(hours=24)  # on each side: a day has its hours with more input and with less
+LEAST = timedelta(hours=1)
+LEAST_OF_HOURS = timedelta(hours=2)  # where only hours are kept: a whole one lies in it, wherever it begins
 HOUR = 3600.0
 
 
@@ -41,28 +43,24 @@ class Hours:
 
 
 def hours(registry: AppRegistry, update: UpdateRecord, now: datetime) -> Hours | None:
-    """Compare as much time before the update's cut-over as there is after it: until the next update began, or now; at
-    least an hour, and a day at most. None when the new version never took over, or nothing was written
-    down that long ago.
+    """Compare as much time before the update's cut-over as there is after it: until the next update that ran began, or
+    now; at least an hour (two where only hours are kept), and a day at most. None when the new version never took over,
+    or nothing was written down that long ago.
 
-    A minute or an hour in which the cut-over lies is left out.
+    A minute or an hour in which the cut-over lies is left out, and the hour in which a version was started.
     """
     cut = _cut(update)
-    if cut is None or now - cut > HOURS_KEPT:
+    if cut is None or not -AHEAD <= now - cut <= HOURS_KEPT:
         return None
-    later = [u.started_at for u in registry.updates() if clock.parse(u.started_at) > cut and u.new != update.new]
-    end = min([now, cut + LONGEST, *map(clock.parse, later)])
-    length = max(end - cut, timedelta(hours=1))
-    found = [
-        r
-        for r in main_line(registry, recorded(registry.folder, cut - length))
-        if r.deployment in (update.old, update.runs)
-    ]
-    over = cut + timedelta(seconds=update.pause_seconds or 0.0)
-    before = [
-        r for r in found if cut - length <= clock.parse(r.span.at) and _end(r) <= cut and r.deployment == update.old
-    ]
-    after = [r for r in found if clock.parse(r.span.at) >= over and _end(r) <= end and r.deployment == update.runs]
+    later = [begun for u in registry.updates() if u.new != update.new and _ran(u) and (begun := _began(u)) > cut]
+    end = max(min([now, cut + LONGEST, *later]), cut)
+    length, since = max(end - cut, LEAST), timedelta(0)
+    if now - (cut - length) > MINUTES_KEPT:
+        length, since = max(length, LEAST_OF_HOURS), timedelta(hours=1)
+    found = list(main_line(registry, recorded(registry.folder, cut - length - since)))
+    over = cut + timedelta(seconds=min(max(update.pause_seconds or 0.0, 0.0), LONGEST.total_seconds()))
+    before = [r for r in _whole(found, update.old) if cut - length <= clock.parse(r.span.at) and _end(r) <= cut]
+    after = [r for r in _whole(found, update.runs) if clock.parse(r.span.at) >= over and _end(r) <= end]
     if not before and not after:
         return None
     return Hours(
@@ -101,7 +99,7 @@ def _of(found: Sequence[Recorded]) -> dict[str, float | None]:
     if not found:
         return {}
     all_ = merged(found[0].span.at, [r.span for r in found])
-    seconds = sum(r.seconds for r in found)
+    seconds = _seconds(found)
     return {
         "batch, mean": all_.seconds / all_.timed if all_.timed else None,
         "batch, longest": all_.longest if all_.timed else None,
@@ -127,6 +125,22 @@ def _cut(update: UpdateRecord) -> datetime | None:
     """When the new version took over; None when it did not."""
     at = update.paused_at or update.step_times.get("snapshotted") or update.step_times.get("submitted")
     return clock.parse(at) if at else None
+
+
+def _began(update: UpdateRecord) -> datetime:
+    return clock.parse(update.started_at)
+
+
+def _ran(update: UpdateRecord) -> bool:
+    """Whether it replaced what ran, or may be about to."""
+    return update.outcome is None or (update.outcome != REFUSED and _cut(update) is not None)
+
+
+def _whole(found: Sequence[Recorded], deployment: str | None) -> list[Recorded]:
+    """What was written down of a deployment, without the hours before which nothing was: in these it was started."""
+    mine = [r for r in found if r.deployment == deployment]
+    ends = {_end(r) for r in mine}
+    return [r for r in mine if r.seconds < HOUR or clock.parse(r.span.at) in ends]
 
 
 def _end(one: Recorded) -> datetime:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from .. import clock
-from ..errors import CorruptError, NewerFormatError
+from ..errors import CorruptError, NewerFormatError, StorageError
 from ..serde import from_json, to_json
 from ..storage import Folder
 from .span import Span, merged
@@ -29,6 +29,7 @@ HOURS_KEPT = timedelta(days=90)
 MONTHS_KEPT = 5  # files: 90 days touch four of them, and a clock that was wrong may have made another
 NAME_LENGTH = 100  # of a deployment in a file's name
 LATE = timedelta(hours=3)
+AHEAD = timedelta(minutes=2)  # what is noted for later than that is of a clock that was wrong
 _HOUR, _MONTH = "%Y%m%dT%H", "%Y%m"
 
 Spans = dict[str, tuple[Span, ...]]
@@ -78,9 +79,13 @@ def of_driver(key: str) -> tuple[str, int]:
 
 def minutes_path(hour: datetime, deployment: str, epoch: int) -> str:
     """The file of a driver's hour. A long deployment id is shortened with a digest; the file holds the whole one."""
+    return f"{MINUTES}/{hour.strftime(_HOUR)}-{_short_key(deployment, epoch)}.json"
+
+
+def _short_key(deployment: str, epoch: int) -> str:
     if len(deployment) > NAME_LENGTH:
         deployment = f"{deployment[:NAME_LENGTH]}.{hashlib.sha256(deployment.encode()).hexdigest()[:12]}"
-    return f"{MINUTES}/{hour.strftime(_HOUR)}-{driver_key(deployment, epoch)}.json"
+    return driver_key(deployment, epoch)
 
 
 def write_minutes(app: Folder, hour: datetime, minutes: Minutes) -> None:
@@ -103,27 +108,35 @@ def joined(before: Minutes | None, later: Minutes) -> Minutes:
 
 def minute_files(app: Folder) -> list[tuple[datetime, str]]:
     """The hour and the path of each, oldest first. What is none is left alone."""
-    return sorted(_dated(app, MINUTES, _HOUR))
+    return sorted((at, path) for at, rest, path in _dated(app, MINUTES, _HOUR) if rest)
 
 
 def month_files(app: Folder) -> list[tuple[datetime, str]]:
     """The first moment and the path of each, oldest first."""
-    return sorted(_dated(app, MONTHS, _MONTH))
+    return sorted((at, path) for at, rest, path in _dated(app, MONTHS, _MONTH) if not rest)
 
 
-def _dated(app: Folder, folder: str, form: str) -> Iterator[tuple[datetime, str]]:
+def _dated(app: Folder, folder: str, form: str) -> Iterator[tuple[datetime, str, str]]:
+    """The moment that a name begins with, what follows it, and the path. Copies that a person made have other names."""
     for name in app.names(folder):
+        text, dash, rest = name.removesuffix(".json").partition("-")
         try:
-            at = datetime.strptime(f"{name.removesuffix('.json').split('-')[0]}+0000", f"{form}%z")
+            at = datetime.strptime(f"{text}+0000", f"{form}%z")
         except ValueError:
             continue
-        yield at, f"{folder}/{name}"
+        if name.endswith(".json") and at.strftime(form) == text and bool(dash) == bool(rest):
+            yield at, rest, f"{folder}/{name}"
 
 
 def read_minutes(app: Folder, path: str) -> Minutes | None:
-    """None: it is gone. CorruptError or NewerFormatError when it cannot be read."""
+    """None: it is gone. CorruptError or NewerFormatError when it cannot be read, or is a copy of another driver's."""
     text = app.read(path)
-    return None if text is None else from_json(text, Minutes, app.path(path))
+    if text is None:
+        return None
+    minutes = from_json(text, Minutes, app.path(path))
+    if _key_of(path) != (key := _short_key(minutes.deployment, minutes.epoch)):
+        raise CorruptError(f"{app.path(path)} holds the minutes of driver {key}; remove the file")
+    return minutes
 
 
 def read_month(app: Folder, path: str) -> Month | None:
@@ -134,19 +147,29 @@ def read_month(app: Folder, path: str) -> Month | None:
 
 def sum_up(app: Folder, now: datetime) -> None:
     """Bring the hours that have ended into their months, and remove what is more than is kept. A damaged file is given
-    up: nothing but charts depends on it. What a newer version of this package wrote is left to that one."""
+    up: nothing but charts depends on it. What a newer version of this package wrote is left to that one, and what the
+    storage does not give to the next time. Hours of a clock that was ahead take no room of those that have passed."""
     files = minute_files(app)
     ended = [(hour, path) for hour, path in files if hour < hour_of(now)]
     done: set[str] = set()
     for month in sorted({hour.strftime(_MONTH) for hour, _ in ended}):
         with contextlib.suppress(NewerFormatError):
             done |= _sum_up_month(app, month, [(h, path) for h, path in ended if h.strftime(_MONTH) == month], now)
-    kept = set(sorted({hour for hour, _ in files})[-int(MINUTES_KEPT / timedelta(hours=1)) :])
-    for hour, path in ended:
-        if hour not in kept and path in done:
+    kept = _newest((hour for hour, _ in files), now, int(MINUTES_KEPT / timedelta(hours=1)))
+    for hour, path in files:
+        if hour not in kept and (hour > now or path in done):
             app.remove(path)
-    for _, path in month_files(app)[:-MONTHS_KEPT]:
-        app.remove(path)
+    months = month_files(app)
+    kept = _newest((begin for begin, _ in months), now, MONTHS_KEPT)
+    for begin, path in months:
+        if begin not in kept:
+            app.remove(path)
+
+
+def _newest(moments: Iterable[datetime], now: datetime, count: int) -> set[datetime]:
+    """So many that have come, and as many that have not: a clock was ahead, or this one is behind."""
+    found = sorted(set(moments))
+    return {at for later in (False, True) for at in [at for at in found if (at > now) is later][-count:]}
 
 
 def _sum_up_month(app: Folder, month: str, ended: Sequence[tuple[datetime, str]], now: datetime) -> set[str]:
@@ -156,6 +179,8 @@ def _sum_up_month(app: Folder, month: str, ended: Sequence[tuple[datetime, str]]
         before = read_month(app, path) or Month()
     except CorruptError:
         before = Month()
+    except StorageError:
+        return set()
     known = {(key, span.at) for key, queries in before.spans.items() for spans in queries.values() for span in spans}
     found, done = [], set()
     for hour, file in ended:
@@ -163,7 +188,7 @@ def _sum_up_month(app: Folder, month: str, ended: Sequence[tuple[datetime, str]]
         if not (settled and (_key_of(file), hour.isoformat()) in known):
             try:
                 found.append(read_minutes(app, file))
-            except NewerFormatError:
+            except (NewerFormatError, StorageError):
                 continue
             except CorruptError:
                 pass

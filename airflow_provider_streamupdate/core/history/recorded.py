@@ -10,9 +10,10 @@ from typing import Any
 import attrs
 
 from .. import clock
-from ..errors import CorruptError, NewerFormatError
+from ..errors import CorruptError, NewerFormatError, StorageError
 from ..storage import Folder
 from .history import (
+    AHEAD,
     MINUTES_KEPT,
     Minutes,
     Month,
@@ -47,27 +48,28 @@ def utc_now() -> datetime:
 
 
 def recorded(app: Folder, since: datetime) -> list[Recorded]:
-    """What the drivers of an app wrote down from `since` on (UTC), oldest first: minutes where they are kept that long,
-    else hours. What cannot be read is left out."""
-    if utc_now() - since <= MINUTES_KEPT:
-        found = _minutes(app, minute_of(since))
+    """What the drivers of an app wrote down from `since` (UTC) until now, oldest first: minutes where they are kept
+    that long, else hours. What cannot be read is left out, and what a clock that was ahead noted for later."""
+    now = utc_now()
+    if now - since <= MINUTES_KEPT:
+        found = _minutes(app, minute_of(since), now + AHEAD)
     else:
-        found = _hours(app, hour_of(since))
+        found = _hours(app, hour_of(since), now + AHEAD)
     return sorted(found, key=lambda r: (r.span.at, r.epoch, r.query))
 
 
-def _minutes(app: Folder, since: datetime) -> Iterator[Recorded]:
-    files = [path for hour, path in minute_files(app) if hour >= hour_of(since)]
+def _minutes(app: Folder, since: datetime, until: datetime) -> Iterator[Recorded]:
+    files = [path for hour, path in minute_files(app) if hour_of(since) <= hour <= until]
     for minutes in _read(app, files, read_minutes):
         for query, spans in minutes.spans.items():
             for span in spans:
-                if clock.parse(span.at) >= since:
+                if since <= clock.parse(span.at) <= until:
                     yield _of(minutes, query, span, MINUTE)
 
 
-def _hours(app: Folder, since: datetime) -> Iterator[Recorded]:
+def _hours(app: Folder, since: datetime, until: datetime) -> Iterator[Recorded]:
     known: set[tuple[str, int, str, str]] = set()
-    months = [path for begin, path in month_files(app) if begin >= since - timedelta(days=31)]
+    months = [path for begin, path in month_files(app) if since - timedelta(days=31) <= begin <= until]
     for month in _read(app, months, read_month):
         for key, queries in month.spans.items():
             deployment, epoch = of_driver(key)
@@ -76,12 +78,13 @@ def _hours(app: Folder, since: datetime) -> Iterator[Recorded]:
                 yield from (
                     Recorded(deployment=deployment, epoch=epoch, query=query, span=span, seconds=HOUR)
                     for span in spans
-                    if clock.parse(span.at) >= since
+                    if since <= clock.parse(span.at) <= until
                 )
-    for minutes in _read(app, [path for _, path in minute_files(app)], read_minutes):
+    for minutes in _read(app, [path for hour, path in minute_files(app) if hour <= until], read_minutes):
         for query, found in minutes.spans.items():
             for span in by_hour(found):
-                if (minutes.deployment, minutes.epoch, query, span.at) not in known and clock.parse(span.at) >= since:
+                summed_up = (minutes.deployment, minutes.epoch, query, span.at) in known
+                if not summed_up and since <= clock.parse(span.at) <= until:
                     yield _of(minutes, query, span, HOUR)
 
 
@@ -93,7 +96,7 @@ def _read(app: Folder, paths: list[str], read: Any) -> list[Any]:
     def one(path: str) -> Minutes | Month | None:
         try:
             found: Minutes | Month | None = read(app, path)
-        except (CorruptError, NewerFormatError):
+        except (CorruptError, NewerFormatError, StorageError):
             return None
         return found
 

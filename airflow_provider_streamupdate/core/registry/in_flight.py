@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from .. import clock
 from ..compatibility.report import CARRIED, LOSS, CompatibilityReport
 from ..errors import RefusedError
 from ..names import named
@@ -47,7 +48,7 @@ class ParameterChange:
     request: ChangeRequest
     before: dict[str, str]
     digest_before: str
-    at: str
+    at: str = attrs.field(validator=clock.is_moment)
     undoes: str | None = None
 
     @property
