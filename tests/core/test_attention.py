@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,9 @@ def test_a_verified_snapshot_of_the_last_day_is_enough(tmp_path: Path, app: AppR
     app.folder.write("snapshots/s1/verified.json", b"{")
     app.folder.write("snapshots/s3-under-way/partly", b"")
     assert kinds(tmp_path) == ["no-verified-snapshot"], "what cannot be read proves nothing"
+    shutil.copytree(app.folder.path("snapshots/s1"), app.folder.path("snapshots/s1 (copy)"))
+    verify(app, "s1 (copy)")
+    assert kinds(tmp_path) == ["no-verified-snapshot"], "a copy made by hand is no snapshot"
 
 
 def test_a_lag_is_judged_by_the_minutes_of_the_driver_that_runs(tmp_path: Path, app: AppRegistry) -> None:

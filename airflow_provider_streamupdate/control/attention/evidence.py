@@ -15,6 +15,7 @@ from ...core.errors import CorruptError, NewerFormatError, NotFoundError, Storag
 from ...core.formats import EVENT
 from ...core.history.history import AHEAD, hour_of, minute_files, read_minutes
 from ...core.history.span import Span
+from ...core.names import is_name
 from ...core.registry.deployment import RUNNING, Current, DriverState, Status
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
@@ -101,7 +102,7 @@ def _snapshots(app: AppRegistry, now: datetime) -> Snapshots:
     an app whose snapshots are verified that is one file."""
     store, least = SnapshotStore(app), now.timestamp() - SNAPSHOT_AGE
     taken = []
-    for name in app.folder.names("snapshots"):
+    for name in filter(is_name, app.folder.names("snapshots")):  # a copy made by hand is none
         try:
             taken.append((app.folder.modified(f"snapshots/{name}/snapshot.json"), name))
         except (NotFoundError, FileNotFoundError):

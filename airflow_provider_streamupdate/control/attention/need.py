@@ -151,9 +151,7 @@ class Found:
     def ongoing(self) -> UpdateRecord | None:
         """The update that has not ended, and is about what runs."""
         update, current = self.update, self.current
-        if update is None or update.outcome is not None or current is None:
-            return None
-        return update if current.deployment in (update.old, update.new) else None
+        return update if update and current and update.under_way(current.deployment) else None
 
 
 def needs(found: Found, now: datetime) -> tuple[Need, ...]:
