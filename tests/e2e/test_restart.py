@@ -27,7 +27,7 @@ class Files(Records):
 
     def repeat(self) -> None:
         """One more file, of records that all were there: only its state knows."""
-        self.put(f"{self.written:05d}.json", list(self.records))
+        self.put_file(f"{self.written:05d}.json", list(self.records))
         self.written += 1
 
     def kill(self, deployment: str) -> None:
