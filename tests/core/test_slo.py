@@ -16,6 +16,7 @@ from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.slo.before import Before
 from airflow_provider_streamupdate.core.slo.judging import judge, told
 from airflow_provider_streamupdate.core.slo.limits import NAMES, NO_LIMITS, SloLimits, parse_slo
+from tests.levels.simulator import span_of
 
 BEGIN = datetime(2026, 11, 27, tzinfo=timezone.utc)
 
@@ -74,20 +75,8 @@ class App:
         spans = []
         for at in range(0, len(batches), self.batches):
             part = batches[at : at + self.batches]
-            spans.append(
-                Span(
-                    at=(BEGIN + timedelta(minutes=len(spans))).isoformat(),
-                    batches=len(part),
-                    timed=len(part),
-                    rows_in=sum(b.rows_in or 0 for b in part),
-                    rows_out=sum(b.rows_out or 0 for b in part),
-                    seconds=sum(b.seconds for b in part),
-                    longest=max(b.seconds for b in part),
-                    lag=0.0,
-                    lag_most=float(max(b.rows_in or 0 for b in part)),
-                    state_rows=dict(part[-1].state_rows or {}),
-                )
-            )
+            at_minute = (BEGIN + timedelta(minutes=len(spans))).isoformat()
+            spans.append(span_of(at_minute, part, lag=0.0, lag_most=float(max(b.rows_in or 0 for b in part))))
         return tuple(spans)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import bisect
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -127,19 +127,22 @@ class Driver:
         found: dict[int, list[BatchFigures]] = {}
         for batch in self.batches:
             found.setdefault(math.floor(batch.end / 60), []).append(batch.figures)
-        return [
-            Span(
-                at=moment(zero, minute * 60),
-                batches=len(part),
-                timed=len(part),
-                rows_in=sum(b.rows_in or 0 for b in part),
-                rows_out=sum(b.rows_out or 0 for b in part),
-                seconds=sum(b.seconds for b in part),
-                longest=max(b.seconds for b in part),
-                state_rows=dict(part[-1].state_rows or {}),
-            )
-            for minute, part in sorted(found.items())
-        ]
+        return [span_of(moment(zero, minute * 60), part) for minute, part in sorted(found.items())]
+
+
+def span_of(at: str, batches: Sequence[BatchFigures], **more: float | None) -> Span:
+    """The minute of these batches, as their driver would write it down."""
+    return Span(
+        at=at,
+        batches=len(batches),
+        timed=len(batches),
+        rows_in=sum(b.rows_in or 0 for b in batches),
+        rows_out=sum(b.rows_out or 0 for b in batches),
+        seconds=sum(b.seconds for b in batches),
+        longest=max(b.seconds for b in batches),
+        state_rows=dict(batches[-1].state_rows or {}),
+        **more,
+    )
 
 
 def moment(zero: datetime, at: float) -> str:

@@ -84,7 +84,7 @@ def code_diff(registry: AppRegistry, old: DeploymentSpec, new: DeploymentSpec) -
             same += 1
             continue
         if left <= 0 and all(there):
-            found.append(FileDiff(name=name or "", note="it differs, and is not shown: too much differs before it"))
+            found.append(FileDiff(name=name or "", note="not compared: too much differs before it"))
             continue
         made = _compared(one, other, there, (before.sizes.get(was or "", 0), after.sizes.get(name or "", 0)), secrets)
         made = attrs.evolve(made, name=name or was or "", before=was if all(there) and was != name else None)

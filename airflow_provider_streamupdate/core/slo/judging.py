@@ -35,7 +35,7 @@ FEW_ROWS = 10  # by which rows out may be more, and a stage may grow, in any cas
 @attrs.frozen(kw_only=True)
 class Judgement:
     """Of a query by a limit. exceeded: None where it was not compared. why: what was found, or why it was not
-    open: it looks as if it were exceeded, and more batches would tell"""
+    open: it may be exceeded, and more batches would tell"""
 
     query: str
     limit: str
@@ -120,11 +120,8 @@ def _batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -
     batch may take longer by as much; not where a batch has more rows because it takes longer."""
     was = _slow_before(before)
     if was is None:
-        return [
-            Finding(
-                None, f"only {len(with_rows(before.batches))} batches and {len(before.spans)} minutes before are known"
-            )
-        ]
+        each, minutes = len(with_rows(before.batches)), len(before.spans)
+        return [Finding(None, f"only {each} batches and {minutes} minutes before are known")]
     recent = with_rows(batches)[-RECENT_BATCHES:]
     more = _more_rows(recent, before)
     seconds, allowed = middle(b.seconds for b in recent), limit * was * more + SLACK_SECONDS
@@ -140,9 +137,7 @@ def _few_batches(now: QueryStatus, before: Before, limit: float, waited: float) 
     first = now.batch if now.first_batch is None else now.first_batch
     found = [f for f in now.figures if f.batch > first and f.rows_in]
     if was is None or now.idle:
-        return [
-            Finding(None, f"{len(with_rows(warm(now)))} batches with rows are known, and {FEWEST_BATCHES} are needed")
-        ]
+        return [_few(len(with_rows(warm(now))))]
     allowed = limit * was * (_more_rows(found, before) if found else 1.0) + SLACK_SECONDS
     took = max(middle(f.seconds for f in found) if found else 0.0, waited)
     told = f"a batch takes {took:.2f} s or more; before, {was:.2f} s when it was slow"
@@ -252,8 +247,8 @@ def _rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> 
 def _fewer_a_batch(now: Stretch, before: Sequence[Stretch], limit: float) -> bool:
     """Whether its batches have fewer rows than ever before, and no more rows go out of a batch: the groups of an
     aggregation are no more than before, but more of each row that came in."""
-    fewest = min(s.told_in / s.batches for s in before if s.batches)
-    most = max((s.rows_out or 0) / s.batches for s in before if s.batches)
+    fewest = min((s.told_in / s.batches for s in before if s.batches), default=0.0)
+    most = max(((s.rows_out or 0) / s.batches for s in before if s.batches), default=0.0)
     rows_out = now.rows_out or 0
     smaller = now.told_in / now.batches * MORE_ROWS < fewest
     return smaller and rows_out <= most * now.batches * (1 + limit) + SIGMAS * math.sqrt(most * now.batches)
