@@ -24,6 +24,11 @@ export AIRFLOW__CORE__LOAD_EXAMPLES=False
 export AIRFLOW__USAGE_DATA_COLLECTION__ENABLED=False
 mkdir -p "$AIRFLOW_HOME"
 
+# No test begins after TESTS_UNTIL (seconds since 1970), which .ci/run sets.
+within() { # pytest's argument for the time that is left
+    [ -z "${TESTS_UNTIL:-}" ] || echo "--session-timeout=$((TESTS_UNTIL > $(date +%s) ? TESTS_UNTIL - $(date +%s) : 1))"
+}
+
 failed=
 plain=$([ "$kind" = fast ] && [ $# -eq 0 ] && echo yes || true)
 note() { # part, pytest's exit code; 5 is "no tests": right when ARGS or the kind select none in a part, else a mistake
@@ -40,9 +45,9 @@ spark_tests() { # folder, pytest arguments
 }
 both() { # the exit code of tests/spark, else that of tests/sweep, whose session has settings of its own
     local code other
-    spark_tests tests/sweep "$@"
+    spark_tests tests/sweep $(within) "$@"
     other=$?
-    spark_tests tests/spark "$@"
+    spark_tests tests/spark $(within) "$@"
     code=$?
     [ "$other" -eq 0 ] || [ "$other" -eq 5 ] || return "$other"
     return $code
@@ -53,7 +58,7 @@ if [ "$kind" = fast ]; then
     trap 'kill $! 2>/dev/null; rm -f "$said"' EXIT
 fi
 echo "== tests ($kind, .venv)"
-.venv/bin/python -m pytest tests --ignore=tests/spark --ignore=tests/sweep --ignore=tests/ui -m "$select" "$@"
+.venv/bin/python -m pytest tests --ignore=tests/spark --ignore=tests/sweep --ignore=tests/ui -m "$select" $(within) "$@"
 note tests $?
 echo "== tests/spark ($kind, .venv-spark)"
 if [ "$kind" = fast ]; then

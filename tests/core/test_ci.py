@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -71,6 +72,23 @@ def test_what_there_was_no_time_for_is_told(tmp_path: Path) -> None:
     )
     assert any(line.startswith("  make test-spark42: left out for time") for line in told)
     assert lines[-2:] == ["==== 2 passed in 9.00s ====", "==== 7 passed, 1 skipped in 3.10s ===="]
+
+
+OUT_OF_TIME = "echo '!!!!!!! session-timeout: 60.0 sec exceeded !!!!!!' ; echo '=== 2 passed in 9.00s ===' ; false"
+
+
+@pytest.mark.parametrize(("more", "code"), [("", 0), ("echo 'FAILED tests/one.py::test_one' ; ", 1)])
+def test_slow_tests_that_end_for_time_have_not_failed(tmp_path: Path, more: str, code: int) -> None:
+    makefile = MAKEFILE.replace("echo '==== 2 passed in 9.00s ===='", more + OUT_OF_TIME)
+    found, lines = ci(tmp_path, "80", makefile)
+    assert found == code
+    assert ("  make test-slow: the rest of it, cut off for time" in lines) == (code == 0)
+    assert ("=== failed: test-slow" in lines) == (code == 1)
+
+
+def test_the_fast_tests_may_not_end_for_time(tmp_path: Path) -> None:
+    code, lines = ci(tmp_path, "80", MAKEFILE.replace("test: ;", f"test: ; @{OUT_OF_TIME}\nunused: ;"))
+    assert code == 1 and "=== failed: test" in lines
 
 
 def test_a_suite_that_failed_fails_it(tmp_path: Path) -> None:
