@@ -23,10 +23,13 @@ class Feed:
     those the newest stay, which are more than an app is ever behind: 200 s. All stay until the app has `loaded` the
     keys, where these are so large that it takes longer (measured with 10 GB: a driver ended for a missing file)."""
 
-    def __init__(self, folder: Path, keys: int, first_file: int = FIRST_FILE, rows: int = FILE_ROWS) -> None:
-        """first_file: rows of each file that brings all keys; rows: of each of the small files"""
+    def __init__(
+        self, folder: Path, keys: int, first_file: int = FIRST_FILE, rows: int = FILE_ROWS, every: float = FEED_SECONDS
+    ) -> None:
+        """first_file: rows of each file that brings all keys; rows: of each of the small files, of which one comes
+        `every` so many seconds"""
         self.folder, self.keys, self.first_file, self.rows = folder, keys, first_file, rows
-        self.files = 0
+        self.files, self.every = 0, every
         self.quiet = threading.Event()
         self.loaded = threading.Event()
         if first_file == FIRST_FILE:
@@ -58,7 +61,7 @@ class Feed:
         return len(keys)
 
     def _feed(self) -> None:
-        while not self._over.wait(FEED_SECONDS):
+        while not self._over.wait(self.every):
             if not self.quiet.is_set():
                 self.write(random.choices(range(self.keys), k=self.rows))
 

@@ -51,6 +51,7 @@ DISK, BUCKET = "disk", "bucket"
 STRATEGIES = ("restart", "standby", "follow")
 STAGES = 3
 PATIENCE = 3600.0
+FILE_SECONDS = 5.0  # from one small file to the next: a batch of hundreds of stores takes 15 s and reads four
 BATCHES_BETWEEN = 4  # ordinary ones between two updates
 KEY, SECRET = "someone", "something"
 
@@ -243,7 +244,7 @@ def main(
         with tempfile.TemporaryDirectory(prefix="streamupdate-stores-", ignore_cleanup_errors=True) as scratch:
             folder = Path(scratch)
             with ExitStack() as stack:
-                feed = stack.enter_context(Feed(folder / "in", keys))
+                feed = stack.enter_context(Feed(folder / "in", keys, every=FILE_SECONDS))
                 place = Place(root=str(folder / "root"))
                 local = without_permissions(spark_submit)
                 if where == BUCKET:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..control.operations.slo import PATIENCE_SECONDS
 from ..control.update.step import Step
 from ..core.names import check_name
+from ..core.slo.judging import LONGEST_SECONDS
 from ..core.slo.limits import parse_slo
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import optional_text, text_list
@@ -80,7 +80,7 @@ class StreamHealthSensor(StreamSensor):
             batches=self.batches,
             run_for=verify_for(self.run_for, "run_for"),
             slo=self._slo(),
-            patience=min(PATIENCE_SECONDS, self.timeout / 2),
+            longest=min(LONGEST_SECONDS, self.timeout / 2),
             **common,
         )
 

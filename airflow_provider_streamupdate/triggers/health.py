@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..control.app_lease import keep
 from ..core.errors import StreamUpdateError
+from ..core.slo.judging import LONGEST_SECONDS
 from ..hooks.xcom import plain
 from .base import StreamUpdateTrigger
 
@@ -24,7 +25,7 @@ class HealthTrigger(StreamUpdateTrigger):
     batches: how many batches every query must have committed since its start
     run_for: seconds it must have run, and be healthy at the end
     slo: how much worse than in the hours before its update it may do; None: not compared
-    patience: seconds after `run_for` that it has to do as well; None: as many as usual
+    longest: seconds after `run_for`, at most, that are waited for batches to judge by; None: as many as usual
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class HealthTrigger(StreamUpdateTrigger):
         batches: int = 2,
         run_for: float = 0.0,
         slo: list[str] | None = None,
-        patience: float | None = None,
+        longest: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -43,7 +44,7 @@ class HealthTrigger(StreamUpdateTrigger):
         self.batches = batches
         self.run_for = run_for
         self.slo = slo
-        self.patience = patience
+        self.longest = longest
 
     def arguments(self) -> dict[str, Any]:
         return {
@@ -53,7 +54,7 @@ class HealthTrigger(StreamUpdateTrigger):
             "batches": self.batches,
             "run_for": self.run_for,
             "slo": self.slo,
-            "patience": self.patience,
+            "longest": self.longest,
         }
 
     def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
@@ -78,5 +79,5 @@ class HealthTrigger(StreamUpdateTrigger):
             batches=self.batches,
             run_for=self.run_for,
             slo=self.slo,
-            patience=self.patience,
+            longest=LONGEST_SECONDS if self.longest is None else self.longest,
         )

@@ -374,11 +374,21 @@ def test_a_batch_that_hung_once_hides_no_slowness() -> None:
     assert judged("batch-time", status(even(20, first=30, seconds=3.0)), before)[0]
 
 
+def test_a_batch_that_hung_for_half_an_hour_hides_no_slowness_where_batches_are_few() -> None:
+    minutes = [attrs.evolve(span, batches=1, timed=1, seconds=12.0, longest=12.0) for span in minutes_of(120)]
+    minutes[30] = attrs.evolve(minutes[30], seconds=1812.0, longest=1800.0)
+    before = Before(runs=(tuple(minutes),), batches=tuple(even(30, seconds=12.0)))
+    assert judged("batch-time", status(even(20, first=30, seconds=50.0)), before)[0]
+
+
 def test_more_rows_than_ever_are_waited_out() -> None:
     """After a pause the first batches have what had gathered."""
     before = Before(batches=tuple(even(30)))
-    found = judge("q", status(even(9, rows=1000, first=30, rows_out=0)), before, SloLimits())
-    assert [j.limit for j in found if j.open] == ["rows-out", "state-growth"]
+    some, none = (
+        judge("q", status(even(9, rows=1000, first=30, rows_out=rows)), before, SloLimits()) for rows in (1, 0)
+    )
+    assert [j.limit for j in some if j.open] == ["rows-out"] and not any(j.exceeded for j in some)
+    assert [j.limit for j in none if j.exceeded] == ["rows-out"], "larger batches give fewer rows, but some"
 
 
 def test_batches_whose_rows_out_are_not_known_are_left_out() -> None:

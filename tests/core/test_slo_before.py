@@ -198,7 +198,7 @@ def test_one_that_does_as_well_is_healthy_and_one_that_does_not_has_a_while(app:
     assert (early.healthy, early.failed) == (False, False) and "batch-time" in early.reasons[0]
     late = held(app, running(40, 20, ran=75, seconds=9.0), run_for=10.0)
     assert (late.healthy, late.failed) == (False, True)
-    impatient = held(app, running(40, 20, ran=30, seconds=9.0), run_for=10.0, patience=5.0)
+    impatient = held(app, running(40, 20, ran=30, seconds=9.0), run_for=10.0, longest=5.0)
     assert impatient.failed
 
 
@@ -217,7 +217,9 @@ def test_of_an_app_that_ran_for_a_minute_only_its_last_driver_says_what_came(app
     assert "has 0 of 5 batches" in held(app, running(40, 2, ran=20), run_for=10.0).reasons[0]
     assert held(app, running(40, 3, ran=75, seconds=30.0), run_for=10.0).failed
     set_status(app, "v1", running(0, 40, ran=600.0))
-    assert held(app, running(40, 2, ran=20), run_for=10.0).healthy, "four a minute: they would take too long"
+    assert not held(app, running(40, 2, ran=100), run_for=10.0).healthy, "four a minute: they come in two"
+    set_status(app, "v1", running(0, 40, ran=2400.0))
+    assert held(app, running(40, 2, ran=20), run_for=10.0).healthy, "one a minute: they would take too long"
     set_status(app, "v1", running(0, 9, ran=20.0))
     assert held(app, running(40, 2, ran=20), run_for=10.0).healthy, "there is too little to compare with"
 
@@ -245,11 +247,20 @@ def test_damaged_files_of_before_are_told_and_are_no_reason_to_roll_back(app: Ap
     else:
         app.folder.write({"plan": "deployments/v1/plan.json", "status": "deployments/v1/status.json",
                           "update": "updates/v0.json"}[damage], b"{")  # fmt: skip
+    told = "cannot be read" if damage == "folder" else "the hours before were not compared"
     found = held(app, running(40, 20))
-    assert (
-        found.healthy and any("the hours before were not compared" in text for text in found.holds)
-    ) or damage == "folder"
-    assert found.healthy
+    assert found.healthy and any(told in text for text in found.holds)
+
+
+def test_who_rolls_back_is_told_that_a_part_of_the_hours_before_is_missing(app: AppRegistry) -> None:
+    busy(app)
+    app.folder.write("history/minutes/20240101T00-x.json", b"{")
+    app.folder.write(f"history/minutes/{ago(30):%Y%m%dT%H}-x.json", b"{")
+    found = held(app, running(40, 20, ran=75, seconds=9.0), run_for=10.0)
+    assert found.failed and found.reasons[-1].startswith(
+        "a part of the hours before is missing, because history/minutes/"
+    )
+    assert "20240101" not in found.reasons[-1], "it is older than what is compared"
 
 
 def test_nothing_is_compared_of_what_no_update_brought_in(app: AppRegistry) -> None:

@@ -150,6 +150,14 @@ def test_a_column_with_more_nulls_exceeds_the_limit(before: float, after: float,
         assert f"column v is null in {after * 100:g}% of 500 rows; before, in {before * 100:g}% at most" in text
 
 
+def test_nulls_of_small_batches_are_taken_together() -> None:
+    """One null in one row of a batch is no share."""
+    before = tuple(Output(batch=n, rows=2, nulls={"v": n % 10 == 0}) for n in range(60))
+    after = some(60, 5, 0.5)
+    assert judge_nulls(Outputs(before=before, after=after), 0.1)[0][0] is True
+    assert judge_nulls(Outputs(before=before, after=some(60, 5, 0.05)), 0.1)[0][0] is False
+
+
 def test_what_cannot_be_judged_is_told() -> None:
     few = Outputs(before=some(0, 4, 0.0), after=some(4, 5, 1.0))
     assert judge_nulls(few, 0.1) == [(None, "500 rows of the output and 4 batches before can be read")]

@@ -3,6 +3,7 @@ found the cases; the numbers in the comments say how many went wrong then."""
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -66,7 +67,15 @@ WORSE = {
     "each row ten times": lambda habit: attrs.evolve(habit, out=lambda rows: 10 * habit.out(rows)),
     "six times slower": lambda habit: attrs.evolve(habit, takes=lambda rows, chance: 6 * habit.takes(rows, chance)),
 }
-APPS = {"files": files(2.0, 200), "stream": stream(0.4)}  # 9 of 10 promoted; 5 of 5 after a pause of 4 s and more
+WORSE["a bit slower, and five times the rows"] = lambda habit: attrs.evolve(
+    habit, takes=lambda rows, chance: 1.5 * habit.takes(rows, chance), out=lambda rows: 5 * habit.out(rows)
+)
+APPS = {
+    "files": files(2.0, 200),
+    "stream": stream(0.4),
+    "busy": stream(0.8),
+    "slow trigger": stream(0.1, trigger=10.0),
+}  # 9 of 10 promoted; 5 of 5 after a pause of 4 s and more
 
 
 @pytest.mark.parametrize("pause", [3.0, 10.0])
@@ -82,6 +91,9 @@ GOOD = {
     "the same, files": (files(2.0, 200), files(2.0, 200), 3.0),
     "the same after a pause": (stream(0.4), stream(0.4), 10.0),
     "the same, busy": (stream(0.7, 0.2), attrs.evolve(stream(0.7, 0.2), cold=1.0), 30.0),  # 4 of 4 rolled back
+    "the same, very busy": (stream(0.8, 0.2), attrs.evolve(stream(0.8, 0.2), cold=1.0), 20.0),
+    "the same, busier still": (stream(0.85, 0.2), attrs.evolve(stream(0.85, 0.2), cold=1.0), 30.0),
+    "the same, slow trigger": (stream(0.1, trigger=10.0), stream(0.1, trigger=10.0), 20.0),
     "a third of the rows": (groups(20, 3000.0), groups(20, 1000.0), 3.0),  # 3 of 3
     "a tenth of the rows": (groups(20, 3000.0), groups(20, 300.0), 3.0),  # 3 of 3
     "few batches have rows": (pushed(0.05), pushed(0.05), 5.0),  # 20 of 20
@@ -95,3 +107,35 @@ def test_a_good_version_is_promoted(tmp_path: Path, good: str) -> None:
     for seed in range(3):
         promoted, why = outcome(tmp_path / str(seed), old, new, pause, seed)
         assert promoted, why
+
+
+def some_app(chance: random.Random) -> tuple[str, Habit]:
+    """Of any kind that has enough batches, and rows, within the time that is waited for them."""
+    kind = chance.choice(["files", "stream", "groups", "trigger", "waves"])
+    if kind == "files":
+        return kind, files(chance.choice([1.0, 2.0, 5.0]), chance.choice([50, 500]))
+    if kind == "stream":
+        return kind, stream(chance.uniform(0.05, 0.85), chance.uniform(0.05, 0.6))
+    if kind == "groups":
+        return kind, groups(chance.choice([3, 20, 300]), chance.choice([50.0, 1000.0]))
+    if kind == "trigger":
+        every = chance.choice([1.0, 2.0, 5.0, 10.0])
+        return kind, stream(chance.uniform(0.02, 0.7), chance.uniform(0.05, 0.6), trigger=every)
+    size, phase = chance.uniform(0.2, 0.95), chance.uniform(0.0, 6.0)
+    waves = stream(chance.uniform(0.05, 0.45), 0.2)
+    return kind, attrs.evolve(waves, rate=lambda at: 1000 * (1 + size * math.sin(at / 600 + phase)))
+
+
+@pytest.mark.slow
+def test_fifty_worse_ones_are_rolled_back_and_fifty_good_ones_promoted(tmp_path: Path) -> None:
+    """Any app, any pause up to 15 s, any seed: the same numbers in each run."""
+    chance, wrong = random.Random(50), []
+    for number in range(50):
+        kind, app = some_app(chance)
+        cold, pause, seed = chance.choice([1.0, 2.0]), chance.choice([1.0, 3.0, 8.0, 15.0]), chance.randrange(1000)
+        new, worse = attrs.evolve(app, cold=cold), chance.choice(list(WORSE))
+        for name, version in (("the same", new), (worse, WORSE[worse](new))):
+            promoted, why = outcome(tmp_path / f"{number} {name}", app, version, pause, seed)
+            if promoted != (name == "the same"):
+                wrong.append((kind, name, cold, pause, seed, why))
+    assert not wrong

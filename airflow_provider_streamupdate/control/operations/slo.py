@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,34 +16,47 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.slo.before import Before
 from ...core.slo.hours_before import hours_before
-from ...core.slo.judging import ENOUGH_BATCHES, FEWEST_BATCHES, FEWEST_BEFORE, Judgement, judge, told, warm, with_rows
+from ...core.slo.judging import (
+    ENOUGH_BATCHES,
+    FEWEST_BATCHES,
+    FEWEST_BEFORE,
+    LONGEST_SECONDS,
+    PATIENCE_SECONDS,
+    Judgement,
+    judge,
+    told,
+    warm,
+    with_rows,
+)
 from ...core.slo.limits import SloLimits
 from ...core.slo.output import judge_nulls
 from .health import Health
 from .output.reading import UnreadableOutputError, outputs
 
-PATIENCE_SECONDS = 60.0
+WAIT = 2.5  # times as long as batches took before: one that misses its trigger takes two
 
 
 @attrs.frozen(kw_only=True)
 class Gate:
     """storage_options: of the root, which are tried for what queries write, too
     run_for: seconds that the new version must run
-    patience: seconds in addition: a new driver is slow at first, and some batches must have come"""
+    longest: seconds in addition, at most, to wait for batches to judge by. Up to PATIENCE_SECONDS of them, a version
+        that exceeds a limit may still do better: a new driver is slow at first"""
 
     registry: AppRegistry
     limits: SloLimits
     run_for: float = 0.0
-    patience: float = PATIENCE_SECONDS
+    longest: float = LONGEST_SECONDS
     storage_options: dict[str, Any] = attrs.field(factory=dict, repr=False)
     _known: dict[tuple[str, tuple[str, ...]], Mapping[str, Before]] = attrs.field(factory=dict, init=False)
 
     def hold(self, deployment: str, found: Health, uncounted: Collection[str]) -> Health:
         """Return the health of a new version that is healthy by itself (`found`), held to the hours before its update.
 
-        While it exceeds a limit it is not healthy; once it has done so for `patience` after `run_for` it has failed. As
-        long it is waited for batches to judge by, where as many came before, and for rows where too few came to say
-        what looks like a fault. Nothing is compared of a deployment that no update brought in; whatever goes wrong here
+        While it exceeds a limit it is not healthy; once it has done so for PATIENCE_SECONDS after `run_for` it has
+        failed. As long it is waited for rows, where too few came to say what looks like a fault; and for batches to
+        judge by WAIT times as long as they took before, where they took no longer than `longest`. Nothing is compared
+        of a deployment that no update brought in; whatever goes wrong here
         is told, and is no reason to roll back.
 
         uncounted: stages (``query/stage``) whose rows are not compared
@@ -58,10 +72,13 @@ class Gate:
         if record is None or record.old is None or record.in_place or status is None or not self.limits.any:
             return found
         before = self._before(record, status.queries, uncounted)
-        patient = _ran_for(status) < self.run_for + self.patience
-        few = _too_few(status, before) if self.run_for else {}
-        if patient and few:
+        ran = _ran_for(status) - self.run_for
+        patience = min(PATIENCE_SECONDS, self.longest)
+        few = _too_few(status, before, self.longest) if self.run_for else {}
+        waits = max((min(self.longest, WAIT * _for_enough(before[name])) for name in few), default=0.0)
+        if few and ran < max(patience, waits):
             return attrs.evolve(found, healthy=False, reasons=tuple(few.values()))
+        patient = ran < patience
         judged = [
             judgement
             for name, query in sorted(status.queries.items())
@@ -76,15 +93,16 @@ class Gate:
                 *self._nulls(name, query, record, before.get(name)),
             )
         ]
-        not_yet = tuple(j.text for j in judged if j.open) if patient and self.run_for else ()
+        waits_for = [j for j in judged if ran < min(j.open, self.longest)] if self.run_for else []
+        not_yet = tuple(j.text for j in waits_for if not j.exceeded)
         worse = tuple(
             f"{j.text}; to allow it, give option slo: {j.limit}=LIMIT, or {j.limit}=off" for j in judged if j.exceeded
         )
-        holds = (*found.holds, *told(j for j in judged if not j.exceeded))
-        reasons = (*worse, *not_yet)
-        return attrs.evolve(
-            found, healthy=not reasons, failed=bool(worse) and not patient, reasons=reasons, holds=holds
-        )
+        unread = _unread(before.values())
+        holds = (*found.holds, *told(j for j in judged if not j.exceeded), *unread)
+        reasons = (*worse, *not_yet, *(unread if worse else ()))
+        failed = not patient and any(j.exceeded for j in judged if j not in waits_for)
+        return attrs.evolve(found, healthy=not reasons, failed=failed, reasons=reasons, holds=holds)
 
     def _before(self, record: UpdateRecord, queries: Iterable[str], uncounted: Collection[str]) -> Mapping[str, Before]:
         """Read once: it is over."""
@@ -119,6 +137,15 @@ class Gate:
         return str(json.loads(text)["id"]) if text else ""
 
 
+def _unread(before: Iterable[Before]) -> tuple[str, ...]:
+    """One text on the minutes that cannot be read, or none."""
+    paths = sorted({path for each in before for path in each.unread})
+    if not paths:
+        return ()
+    more = f", and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return (f"a part of the hours before is missing, because {paths[0]}{more} cannot be read",)
+
+
 def _ran_for(status: Status) -> float:
     """Seconds from the first commit of its last query to commit to its last sign of life, by the driver's own clock."""
     since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
@@ -133,14 +160,20 @@ def _waited(status: Status, query: QueryStatus, before: Before) -> float:
     return max(waited - 60 / _batches_a_minute(before), 0.0)
 
 
-def _too_few(status: Status, before: Mapping[str, Before]) -> dict[str, str]:
-    """Queries that have committed too few batches to be judged, where enough come within a minute."""
+def _too_few(status: Status, before: Mapping[str, Before], longest: float) -> dict[str, str]:
+    """Queries that have committed too few batches to be judged, where enough come within `longest` seconds."""
     return {
         name: f"query {name} has {known} of {FEWEST_BATCHES} batches by which to compare it with the hours before"
         for name, query in sorted(status.queries.items())
-        if name in before and _batches_a_minute(before[name]) >= ENOUGH_BATCHES
+        if name in before and _for_enough(before[name]) <= longest
         if (known := len(with_rows(warm(query)))) < FEWEST_BATCHES
     }
+
+
+def _for_enough(before: Before) -> float:
+    """Seconds that as many batches took before as are needed to judge."""
+    pace = _batches_a_minute(before)
+    return 60 * ENOUGH_BATCHES / pace if pace else math.inf
 
 
 def _batches_a_minute(before: Before) -> float:

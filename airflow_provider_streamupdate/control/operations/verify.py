@@ -8,6 +8,7 @@ from ...core.compatibility.report import CARRIED
 from ...core.errors import StreamUpdateError
 from ...core.registry.deployment import RUNNING
 from ...core.registry.registry import AppRegistry
+from ...core.slo.judging import LONGEST_SECONDS
 from ...core.slo.limits import parse_slo
 from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, quiet, wait_for
@@ -55,20 +56,19 @@ def health(
     batches: int = 2,
     run_for: float = 0.0,
     slo: Iterable[str] | None = None,
-    patience: float | None = None,
+    longest: float = LONGEST_SECONDS,
 ) -> Health:
     """Return the health of a deployment (default: the current one), compared with a snapshot. See `health.assess`.
 
     slo: how much worse than in the hours before its update it may do (`parse_slo`); None: that is not compared
-    patience: seconds after `run_for` that it has to do as well; None: PATIENCE_SECONDS
+    longest: seconds after `run_for`, at most, that are waited for batches to judge by (`slo.Gate`)
     """
-    patience = slo_gate.PATIENCE_SECONDS if patience is None else patience
-    gate = _gate(context, app, run_for, slo, patience)
+    gate = _gate(context, app, run_for, slo, longest)
     return _health(context, app, deployment, baseline_snapshot, batches, run_for, gate)
 
 
 def _gate(
-    context: Context, app: str, run_for: float, slo: Iterable[str] | None, patience: float
+    context: Context, app: str, run_for: float, slo: Iterable[str] | None, longest: float
 ) -> slo_gate.Gate | None:
     if slo is None:
         return None
@@ -76,7 +76,7 @@ def _gate(
         registry=context.registry.existing(app),
         limits=parse_slo(slo),
         run_for=run_for,
-        patience=patience,
+        longest=longest,
         storage_options=context.storage_options,
     )
 
@@ -117,7 +117,7 @@ def wait_healthy(
     timeout: seconds it may take, in addition to `run_for`; slo: see `health`
     """
     last: list[Health] = []
-    gate = _gate(context, app, run_for, slo, min(slo_gate.PATIENCE_SECONDS, timeout / 2))
+    gate = _gate(context, app, run_for, slo, min(LONGEST_SECONDS, timeout / 2))
 
     def poll() -> Health | None:
         found = _health(context, app, deployment, baseline_snapshot, batches, run_for, gate)

@@ -47,30 +47,34 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def recorded(app: Folder, since: datetime) -> list[Recorded]:
+def recorded(app: Folder, since: datetime, unread: list[str] | None = None) -> list[Recorded]:
     """What the drivers of an app wrote down from `since` (UTC) until now, oldest first: minutes where they are kept
-    that long, else hours. What cannot be read is left out, and what a clock that was ahead noted for later."""
+    that long, else hours. What cannot be read is left out, and what a clock that was ahead noted for later.
+
+    unread: gets the paths of what could not be read
+    """
+    left_out = [] if unread is None else unread
     now = utc_now()
     if now - since <= MINUTES_KEPT:
-        found = _minutes(app, minute_of(since), now + AHEAD)
+        found = _minutes(app, minute_of(since), now + AHEAD, left_out)
     else:
-        found = _hours(app, hour_of(since), now + AHEAD)
+        found = _hours(app, hour_of(since), now + AHEAD, left_out)
     return sorted(found, key=lambda r: (r.span.at, r.epoch, r.query))
 
 
-def _minutes(app: Folder, since: datetime, until: datetime) -> Iterator[Recorded]:
+def _minutes(app: Folder, since: datetime, until: datetime, left_out: list[str]) -> Iterator[Recorded]:
     files = [path for hour, path in minute_files(app) if hour_of(since) <= hour <= until]
-    for minutes in _read(app, files, read_minutes):
+    for minutes in _read(app, files, read_minutes, left_out):
         for query, spans in minutes.spans.items():
             for span in spans:
                 if since <= clock.parse(span.at) <= until:
                     yield _of(minutes, query, span, MINUTE)
 
 
-def _hours(app: Folder, since: datetime, until: datetime) -> Iterator[Recorded]:
+def _hours(app: Folder, since: datetime, until: datetime, left_out: list[str]) -> Iterator[Recorded]:
     known: set[tuple[str, int, str, str]] = set()
     months = [path for begin, path in month_files(app) if since - timedelta(days=31) <= begin <= until]
-    for month in _read(app, months, read_month):
+    for month in _read(app, months, read_month, left_out):
         for key, queries in month.spans.items():
             deployment, epoch = of_driver(key)
             for query, spans in queries.items():
@@ -80,7 +84,8 @@ def _hours(app: Folder, since: datetime, until: datetime) -> Iterator[Recorded]:
                     for span in spans
                     if since <= clock.parse(span.at) <= until
                 )
-    for minutes in _read(app, [path for hour, path in minute_files(app) if hour <= until], read_minutes):
+    files = [path for hour, path in minute_files(app) if hour <= until]
+    for minutes in _read(app, files, read_minutes, left_out):
         for query, found in minutes.spans.items():
             for span in by_hour(found):
                 summed_up = (minutes.deployment, minutes.epoch, query, span.at) in known
@@ -92,11 +97,12 @@ def _of(minutes: Minutes, query: str, span: Span, seconds: float) -> Recorded:
     return Recorded(deployment=minutes.deployment, epoch=minutes.epoch, query=query, span=span, seconds=seconds)
 
 
-def _read(app: Folder, paths: list[str], read: Any) -> list[Any]:
+def _read(app: Folder, paths: list[str], read: Any, left_out: list[str]) -> list[Any]:
     def one(path: str) -> Minutes | Month | None:
         try:
             found: Minutes | Month | None = read(app, path)
         except (CorruptError, NewerFormatError, StorageError):
+            left_out.append(path)
             return None
         return found
 

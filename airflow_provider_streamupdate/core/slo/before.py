@@ -16,6 +16,7 @@ class Before:
     Stages have the names that they have in the new version.
 
     changed: why rows out and state cannot be compared (empty: they can). uncounted: stages whose rows cannot be
+    unread: files of those minutes that cannot be read
     rare: why more rows out, and a stage that grows, may be what comes once in a while (empty: it would be known)
     """
 
@@ -25,6 +26,7 @@ class Before:
     changed: str = ""
     uncounted: frozenset[str] = frozenset()
     rare: str = ""
+    unread: tuple[str, ...] = ()
 
     @property
     def spans(self) -> tuple[Span, ...]:

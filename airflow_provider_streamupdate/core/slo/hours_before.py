@@ -36,7 +36,8 @@ def hours_before(
     renames = registry.spec(record.new).renames
     plans = registry.plan(str(record.old)), registry.plan(record.new)
     cut = minute_of(clock.parse(record.step_times.get("snapshotted", clock.now())))
-    found = _recorded(registry, record, cut)
+    unread: list[str] = []
+    found = _recorded(registry, record, cut, unread)
     changed = _changed_on_purpose(registry, record)
     made = {}
     for name in queries:
@@ -52,17 +53,18 @@ def hours_before(
             changed=changed.get(name, "") or _changed(before, after),
             uncounted=frozenset(s.partition("/")[2] for s in uncounted if s.partition("/")[0] == name),
             rare=_rare(after, runs, cut),
+            unread=tuple(sorted(unread)),
         )
     return made
 
 
-def _recorded(registry: AppRegistry, record: UpdateRecord, cut: datetime) -> list[Recorded]:
+def _recorded(registry: AppRegistry, record: UpdateRecord, cut: datetime, unread: list[str]) -> list[Recorded]:
     """Minutes of the versions that ran before, since each one took over; not of those that were tried and did not
     stay, and no driver's first minute, which is slow."""
     updates = {u.new: u for u in registry.updates() if not u.in_place}
     kept = []
     begun: set[tuple[str, int, str]] = set()
-    for one in recorded(registry.folder, utc_now() - MINUTES_KEPT + MINUTE):
+    for one in recorded(registry.folder, utc_now() - MINUTES_KEPT + MINUTE, unread):
         update, at = updates.get(one.deployment), clock.parse(one.span.at)
         driver = one.deployment, one.epoch, one.query
         first = driver not in begun

@@ -7,7 +7,8 @@ rush hour, a burst at the end of a window or a cold cache is no reason to roll b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -18,6 +19,8 @@ from .before import Before
 from .limits import SloLimits
 from .stretch import Stretch, high, middle, of_batches, of_minutes, of_ten_minutes, windows
 
+PATIENCE_SECONDS = 60.0  # for what looks worse to get better
+LONGEST_SECONDS = 300.0  # for batches to judge by
 FEWEST_BATCHES = 5  # of the new version, warm ones
 RECENT_BATCHES = 10  # the last ones, whose time counts
 FEWEST_BEFORE = 10  # batches or minutes
@@ -26,7 +29,10 @@ CATCHING_UP = 1.2  # rows done a second, as a multiple of the most that came in:
 ENOUGH_BATCHES = COLD_BATCHES + FEWEST_BATCHES
 SLACK_SECONDS = 0.5  # what a batch may take longer in any case: a scheduler's mood, a listing of files
 MORE_ROWS = 1.25  # batches with more rows than that, as a multiple of the most before, are those of a backlog
+SHRINKS = 0.9  # rows of a batch, as a multiple of the most: a backlog is worked off
 FAR_FEWER = 0.1  # rows of a stretch, as a share of those that are judged
+SPREAD = 1.5  # the most rows of a batch, as a multiple of the fewest, that a line can be drawn through
+STRAIGHT = 0.95  # correlation of batches' rows with their seconds, from which on a line through them foretells others
 LAG_MORE = 1.5  # as in health: what makes an app behind
 SIGMAS = 3.0  # a count of rows that is a matter of chance is off by its root
 FEW_ROWS = 10  # by which rows out may be more, and a stage may grow, in any case
@@ -35,13 +41,13 @@ FEW_ROWS = 10  # by which rows out may be more, and a stage may grow, in any cas
 @attrs.frozen(kw_only=True)
 class Judgement:
     """Of a query by a limit. exceeded: None where it was not compared. why: what was found, or why it was not
-    open: it may be exceeded, and more batches would tell"""
+    open: it may be exceeded, and more batches would tell; seconds that they are worth waiting for (0: none)"""
 
     query: str
     limit: str
     exceeded: bool | None
     why: str
-    open: bool = False
+    open: float = 0.0
 
     @property
     def text(self) -> str:
@@ -66,7 +72,7 @@ class Finding:
 
     exceeded: bool | None
     why: str
-    open: bool = False
+    open: float = 0.0
 
 
 Found = list[Finding]
@@ -127,7 +133,37 @@ def _batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -
     seconds, allowed = middle(b.seconds for b in recent), limit * was * more + SLACK_SECONDS
     told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s when it was slow"
     told += f", with {more:.1f} times fewer rows" if more > 1 else ""
-    return [Finding(seconds > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
+    told += f" (at most {allowed:.2f} s are allowed)"
+    settled = _settled(with_rows(batches), before) if seconds > allowed else None
+    if settled is not None and settled <= limit * was + SLACK_SECONDS:
+        return [Finding(False, f"{told}; {settled:.2f} s are foretold for when the backlog is worked off")]
+    return [Finding(seconds > allowed, told, open=_until_it_is_worked_off(recent, before))]
+
+
+def _until_it_is_worked_off(batches: Sequence[BatchFigures], before: Before) -> float:
+    """Seconds to wait for batches of the usual size, while there are larger ones, and they get smaller or are too few to
+    tell; else 0."""
+    rows = [b.rows_in or 0 for b in batches]
+    if not rows or rows[-1] <= MORE_ROWS * _rows_a_batch(before):
+        return 0.0
+    return LONGEST_SECONDS if len(rows) < 3 or rows[-1] < SHRINKS * max(rows) else 0.0
+
+
+def _settled(batches: Sequence[BatchFigures], before: Before) -> float | None:
+    """Seconds of a batch when the backlog is worked off, by a line through rows and seconds of the batches that work it
+    off. None where they are on no line, or will never be done with it."""
+    rows, seconds = [float(b.rows_in or 0) for b in batches], [b.seconds for b in batches]
+    comes = max(_came_in(before), default=0.0)
+    if (
+        max(rows) < SPREAD * min(rows)
+        or min(seconds) == max(seconds)
+        or statistics.correlation(rows, seconds) < STRAIGHT
+    ):
+        return None
+    each, fixed = statistics.linear_regression(rows, seconds)
+    if not comes or each * comes >= 1:
+        return None
+    return max(fixed, 0.0) + each * max(_rows_a_batch(before), comes * max(fixed, 0.0) / (1 - each * comes))
 
 
 def _few_batches(now: QueryStatus, before: Before, limit: float, waited: float) -> Found:
@@ -141,7 +177,9 @@ def _few_batches(now: QueryStatus, before: Before, limit: float, waited: float) 
     allowed = limit * was * (_more_rows(found, before) if found else 1.0) + SLACK_SECONDS
     took = max(middle(f.seconds for f in found) if found else 0.0, waited)
     told = f"a batch takes {took:.2f} s or more; before, {was:.2f} s when it was slow"
-    return [Finding(took > allowed, f"{told} (at most {allowed:.2f} s are allowed)")]
+    told += f" (at most {allowed:.2f} s are allowed)"
+    all_of_them = [f for f in now.figures if f.batch >= first and f.rows_in]
+    return [Finding(took > allowed, told, open=_until_it_is_worked_off(all_of_them, before))]
 
 
 def _few(known: int) -> Finding:
@@ -157,7 +195,7 @@ def _slow_before(before: Before) -> float | None:
         return None
     length = min(RECENT_BATCHES, len(each))
     medians = [middle(b.seconds for b in each[at : at + length]) for at in range(len(each) - length + 1) if length]
-    return max(high(medians) or 0.0, *map(_mean_seconds, of_ten_minutes(before.runs)), 0.0)
+    return max(high(medians) or 0.0, *map(_mean_seconds, of_ten_minutes(before.runs, FEWEST_BEFORE)), 0.0)
 
 
 def _mean_seconds(minutes: Sequence[Span]) -> float:
@@ -190,8 +228,13 @@ def _done(recent: Sequence[BatchFigures]) -> float:
 def _catches_up(recent: Sequence[BatchFigures], before: Before) -> bool:
     """Whether it gets clearly more rows a second done than ever came in. Unknown where no minutes are known: then it is
     taken to."""
-    rates = [sum(s.rows_in for s in part) / (60 * len(part)) for part in of_ten_minutes(before.runs)]
+    rates = list(_came_in(before))
     return not rates or _done(recent) > CATCHING_UP * max(rates)
+
+
+def _came_in(before: Before) -> Iterator[float]:
+    """Rows a second, of ten minutes each."""
+    return (sum(s.rows_in for s in part) / (60 * len(part)) for part in of_ten_minutes(before.runs))
 
 
 def _lag_growth(now: QueryStatus, batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
@@ -219,15 +262,15 @@ def _rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> 
     if before.changed:
         return [Finding(None, before.changed)]
     alike = _alike(batches, before)
-    if not alike:
-        return [Finding(None, "its batches have more rows than any before", open=True)]
-    stretch = of_batches(alike)
+    judged = alike or batches
+    stretch = of_batches(judged)
     if stretch.rows_out is None or not stretch.told_in:
         return [Finding(None, "this sink does not tell how many rows it got")]
-    known = [s for s in _stretches_before(alike, before) if s.out_share is not None]
+    known = [s for s in _stretches_before(judged, before) if s.out_share is not None]
     shares = [s.out_share for s in known if s.out_share is not None]
     if len(shares) < FEWEST_STRETCHES:
-        return [Finding(None, f"only {len(shares)} stretches with as many rows before are known")]
+        few = Finding(None, f"only {len(shares)} stretches with as many rows before are known")
+        return [few if alike else _MORE_ROWS]
     least, most = stretch.told_in * min(shares), stretch.told_in * max(shares)
     fewest = least * (1 - limit) - SIGMAS * math.sqrt(least)
     if least > SIGMAS**2:
@@ -239,9 +282,21 @@ def _rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> 
         if before.rare or _fewer_a_batch(stretch, known, limit):
             return [Finding(None, before.rare or "its batches have fewer rows than any before")]
         return [Finding(True, told)]
+    if not alike and (stretch.rows_out or fewest <= 0):
+        return [_MORE_ROWS]
     if fewest <= 0 < least and stretch.rows_out < least / 2:
-        return [Finding(None, f"{stretch.rows_out} rows out for {stretch.told_in} in are too few to tell", open=True)]
-    return [Finding(stretch.rows_out < fewest, told)]
+        return [
+            Finding(
+                None, f"{stretch.rows_out} rows out for {stretch.told_in} in are too few to tell", open=PATIENCE_SECONDS
+            )
+        ]
+    chance = not least * (1 - limit) <= stretch.rows_out <= most * (1 + limit)
+    return [Finding(stretch.rows_out < fewest, told, open=PATIENCE_SECONDS if chance else 0.0)]
+
+
+# Larger batches tell that too much goes out or is kept, or that nothing goes out: an aggregation gives fewer rows for
+# each that came in then, but some.
+_MORE_ROWS = Finding(None, "its batches have more rows than any before", open=LONGEST_SECONDS)
 
 
 def _fewer_a_batch(now: Stretch, before: Sequence[Stretch], limit: float) -> bool:
@@ -259,10 +314,9 @@ def _state_growth(batches: Sequence[BatchFigures], before: Before, limit: float)
     if before.changed:
         return [Finding(None, before.changed)]
     alike = _alike(batches, before)
-    if not alike:
-        return [Finding(None, "its batches have more rows than any before", open=True)]
-    stretch, stretches = of_batches(alike), _stretches_before(alike, before)
-    held = alike[-1].state_rows or {}
+    judged = alike or batches
+    stretch, stretches = of_batches(judged), _stretches_before(judged, before)
+    held = judged[-1].state_rows or {}
     if not stretch.gained or not stretch.rows_in:
         return [Finding(None, "it holds no state whose rows are counted")]
     found: Found = []
@@ -277,8 +331,10 @@ def _state_growth(batches: Sequence[BatchFigures], before: Before, limit: float)
         told = f"stage {stage} gained {gained} rows for {stretch.rows_in} in; before, {most:.0f} at most"
         exceeded = gained > allowed
         told += f" (up to {allowed:.0f} are allowed)"
-        rare = exceeded and bool(before.rare)
-        found.append(Finding(None, f"stage {stage}: {before.rare}") if rare else Finding(exceeded, told))
+        if exceeded and before.rare:
+            found.append(Finding(None, f"stage {stage}: {before.rare}"))
+        else:
+            found.append(Finding(exceeded, told) if exceeded or alike else _MORE_ROWS)
     return found
 
 
@@ -287,7 +343,7 @@ def _alike(batches: Sequence[BatchFigures], before: Before) -> Sequence[BatchFig
     most = max((b.rows_in or 0 for b in before.batches), default=0)
     found = list(batches)
     for at in range(len(batches) - 1, -1, -1):
-        if most and (batches[at].rows_in or 0) > most * MORE_ROWS:
+        if most and (batches[at].rows_in or 0) > most * MORE_ROWS + SIGMAS * math.sqrt(most):
             found = list(batches[at + 1 :])
             break
     return found if len(with_rows(found)) >= FEWEST_BATCHES else ()

@@ -32,12 +32,13 @@ class Outputs:
 
 
 def judge_nulls(found: Outputs, limit: float) -> list[tuple[bool | None, str]]:
-    """The share of nulls of each column, against the most of a batch before; a share may be higher by `limit`, in
+    """The share of nulls of each column, against the most before, of a batch or of small ones together; a share may be higher by `limit`, in
     points of a whole. Whether it exceeds that (None: not compared), and what was found."""
     before, rows = [b for b in found.before if b.rows], sum(a.rows for a in found.after)
     if rows < FEWEST_ROWS or len(before) < FEWEST_BATCHES:
         return [(None, f"{rows} rows of the output and {len(before)} batches before can be read")]
-    judged = (_worse(column, before, found.after, limit) for column in _columns(found))
+    parts = _parts(before)
+    judged = (_worse(column, parts, found.after, limit) for column in _columns(found))
     worse: list[tuple[bool | None, str]] = [told for told in judged if told is not None]
     return worse or [(False, f"no column of {rows} rows has more nulls than before (by {percent(limit)} at most)")]
 
@@ -46,6 +47,24 @@ def _columns(found: Outputs) -> list[str]:
     """Those whose nulls are known of every batch."""
     known = [set(b.nulls) for b in (*found.before, *found.after) if b.rows]
     return sorted(set.intersection(*known)) if known else []
+
+
+def _parts(batches: Sequence[Output]) -> list[Output]:
+    """Batches, small ones together until their rows are enough for a share; a rest goes with those before it."""
+    parts: list[list[Output]] = []
+    for batch in batches:
+        if not parts or sum(b.rows for b in parts[-1]) >= FEWEST_ROWS:
+            parts.append([])
+        parts[-1].append(batch)
+    if len(parts) > 1 and sum(b.rows for b in parts[-1]) < FEWEST_ROWS:
+        parts[-2:] = [parts[-2] + parts[-1]]
+    return [_together(part) for part in parts]
+
+
+def _together(batches: Sequence[Output]) -> Output:
+    columns = set.intersection(*(set(b.nulls) for b in batches))
+    nulls = {column: sum(b.nulls[column] for b in batches) for column in columns}
+    return Output(batch=batches[-1].batch, rows=sum(b.rows for b in batches), nulls=nulls)
 
 
 def _worse(column: str, before: Sequence[Output], after: Sequence[Output], limit: float) -> tuple[bool, str] | None:

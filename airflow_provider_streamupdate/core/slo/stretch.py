@@ -81,12 +81,16 @@ def _gained(first: dict[str, int], last: dict[str, int]) -> dict[str, int]:
     return {stage: last[stage] - first[stage] for stage in first.keys() & last.keys()}
 
 
-def of_ten_minutes(runs: Iterable[Sequence[Span]]) -> Iterator[Sequence[Span]]:
-    """Ten minutes each, of one run; a shorter rest goes with the ten before."""
+def of_ten_minutes(runs: Iterable[Sequence[Span]], batches: int = 0) -> Iterator[Sequence[Span]]:
+    """Ten minutes each, of one run, or more until they have so many batches; a shorter rest goes with the ones before."""
     for run in runs:
-        parts = [run[at : at + 10] for at in range(0, len(run), 10)]
-        if len(parts) > 1 and len(parts[-1]) < 10:
-            parts[-2:] = [run[(len(parts) - 2) * 10 :]]
+        parts: list[list[Span]] = []
+        for span in run:
+            if not parts or (len(parts[-1]) >= 10 and sum(s.timed for s in parts[-1]) >= batches):
+                parts.append([])
+            parts[-1].append(span)
+        if len(parts) > 1 and (len(parts[-1]) < 10 or sum(s.timed for s in parts[-1]) < batches):
+            parts[-2:] = [parts[-2] + parts[-1]]
         yield from parts
 
 
