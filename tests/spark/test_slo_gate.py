@@ -19,8 +19,9 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.deployment import RUNNING, QueryStatus, Status
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.core.slo.batch_time import SLACK_SECONDS
 from airflow_provider_streamupdate.core.slo.hours_before import hours_before
-from airflow_provider_streamupdate.core.slo.judging import SLACK_SECONDS, Judgement, judge
+from airflow_provider_streamupdate.core.slo.judging import Judgement, judge
 from airflow_provider_streamupdate.core.slo.limits import SloLimits
 from airflow_provider_streamupdate.streaming.agent.recording import Recorder
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries

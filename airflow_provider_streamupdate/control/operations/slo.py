@@ -15,19 +15,17 @@ from ...core.registry.deployment import QueryStatus, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.slo.before import Before
-from ...core.slo.hours_before import hours_before
-from ...core.slo.judging import (
+from ...core.slo.finding import (
     ENOUGH_BATCHES,
     FEWEST_BATCHES,
     FEWEST_BEFORE,
     LONGEST_SECONDS,
     PATIENCE_SECONDS,
-    Judgement,
-    judge,
-    told,
     warm,
     with_rows,
 )
+from ...core.slo.hours_before import hours_before
+from ...core.slo.judging import Judgement, judge, told
 from ...core.slo.limits import SloLimits
 from ...core.slo.output import judge_nulls
 from .health import Health

@@ -8,7 +8,7 @@ from ...core.compatibility.report import CARRIED
 from ...core.errors import StreamUpdateError
 from ...core.registry.deployment import RUNNING
 from ...core.registry.registry import AppRegistry
-from ...core.slo.judging import LONGEST_SECONDS
+from ...core.slo.finding import LONGEST_SECONDS
 from ...core.slo.limits import parse_slo
 from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Progress, quiet, wait_for

@@ -32,8 +32,8 @@ class Outputs:
 
 
 def judge_nulls(found: Outputs, limit: float) -> list[tuple[bool | None, str]]:
-    """The share of nulls of each column, against the most before, of a batch or of small ones together; a share may be higher by `limit`, in
-    points of a whole. Whether it exceeds that (None: not compared), and what was found."""
+    """The share of nulls of each column, against the most before, of a batch or of small ones together; a share may be
+    higher by `limit`, in points of a whole. Whether it exceeds that (None: not compared), and what was found."""
     before, rows = [b for b in found.before if b.rows], sum(a.rows for a in found.after)
     if rows < FEWEST_ROWS or len(before) < FEWEST_BATCHES:
         return [(None, f"{rows} rows of the output and {len(before)} batches before can be read")]

@@ -82,7 +82,7 @@ def _gained(first: dict[str, int], last: dict[str, int]) -> dict[str, int]:
 
 
 def of_ten_minutes(runs: Iterable[Sequence[Span]], batches: int = 0) -> Iterator[Sequence[Span]]:
-    """Ten minutes each, of one run, or more until they have so many batches; a shorter rest goes with the ones before."""
+    """Ten minutes each, of one run, or more until they have so many batches; a rest goes with the ones before."""
     for run in runs:
         parts: list[list[Span]] = []
         for span in run:

@@ -1,0 +1,137 @@
+"""How long batches take, against what was slow before."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from ..difference.figures import BatchFigures
+from ..history.span import Span
+from ..registry.deployment import QueryStatus
+from .before import Before
+from .finding import (
+    FEWEST_BEFORE,
+    LONGEST_SECONDS,
+    MORE_ROWS,
+    RECENT_BATCHES,
+    Finding,
+    Found,
+    done,
+    few,
+    warm,
+    with_rows,
+)
+from .stretch import high, middle, of_ten_minutes
+
+CATCHING_UP = 1.2  # rows done a second, as a multiple of the most that came in: what works off a backlog
+SLACK_SECONDS = 0.5  # what a batch may take longer in any case: a scheduler's mood, a listing of files
+SHRINKS = 0.9  # rows of a batch, as a multiple of the most: a backlog is worked off
+SPREAD = 1.5  # the most rows of a batch, as a multiple of the fewest, that a line can be drawn through
+STRAIGHT = 0.95  # correlation of batches' rows with their seconds, from which on a line through them foretells others
+
+
+def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
+    """The median time of the last batches, against what was slow before. While a backlog is worked off, more rows in a
+    batch may take longer by as much; not where a batch has more rows because it takes longer."""
+    was = _slow_before(before)
+    if was is None:
+        each, minutes = len(with_rows(before.batches)), len(before.spans)
+        return [Finding(None, f"only {each} batches and {minutes} minutes before are known")]
+    recent = with_rows(batches)[-RECENT_BATCHES:]
+    more = _more_rows(recent, before)
+    seconds, allowed = middle(b.seconds for b in recent), limit * was * more + SLACK_SECONDS
+    told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s when it was slow"
+    told += f", with {more:.1f} times fewer rows" if more > 1 else ""
+    told += f" (at most {allowed:.2f} s are allowed)"
+    settled = _settled(with_rows(batches), before) if seconds > allowed else None
+    if settled is not None and settled <= limit * was + SLACK_SECONDS:
+        return [Finding(False, f"{told}; {settled:.2f} s are foretold for when the backlog is worked off")]
+    return [Finding(seconds > allowed, told, open=_until_it_is_worked_off(recent, before))]
+
+
+def _until_it_is_worked_off(batches: Sequence[BatchFigures], before: Before) -> float:
+    """Seconds to wait for batches of the usual size, while there are larger ones that get smaller, or are too few to
+    tell; else 0."""
+    rows = [b.rows_in or 0 for b in batches]
+    if not rows or rows[-1] <= MORE_ROWS * _rows_a_batch(before):
+        return 0.0
+    return LONGEST_SECONDS if len(rows) < 3 or rows[-1] < SHRINKS * max(rows) else 0.0
+
+
+def _settled(batches: Sequence[BatchFigures], before: Before) -> float | None:
+    """Seconds of a batch when the backlog is worked off, by a line through rows and seconds of the batches that work it
+    off. None where they are on no line, or will never be done with it."""
+    rows, seconds = [float(b.rows_in or 0) for b in batches], [b.seconds for b in batches]
+    comes = max(_came_in(before), default=0.0)
+    if (
+        max(rows) < SPREAD * min(rows)
+        or min(seconds) == max(seconds)
+        or statistics.correlation(rows, seconds) < STRAIGHT
+    ):
+        return None
+    each, fixed = statistics.linear_regression(rows, seconds)
+    if not comes or each * comes >= 1:
+        return None
+    return max(fixed, 0.0) + each * max(_rows_a_batch(before), comes * max(fixed, 0.0) / (1 - each * comes))
+
+
+def few_batches(now: QueryStatus, before: Before, limit: float, waited: float) -> Found:
+    """Where many batches came before, few of them are a sign by themselves: the median of those that there are but the
+    first, or the time since the last one."""
+    was = _slow_before(before)
+    first = now.batch if now.first_batch is None else now.first_batch
+    found = [f for f in now.figures if f.batch > first and f.rows_in]
+    if was is None or now.idle:
+        return [few(len(with_rows(warm(now))))]
+    allowed = limit * was * (_more_rows(found, before) if found else 1.0) + SLACK_SECONDS
+    took = max(middle(f.seconds for f in found) if found else 0.0, waited)
+    told = f"a batch takes {took:.2f} s or more; before, {was:.2f} s when it was slow"
+    told += f" (at most {allowed:.2f} s are allowed)"
+    all_of_them = [f for f in now.figures if f.batch >= first and f.rows_in]
+    return [Finding(took > allowed, told, open=_until_it_is_worked_off(all_of_them, before))]
+
+
+def _slow_before(before: Before) -> float | None:
+    """Seconds of a batch: the most that ten minutes had as their mean, and what 19 of 20 medians of as many batches as
+    are judged did not exceed. None where too little is known."""
+    each = with_rows(before.batches)
+    minutes = [s for s in before.spans if s.timed and s.rows_in]
+    if len(each) < FEWEST_BEFORE and len(minutes) < FEWEST_BEFORE:
+        return None
+    length = min(RECENT_BATCHES, len(each))
+    medians = [middle(b.seconds for b in each[at : at + length]) for at in range(len(each) - length + 1) if length]
+    return max(high(medians) or 0.0, *map(_mean_seconds, of_ten_minutes(before.runs, FEWEST_BEFORE)), 0.0)
+
+
+def _mean_seconds(minutes: Sequence[Span]) -> float:
+    """Of a batch. One that hung does not count, where there are enough of them."""
+    timed, seconds = sum(span.timed for span in minutes), sum(span.seconds for span in minutes)
+    if timed >= FEWEST_BEFORE:
+        timed, seconds = timed - 1, seconds - max(span.longest for span in minutes)
+    return seconds / timed if timed else 0.0
+
+
+def _more_rows(recent: Sequence[BatchFigures], before: Before) -> float:
+    """Rows a batch, as a multiple of what they were, while a backlog is worked off; else 1."""
+    rows, rows_before = middle(b.rows_in or 0 for b in recent), _rows_a_batch(before)
+    return max(1.0, rows / rows_before) if rows_before and _catches_up(recent, before) else 1.0
+
+
+def _rows_a_batch(before: Before) -> float:
+    """What 19 of 20 batches did not exceed, or the most of ten minutes' means."""
+    each = high(float(b.rows_in) for b in before.batches if b.rows_in)
+    parts = [(part, sum(span.timed for span in part)) for part in of_ten_minutes(before.runs)]
+    means = (sum(span.rows_in for span in part) / timed for part, timed in parts if timed)
+    return max(each or 0.0, *means, 0.0)
+
+
+def _catches_up(recent: Sequence[BatchFigures], before: Before) -> bool:
+    """Whether it gets clearly more rows a second done than ever came in. Unknown where no minutes are known: then it is
+    taken to."""
+    rates = list(_came_in(before))
+    return not rates or done(recent) > CATCHING_UP * max(rates)
+
+
+def _came_in(before: Before) -> Iterator[float]:
+    """Rows a second, of ten minutes each."""
+    return (sum(s.rows_in for s in part) / (60 * len(part)) for part in of_ten_minutes(before.runs))
