@@ -30,6 +30,7 @@ from airflow_provider_streamupdate.operators.update import (
     StreamUpdateStepOperator,
 )
 from airflow_provider_streamupdate.update_dag import build_update_dag
+from tests.cases import one_is_fast
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
 BESIDE = [name for name, strategy in STRATEGIES.items() if strategy.starts_early]
@@ -119,7 +120,7 @@ def everything_under(root: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in kept.items() if path.is_file()}
 
 
-@pytest.mark.parametrize("strategy", BESIDE)
+@pytest.mark.parametrize("strategy", one_is_fast(BESIDE))
 def test_a_check_only_touches_nothing_and_has_its_report(site: Site, strategy: str) -> None:
     site.submit()
     before = everything_under(site.root)
@@ -220,7 +221,7 @@ def test_a_standby_that_fails_leaves_the_old_version_alone(site: Site) -> None:
     assert lease_is_free(site)
 
 
-@pytest.mark.parametrize("strategy", BESIDE)
+@pytest.mark.parametrize("strategy", one_is_fast(BESIDE))
 def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site, strategy: str) -> None:
     site.submit()
     before = site.client.status("alarm").current
@@ -236,7 +237,7 @@ def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site, strategy:
     assert again.state == "success" and site.drivers_alive() == ["v2"]
 
 
-@pytest.mark.parametrize("strategy", BESIDE)
+@pytest.mark.parametrize("strategy", one_is_fast(BESIDE))
 def test_an_update_starts_one_driver(site: Site, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that will run the new version makes its plan, too."""
     site.submit()

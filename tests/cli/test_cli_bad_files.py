@@ -143,6 +143,7 @@ def test_an_event_that_is_none_is_told(app: Path, root: Path, run: Run, line: by
         StreamUpdateClient(str(root)).app_document("flights")
 
 
+@pytest.mark.slow
 def test_what_a_supervisor_left_of_a_dead_app(app: Path, root: Path, run: Run) -> None:
     registry, now = Registry(str(root)).app("flights"), clock.now()
     set_status(registry, "v1", status("failed", error="x"))
@@ -176,6 +177,7 @@ def test_a_file_that_only_looks_numbered_is_nobody_s(app: Path, root: Path, run:
         pass
 
 
+@pytest.mark.slow
 def test_one_bad_file_is_that_app_s_alone(app: Path, run: Run) -> None:
     tried = 0
     for path in _files(app):

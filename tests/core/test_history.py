@@ -268,6 +268,7 @@ def hours(app: Folder) -> Iterator[Span]:
             yield from queries["q"]
 
 
+@pytest.mark.slow
 def test_a_third_of_a_year_keeps_a_day_of_minutes_and_ninety_days_of_hours(app: Folder) -> None:
     """Summed up now and then, and at last once an hour, as a driver does: every hour is there once."""
     begin = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -529,6 +530,7 @@ def test_the_end_waits_for_no_storage(app: Folder) -> None:
     assert len(spans(app)) == 1
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_while_the_storage_fails(app: Folder) -> None:
     app.write("fails", b"")
     at = Clock()

@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.core.checkpoint.commit_log import read_lineag
 from airflow_provider_streamupdate.core.checkpoint.renumber import put_back, renumber
 from airflow_provider_streamupdate.core.errors import CorruptError
 from airflow_provider_streamupdate.core.storage import Folder
+from tests.cases import one_is_fast
 
 from .builders import CheckpointFiles, rocksdb_zip
 from .test_commit_log import changelog, commit
@@ -130,7 +131,7 @@ class Death:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("last", [BATCH + 2, BATCH + 20])
+@pytest.mark.parametrize("last", one_is_fast([BATCH + 2, BATCH + 20]))
 def test_a_driver_may_die_at_any_point(
     folder: Folder, layout: Callable, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ done 2>"$1/err"
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_never_two_setups_at_work_when_an_owner_died(tmp_path: Path) -> None:
     script, loop = tmp_path / "setup.sh", tmp_path / "all.sh"
     script.write_text(SETUP)

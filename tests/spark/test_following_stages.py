@@ -29,6 +29,8 @@ from test_stages import (
     without_end,
 )
 
+from tests.cases import one_is_fast
+
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 
@@ -221,7 +223,7 @@ def timed(bench: Bench):
 
 
 @pytest.mark.parametrize(
-    ("version", "store"), [(timed, (ROCKSDB,)), (timed, (ROCKSDB, True)), (timed_in_pandas, (ROCKSDB,))]
+    ("version", "store"), one_is_fast([(timed, (ROCKSDB,)), (timed, (ROCKSDB, True)), (timed_in_pandas, (ROCKSDB,))])
 )
 def test_timers_of_processing_time_and_values_that_expire(spark, tmp_path, version, store) -> None:
     """The times in the state are those of the old version's batches."""

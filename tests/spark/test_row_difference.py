@@ -22,6 +22,7 @@ from airflow_provider_streamupdate.core.difference.row_difference import CHANGED
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 from airflow_provider_streamupdate.streaming.difference.rows import compare_rows
+from tests.cases import one_is_fast
 
 NAN = math.nan
 FLOATS = [0.0, -0.0, NAN, 1.5, -1.5, math.inf, 0.1]
@@ -135,7 +136,7 @@ def numbers(found: RowDifference) -> dict[str, int]:
     return {name: getattr(found, name) for name in ("equal", "changed", "only_old", "only_new")}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", one_is_fast(range(5)))
 def test_random_frames_differ_as_plain_python_says(spark, seed: int) -> None:
     rng = random.Random(seed)
     seen = Counter()
@@ -178,7 +179,7 @@ def keyed_rows(rng: random.Random, number: int, kinds: list[Kind]) -> list[tuple
     return [(at, *random_row(rng, kinds[1:])) for at in range(number)]
 
 
-@pytest.mark.parametrize("number", range(GROUPS))
+@pytest.mark.parametrize("number", one_is_fast(range(GROUPS)))
 def test_one_wrong_value_in_ten_of_ten_frames_is_found_wherever_it_is(spark, number: int) -> None:
     rng = random.Random(50 + number)
     kinds, names = group(number)
@@ -200,7 +201,7 @@ def test_one_wrong_value_in_ten_of_ten_frames_is_found_wherever_it_is(spark, num
     assert found == 10
 
 
-@pytest.mark.parametrize("number", range(GROUPS))
+@pytest.mark.parametrize("number", one_is_fast(range(GROUPS)))
 def test_the_same_rows_in_another_order_and_other_partitions_are_the_same(spark, number: int) -> None:
     rng = random.Random(60 + number)
     kinds, names = group(number)
@@ -367,6 +368,7 @@ def value(spark, sql: str):
 PLACE = "st_geomfromwkb(X'0101000000000000000000f03f000000000000{}')"
 
 
+@pytest.mark.parametrize("turned", one_is_fast([False, True]))
 @pytest.mark.parametrize(
     ("old", "new", "same"),
     [
@@ -412,13 +414,13 @@ PLACE = "st_geomfromwkb(X'0101000000000000000000f03f000000000000{}')"
         (PLACE.format("0000"), PLACE.format("0040"), False),
     ],
 )
-def test_values_of_two_types(spark, old: str, new: str, same: bool) -> None:
-    for a, b in ((old, new), (new, old)):
-        found = compare_rows(value(spark, a), value(spark, b), ["k"])
-        assert (found.equal, found.changed) == ((1, 0) if same else (0, 1)), (a, b, found)
-        assert found.unlike == ()
-        keyed = compare_rows(value(spark, a), value(spark, b), ["v"])
-        assert (keyed.equal, keyed.only_old, keyed.only_new) == ((1, 0, 0) if same else (0, 1, 1)), (a, b)
+def test_values_of_two_types(spark, old: str, new: str, same: bool, turned: bool) -> None:
+    a, b = (new, old) if turned else (old, new)
+    found = compare_rows(value(spark, a), value(spark, b), ["k"])
+    assert (found.equal, found.changed) == ((1, 0) if same else (0, 1)), (a, b, found)
+    assert found.unlike == ()
+    keyed = compare_rows(value(spark, a), value(spark, b), ["v"])
+    assert (keyed.equal, keyed.only_old, keyed.only_new) == ((1, 0, 0) if same else (0, 1, 1)), (a, b)
 
 
 @pytest.mark.parametrize(

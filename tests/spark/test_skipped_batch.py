@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming.restore.skipped import skipped_problem
 
 STORES = [
-    pytest.param((HDFS,), id="hdfs"),
+    pytest.param((HDFS,), id="hdfs", marks=pytest.mark.slow),
     pytest.param((ROCKSDB, False), id="rocksdb", marks=pytest.mark.slow),
     pytest.param((ROCKSDB, True), id="changelog"),
 ]
