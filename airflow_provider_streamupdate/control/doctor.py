@@ -162,10 +162,26 @@ def _clock(folder: Folder) -> Finding:
 def _apps(context: Context) -> Iterator[Finding]:
     for name in apps(context):
         yield _found(f"app {name}", lambda name=name: _app(context, name))  # type: ignore[misc]
+        yield from _copies(context, name)
         try:
             yield from _in_cluster(context, name)
         except StreamUpdateError as error:
             yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=str(error))
+
+
+def _copies(context: Context, name: str) -> Iterator[Finding]:
+    registry = context.registry.existing(name)
+    try:
+        copies = registry.copies()
+    except StreamUpdateError:
+        return  # what cannot be read is told of the app
+    for path, other in copies:
+        yield Finding(
+            thing=f"files of {name}",
+            outcome=WARNING,
+            found=f"{registry.folder.path(path)} tells of {other}, so it is a copy and is left out everywhere; remove "
+            "it, or give it its name back",
+        )
 
 
 def _in_cluster(context: Context, name: str) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_streamupdate.control import doctor
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from tests.standin import REPOSITORY
 
@@ -86,6 +87,20 @@ def test_a_failed_deployment_is_not_ok(site: Site) -> None:
     result = site.run("doctor", "--json")
     assert result.exit_code == 1 and found(result)["app alarm"][0] == "failed"
     assert "streamupdate restart alarm" in found(result)["app alarm"][1]
+
+
+def test_copies_made_by_hand_are_told(site: Site, spark: Path) -> None:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    app = site.folder / "root" / "alarm"
+    shutil.copytree(app / "deployments" / "v1", app / "deployments" / "v1-copy")
+    outcome, told = found(site.run("doctor", "--json"))["files of alarm"]
+    assert outcome == "warning" and f"{app}/deployments/v1-copy/spec.json tells of v1, so it is a copy" in told
+    shutil.rmtree(app / "deployments" / "v1-copy")
+    record = UpdateRecord(app="alarm", old="v0", new="v1", started_at=clock.now())
+    (app / "updates").mkdir(exist_ok=True)
+    (app / "updates" / "mine.json").write_bytes(to_json(record))
+    outcome, told = found(site.run("doctor", "--json"))["files of alarm"]
+    assert outcome == "warning" and f"{app}/updates/mine.json tells of v1" in told
 
 
 def test_a_spark_submit_that_is_none(run: Run, spark: Path, tmp_path: Path) -> None:

@@ -322,6 +322,20 @@ class AppRegistry:
         now = changes[-1].request
         return attrs.evolve(spec, application=attrs.evolve(spec.application, params=now.params), digest=now.digest)
 
+    def copies(self) -> list[tuple[str, str]]:
+        """Files of deployments and updates that tell of another one than their path, and that one. They are left out
+        everywhere."""
+        specs = {f"deployments/{name}/spec.json": name for name in self.folder.names("deployments")}
+        updates = {f"updates/{name}.json": name for name in self.update_ids()}
+        found: list[tuple[str, str]] = []
+        for path, name in specs.items():
+            if (spec := self._read(path, DeploymentSpec)) and spec.deployment != name:
+                found.append((path, spec.deployment))
+        for path, name in updates.items():
+            if (record := self._read(path, UpdateRecord)) and record.new != name:
+                found.append((path, record.new))
+        return found
+
     def _read(self, path: str, kind: type[T]) -> T | None:
         text = self.folder.read(path)
         return None if text is None else from_json(text, kind, self.folder.path(path))
