@@ -9,13 +9,13 @@ format v2 the commit says by id which files these are (commit_log.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CorruptError, NotFoundError
 from ..names import check_path
 from ..serde import parse_json
 from ..storage import Folder
+from ..storage.listed import Listed
 from .commit_log import LINEAGE_BYTES, CommitEntry, read_lineage
 from .named_files import check_named_files, files_of_zip, is_store_file, names_files
 from .offset_log import OffsetEntry
@@ -115,23 +115,23 @@ class Checkpoint:
         paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
         paths += self.source_files(batch if in_flight is None else in_flight, source_order)
         commit = self.commit(batch)
-        for operator in sorted({*self.operator_ids(), *(commit.state_ids or {})}):
+        state = Listed.of(self.folder, "state")  # after the commit: what it needs is there
+        for operator in sorted({*_numbers(state.names("state")), *(commit.state_ids or {})}):
             ids = None
             if commit.state_ids is not None:
                 ids = commit.stores(operator, self.folder.path(f"commits/{batch}"))
-            paths += self._operator_files(operator, batch + 1, ids)
-        ahead = self._files_ahead(batch + 2) if in_flight is not None else []
+            paths += self._operator_files(state, operator, batch + 1, ids)
+        ahead = self._files_ahead(state, batch + 2) if in_flight is not None else []
         if commit.state_ids is None:
             paths += [path for left in ahead for path in self._with_named(left)]
         paths = list(dict.fromkeys(paths))
         for path in paths:
             if names_files(path) and not is_store_file(path):  # those were looked at as they were listed
                 check_named_files(path, self._need(path), self.folder.path(path))
-        sizes = self.folder.sizes("state")
         return QuerySnapshot(
             batch=batch,
             query_id=self.query_id(),
-            files=tuple(SnapshotFile(path=p, size=self._size(p, sizes), object=p) for p in paths),
+            files=tuple(SnapshotFile(path=p, size=self._size(p, state), object=p) for p in paths),
             watermark_ms=max(entry.watermark_ms, commit.next_watermark_ms),
             in_flight=in_flight,
             state_ahead=bool(ahead),
@@ -189,36 +189,31 @@ class Checkpoint:
             raise CorruptError(f"{self.folder.path(folder)} has no entry {last}, which the offset log names")
         return [f"{folder}/{n}" for _, n in kept]
 
-    def _operator_files(self, operator: int, version: int, ids: list[dict[str, str]] | None) -> list[str]:
+    def _operator_files(
+        self, state: Listed, operator: int, version: int, ids: list[dict[str, str]] | None
+    ) -> list[str]:
         """The files of one operator's state at a store version, and Spark's own description of it. `ids`: of each
         partition's stores, in format v2."""
         top = f"state/{operator}"
-        paths = [f"{top}/{d}/{f}" for d in ("_metadata", "_stateSchema") for f in self.folder.files(f"{top}/{d}")]
-        for partition in self._numbers(top) if ids is None else range(len(ids)):
+        paths = [f"{top}/{d}/{f}" for d in ("_metadata", "_stateSchema") for f in state.files(f"{top}/{d}")]
+        for partition in _numbers(state.names(top)) if ids is None else range(len(ids)):
             folder = f"{top}/{partition}"
-            paths += [f"{folder}/_metadata/{f}" for f in self.folder.files(f"{folder}/_metadata")]
-            for store in self._stores(folder) if ids is None else ids[partition]:
+            paths += [f"{folder}/_metadata/{f}" for f in state.files(f"{folder}/_metadata")]
+            for store in _stores(state, folder) if ids is None else ids[partition]:
                 inner = _store_folder(folder, store)
-                names = self.folder.names(inner)
+                names = state.names(inner)
                 paths += self._store_files(inner, names, version, ids[partition][store] if ids is not None else None)
         return paths
 
-    def _stores(self, partition: str) -> list[str]:
-        """The stores that have files in a partition's folder, in format v1."""
-        names = self.folder.names(partition)
-        # named stores, for example a join's four
-        stores = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
-        return ["default", *stores] if any(_is_state_file(n) for n in names) else stores
-
-    def _files_ahead(self, version: int) -> list[str]:
+    def _files_ahead(self, state: Listed, version: int) -> list[str]:
         """The files written at a version that is not committed, on top of the one before; none unless every store of
         every partition has some."""
         paths = []
-        for operator in self.operator_ids():
-            for partition in self._numbers(f"state/{operator}"):
-                for store in self._stores(f"state/{operator}/{partition}"):
+        for operator in _numbers(state.names("state")):
+            for partition in _numbers(state.names(f"state/{operator}")):
+                for store in _stores(state, f"state/{operator}/{partition}"):
                     folder = _store_folder(f"state/{operator}/{partition}", store)
-                    names = self.folder.names(folder)
+                    names = state.names(folder)
                     made = [n for n in names if _is_state_file(n, version) and not n.endswith(".crc")]
                     if not made:
                         return []
@@ -276,14 +271,13 @@ class Checkpoint:
         return files_of_zip(self._need(path), self.folder.path(path))
 
     def _numbers(self, relative: str) -> list[int]:
-        return sorted(int(n) for n in self.folder.names(relative) if _NUMBER.fullmatch(n))
+        return _numbers(self.folder.names(relative))
 
-    def _size(self, path: str, known: Mapping[str, int]) -> int:
-        """known: sizes that a listing has told; a file that it has not is asked for."""
+    def _size(self, path: str, state: Listed) -> int:
         check_path(path, self.folder.path())
         self.folder.check_regular(path, self._known)
         try:
-            return known[path] if path in known else self.folder.size(path)
+            return state.size(path)
         except FileNotFoundError:
             raise CorruptError(f"{self.folder.path(path)} is missing, but the checkpoint refers to it") from None
 
@@ -294,6 +288,18 @@ class Checkpoint:
         if text is None:
             raise CorruptError(f"{self.folder.path(path)} is missing, but the checkpoint needs it")
         return text
+
+
+def _numbers(names: list[str]) -> list[int]:
+    return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+
+
+def _stores(state: Listed, partition: str) -> list[str]:
+    """The stores that have files in a partition's folder, in format v1."""
+    names = state.names(partition)
+    # named stores, for example a join's four
+    stores = [n for n in names if n not in ("_metadata", "SSTs", "logs") and not _is_state_file(n)]
+    return ["default", *stores] if any(_is_state_file(n) for n in names) else stores
 
 
 def _first_lines(source_order: tuple[str, ...], lines: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +20,7 @@ from ..errors import CorruptError
 from ..plan.plan import QueryPlan, StagePlan
 from ..plan.state_stores import PARTITIONS, other_partitions, other_provider, store_settings
 from ..storage import CHUNK, Folder
+from ..storage.listed import Listed
 from ..storage.space import check_room
 from .snapshots import COPIES_AT_ONCE
 
@@ -27,6 +29,7 @@ _STATE = re.compile(r"state/(\d+)/(.+)")
 # and whole copies of a version. Not its zips, which maintenance may write anew with other names in them.
 _LASTING = re.compile(r"state/\d+/\d+/(.+/)?((SSTs|logs)/.+|\d+(_[^/]+)?\.(delta|snapshot|changelog))")
 _SOURCE = re.compile(r"sources/([^/]+)/(.+)")
+FEW_FILES = 5  # of a folder, from which on one listing is cheaper than looking for each
 NO_OFFSET = "-"  # OffsetSeqLog: a source that has no offset yet, so that it starts at its configured one (measured)
 
 
@@ -213,12 +216,14 @@ def bring_files(
     """
     there = copied or {}
     known: set[str] = set()
+    places = Counter(_place(file.object) for file, _ in plan.moves)
+    listed = Listed.of_folders(source, (place for place, count in places.items() if place and count > FEW_FILES))
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
         if there.get(path) == file.size:
             return
-        check_file(source, file, known)
+        check_file(source, file, known, listed)
         if state or not path.startswith("state/"):
             checkpoint.copy_from(source, file.object, path)
 
@@ -276,16 +281,21 @@ def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str
     return "\n".join([version, metadata, *(offsets.get(name, NO_OFFSET) for name in new_order)])
 
 
-def check_file(source: Folder, file: SnapshotFile, known: set[str]) -> None:
+def _place(path: str) -> str:
+    """What is listed for a file: all objects of its export, or all state of the checkpoint that it lies in."""
+    return "state" if path.startswith("state/") else path.rpartition("/")[0]
+
+
+def check_file(source: Folder, file: SnapshotFile, known: set[str], listed: Listed | None = None) -> None:
     """CorruptError unless a file that is to be brought is there, of its size, and no link; a small one by its checksum,
-    too. `known`: as `Folder.check_regular` has it."""
+    too. known: as `Folder.check_regular` has it. listed: sizes that are known already"""
     shown = f"{source.path(file.object)} ({file.path})"
     source.check_regular(file.object, known)
     try:
-        size = source.size(file.object)
+        size = (listed or source).size(file.object)
     except FileNotFoundError:
         raise CorruptError(f"{shown} is missing; use another snapshot") from None
     if size != file.size:
         raise CorruptError(f"{shown} has {size} bytes instead of {file.size}; use another snapshot")
-    if file.sha256 and size <= CHUNK and source.sha256(file.object)[0] != file.sha256:
+    if file.sha256 and size <= CHUNK and source.sha256(file.object, size)[0] != file.sha256:
         raise CorruptError(f"{shown} was altered; use another snapshot")

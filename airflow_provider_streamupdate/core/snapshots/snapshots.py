@@ -401,7 +401,7 @@ class SnapshotStore:
             try:
                 self.folder.copy_from(checkpoint, file.path, name)
                 self.folder.check_regular(name, folders)
-                digest, size = self.folder.sha256(name)
+                digest, size = self.folder.sha256(name, file.size)
             except FileNotFoundError as error:
                 raise CorruptError(f"{checkpoint.path(file.path)} was removed during the export; try again") from error
             return SnapshotFile(path=file.path, size=size, object=name, sha256=digest), size

@@ -2,6 +2,7 @@
 
 folder.py        Folder: what the rest of the package uses
 backend.py       the contract: what every store does, and what it says of itself
+listed.py        a folder as one listing tells it
 opening.py       which backend a root has
 disk.py          this machine's disk; syncing.py: what survives a power failure there
 fsspec_store.py  any other file system of fsspec

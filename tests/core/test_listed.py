@@ -1,0 +1,127 @@
+"""What one listing tells is what asking for each folder tells, and it costs no request for each folder."""
+
+from __future__ import annotations
+
+import tarfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
+from airflow_provider_streamupdate.core.storage import Folder, calls
+from airflow_provider_streamupdate.core.storage.fsspec_store import FsspecStore
+from airflow_provider_streamupdate.core.storage.listed import Listed
+from tests.stores import ObjectStore
+
+from .builders import CheckpointFiles, app_plan, golden, query_plan
+
+Q = "windows"  # of builders
+SPARKS = sorted((Path(__file__).parents[1] / "data" / "golden").glob("spark-*.tar.xz"))
+
+
+def bucket(disk: Folder | None = None) -> Folder:
+    made = Folder(FsspecStore(ObjectStore()), f"/{uuid.uuid4().hex}")
+    for path in disk.files(hidden=True) if disk else ():
+        made.write(path, disk.read(path) or b"")
+    return made
+
+
+def checkpoints(folder: Path) -> list[Folder]:
+    return [
+        Folder.open(str(found.parent))
+        for found in sorted(folder.rglob("metadata"))
+        if (found.parent / "commits").is_dir()
+    ]
+
+
+@pytest.mark.parametrize("archive", SPARKS, ids=lambda path: path.name.removesuffix(".tar.xz"))
+def test_an_export_from_a_bucket_is_that_from_a_disk(tmp_path: Path, archive: Path) -> None:
+    """Checkpoints as each Spark wrote them, with each store."""
+    with tarfile.open(archive) as files:
+        files.extractall(tmp_path, filter="data")
+    found = checkpoints(tmp_path)
+    assert found
+    for disk in found:
+        there = bucket(disk)
+        for in_flight in (False, True):
+            one, other = (Checkpoint(folder).export(in_flight) for folder in (disk, there))
+            assert other == one
+
+
+def test_names_files_and_sizes_are_those_that_a_folder_tells(tmp_path: Path) -> None:
+    disk = golden("rocksdb", tmp_path)
+    there = bucket(disk)
+    there.write("state/.hidden", b"")
+    there.write("state/0/.tmp/x", b"1")
+    listed = Listed.of(there, "state")
+    folders = {path.rpartition("/")[0] for path in there.files("", hidden=True)} | {"state", "state/7", "nothing"}
+    assert listed.sizes
+    for folder in sorted(f for f in folders if f.startswith("state")):
+        assert listed.names(folder) == there.names(folder), folder
+        assert listed.files(folder) == there.files(folder), folder
+    for path in there.files("state", hidden=True):
+        assert listed.size(f"state/{path}") == there.size(f"state/{path}")
+    with pytest.raises(FileNotFoundError):
+        listed.size("state/nothing")
+
+
+def many(folder: Folder, partitions: int) -> CheckpointFiles:
+    files = CheckpointFiles(folder)
+    for batch in range(3):
+        files.batch(batch)
+    for partition in range(partitions):
+        files.rocksdb(0, partition, 3, [f"{partition:06d}-a.sst", f"{partition:06d}-b.sst"])
+    return files
+
+
+def asked(work: Callable[[], object]) -> int:
+    before = calls.made()
+    work()
+    return calls.made() - before
+
+
+def test_an_export_lists_once_and_reads_each_store_s_newest_file() -> None:
+    few, lots = (many(bucket(), partitions) for partitions in (1, 41))
+    costs = [asked(lambda f=files: Checkpoint(f.folder).export(False)) for files in (few, lots)]
+    assert costs[1] - costs[0] == 40, "a zip for each partition, which names its files"
+
+
+def test_a_restore_and_a_check_do_not_ask_for_each_file() -> None:
+    """Of a live checkpoint whose state is not brought, and of a snapshot, whose files are copied."""
+    plan = app_plan(query_plan(), app="a")
+    costs = {}
+    for partitions in (11, 51):
+        app = AppRegistry("a", bucket())
+        checkpoint = app.checkpoint("v1", Q)
+        many(checkpoint, partitions)
+        live = Checkpoint(checkpoint).export(False)
+        snapshot = export(app, "v1", "one", plan, True, {})
+        for name, query, source, state in (
+            ("check", live, checkpoint, False),
+            ("restore", snapshot.queries[Q], app.folder, True),
+        ):
+            made = plan_restore(query, plan.queries[0], plan.queries[0])
+            target = bucket()
+            costs[name, partitions] = asked(lambda m=made, s=source, t=target, b=state: bring_files(m, s, t, state=b))
+    assert costs["check", 51] == costs["check", 11]
+    files = 3 * 40  # a zip and two tables a partition
+    assert costs["restore", 51] - costs["restore", 11] <= 2 * files, "a copy each, and what is small is read"
+
+
+def test_a_file_that_is_gone_or_changed_is_told() -> None:
+    plan = query_plan()
+    files = many(bucket(), 11)
+    live = Checkpoint(files.folder).export(False)
+    made = plan_restore(live, plan, plan)
+    files.folder.write("state/0/5/SSTs/000005-a.sst", b"longer than it was by some bytes, which is told")
+    with pytest.raises(CorruptError, match=r"000005-a.sst .* bytes instead of"):
+        bring_files(made, files.folder, bucket(), state=False)
+    files.folder.remove("state/0/5/SSTs/000005-a.sst")
+    with pytest.raises(CorruptError, match=r"000005-a.sst .* is missing"):
+        bring_files(made, files.folder, bucket(), state=False)
