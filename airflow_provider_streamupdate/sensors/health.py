@@ -74,13 +74,14 @@ class StreamHealthSensor(StreamSensor):
             yield
 
     def trigger(self, **common: Any) -> HealthTrigger:
+        run_for = verify_for(self.run_for, "run_for")
         return HealthTrigger(
             deployment=optional_text(self.deployment_id),
             baseline_snapshot=optional_text(self.baseline_snapshot),
             batches=self.batches,
-            run_for=verify_for(self.run_for, "run_for"),
+            run_for=run_for,
             slo=self._slo(),
-            longest=min(LONGEST_SECONDS, self.timeout / 2),
+            longest=min(LONGEST_SECONDS, (self.timeout - run_for) / 2),  # `execute` has added it,
             **common,
         )
 

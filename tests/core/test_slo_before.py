@@ -9,10 +9,12 @@ from typing import Any
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.operations import slo
 from airflow_provider_streamupdate.control.operations.health import Health
 from airflow_provider_streamupdate.control.operations.slo import Gate
 from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
+from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.history.history import minute_of
 from airflow_provider_streamupdate.core.plan.plan import SourcePlan
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus, Status
@@ -165,7 +167,7 @@ def test_windows_that_are_known_for_less_than_a_day_may_burst(app: AppRegistry) 
     assert "less than a day" in before(app).rare
     minutes(app, *(span(ago(n)) for n in (25 * 60, 25 * 60 - 1)), epoch=0, query=Q)
     assert "less than a day" in before(app).rare, "between them, nothing is known"
-    minutes(app, *(span(ago(n)) for n in range(25 * 60, 3, -40)), epoch=0, query=Q)
+    minutes(app, *(span(ago(n)) for n in range(25 * 60, 3, -20)), epoch=0, query=Q)
     assert before(app).rare == ""
 
 
@@ -261,6 +263,34 @@ def test_who_rolls_back_is_told_that_a_part_of_the_hours_before_is_missing(app: 
         "a part of the hours before is missing, because history/minutes/"
     )
     assert "20240101" not in found.reasons[-1], "it is older than what is compared"
+
+
+def test_what_the_version_before_the_old_one_gave_for_a_row_does_not_count(app: AppRegistry) -> None:
+    """A reviewer's: v0 gave ten rows for one, v1 one on purpose, and v2 ten again by mistake."""
+    was = UpdateRecord(app="a", old="v0", new="v1", started_at=ago(31).isoformat(), outcome=PROMOTED)
+    app.set_update(attrs.evolve(was, step_times={"snapshotted": ago(31).isoformat()}))
+    for deployment, first, rows in (("v0", 90, 60_000), ("v1", 30, 6_000)):
+        spans = (
+            span(ago(n), batches=60, timed=60, rows_in=6000, rows_out=rows, seconds=54.0)
+            for n in range(first, first - 28, -1)
+        )
+        minutes(app, *spans, query=Q, deployment=deployment)
+    found = held(app, running(40, 20, ran=75, rows_out=1000), run_for=10.0)
+    assert found.failed and "rows-out: " in found.reasons[0]
+    assert held(app, running(40, 20, ran=75), run_for=10.0).healthy
+
+
+def test_a_storage_that_fails_for_a_moment_promotes_nothing(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy(app)
+
+    def fails(*_: Any) -> None:
+        raise StorageError("no answer")
+
+    monkeypatch.setattr(slo, "hours_before", fails)
+    early = held(app, running(40, 20, ran=30, seconds=9.0), run_for=10.0)
+    assert (early.healthy, early.failed) == (False, False) and "no answer" in early.reasons[0]
+    late = held(app, running(40, 20, ran=75, seconds=9.0), run_for=10.0)
+    assert late.healthy and any("no answer" in text for text in late.holds), "it is no reason to roll back"
 
 
 def test_nothing_is_compared_of_what_no_update_brought_in(app: AppRegistry) -> None:

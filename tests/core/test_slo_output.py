@@ -164,6 +164,6 @@ def test_what_cannot_be_judged_is_told() -> None:
     tiny = Outputs(before=some(0, 10, 0.0), after=some(10, 1, 1.0, rows=3))
     assert judge_nulls(tiny, 0.1)[0][0] is None
     other = Outputs(before=some(0, 10, 0.0), after=some(10, 5, 1.0, column="added"))
-    assert judge_nulls(other, 0.1)[0][0] is False
+    assert judge_nulls(other, 0.1) == [(None, "of no column the nulls are known in every batch")]
     empty = Outputs(before=(*some(0, 10, 0.0), Output(batch=10, rows=0, nulls={})), after=some(11, 5, 1.0))
     assert judge_nulls(empty, 0.1)[0][0] is True, "a batch without rows says nothing of its columns"

@@ -73,5 +73,5 @@ def test_a_version_that_writes_nulls_is_rolled_back_and_one_as_good_is_promoted(
     readings.cli(*update, good, "--deployment", "v3")
     record = readings.client.registry.app(readings.app).update("v3")
     assert record is not None and record.outcome == "promoted"
-    assert any("nulls: no column of" in text for text in record.verified), record.verified
+    assert any("nulls: none of" in text for text in record.verified), record.verified
     readings.client.cancel(readings.app)

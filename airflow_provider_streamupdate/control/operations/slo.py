@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from ...core import clock
-from ...core.errors import describe
+from ...core.errors import StorageError, describe
 from ...core.registry.deployment import QueryStatus, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
@@ -63,6 +63,9 @@ class Gate:
             return self._held(deployment, found, uncounted)
         except Exception as error:  # what was before may be damaged, or written by whoever
             why = f"the hours before were not compared: {describe(error)}"
+            waits = min(PATIENCE_SECONDS, self.longest) + self.run_for if self.run_for else 0.0
+            if isinstance(error, StorageError) and found.status is not None and _ran_for(found.status) < waits:
+                return attrs.evolve(found, healthy=False, reasons=(why,))  # it may answer at the next look
             return attrs.evolve(found, holds=(*found.holds, why))
 
     def _held(self, deployment: str, found: Health, uncounted: Collection[str]) -> Health:
@@ -119,9 +122,9 @@ class Gate:
         old, new = (plan.query(name) if plan else None for plan in plans)
         if old is None or new is None:
             return
-        ids = (self._id(str(record.old), name), self._id(record.new, name))
         judged: list[tuple[bool | None, str]]
         try:
+            ids = (self._id(str(record.old), name), self._id(record.new, name))
             found = outputs((old.sink, new.sink), ids, query.first_batch, self.storage_options)
             judged = judge_nulls(found, self.limits.nulls)
         except UnreadableOutputError as error:
@@ -131,8 +134,12 @@ class Gate:
 
     def _id(self, deployment: str, query: str) -> str:
         """What Spark calls the query."""
-        text = self.registry.checkpoint(deployment, query).read("metadata")
-        return str(json.loads(text)["id"]) if text else ""
+        folder = self.registry.checkpoint(deployment, query)
+        text = folder.read("metadata")
+        try:
+            return str(json.loads(text)["id"]) if text else ""
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnreadableOutputError(f"{folder.path('metadata')} tells no id: {describe(error)}") from error
 
 
 def _unread(before: Iterable[Before]) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def few_batches(now: QueryStatus, before: Before, limit: float, waited: float) -
     was = _slow_before(before)
     first = now.batch if now.first_batch is None else now.first_batch
     found = [f for f in now.figures if f.batch > first and f.rows_in]
-    if was is None or now.idle:
+    if was is None or now.idle or not (found or waited):
         return [few(len(with_rows(warm(now))))]
     allowed = limit * was * (_more_rows(found, before) if found else 1.0) + SLACK_SECONDS
     took = max(middle(f.seconds for f in found) if found else 0.0, waited)

@@ -11,6 +11,8 @@ from ..history.span import Span
 @attrs.frozen(kw_only=True)
 class Before:
     """runs: minutes of one driver without a gap each, oldest first; batches: the last ones of the old version
+    own: those runs that are the old version's, where they tell enough: what the one before it gave for a row may have
+        been changed on purpose
     pace: batches a minute of its last driver, the mean (0: not known)
 
     Stages have the names that they have in the new version.
@@ -21,6 +23,7 @@ class Before:
     """
 
     runs: tuple[tuple[Span, ...], ...] = ()
+    own: tuple[tuple[Span, ...], ...] = ()
     batches: tuple[BatchFigures, ...] = ()
     pace: float = 0.0
     changed: str = ""

@@ -10,7 +10,7 @@ import attrs
 from .. import clock
 from ..compatibility.report import CARRIED
 from ..difference.figures import BatchFigures
-from ..history.history import MINUTES_KEPT, minute_of
+from ..history.history import minute_of
 from ..history.recorded import Recorded, recorded, utc_now
 from ..history.span import Span
 from ..plan.plan import QueryPlan
@@ -18,6 +18,7 @@ from ..registry.deployment import QueryStatus
 from ..registry.registry import AppRegistry
 from ..registry.update import PROMOTED, UpdateRecord
 from .before import Before
+from .finding import FEWEST_BEFORE
 
 _OF_A_QUERY = ("stage", "source", "sink", "query", "watermark")
 A_DAY, AN_HOUR = timedelta(hours=24), timedelta(hours=1)
@@ -44,10 +45,14 @@ def hours_before(
         if name not in known:
             continue
         runs = _runs([r for r in found if r.query == name])
+        own = _runs([r for r in found if r.query == name and r.deployment == record.old])
         stages = _renames(name, renames)
         before, after = (plan.query(name) if plan else None for plan in plans)
         made[name] = Before(
             runs=tuple(tuple(_renamed_span(span, stages) for span in run) for run in runs),
+            own=tuple(tuple(_renamed_span(span, stages) for span in run) for run in own)
+            if sum(map(len, own)) >= FEWEST_BEFORE
+            else (),
             batches=_batches(known[name], stages),
             pace=_pace(known[name]),
             changed=changed.get(name, "") or _changed(before, after),
@@ -64,7 +69,7 @@ def _recorded(registry: AppRegistry, record: UpdateRecord, cut: datetime, unread
     updates = {u.new: u for u in registry.updates() if not u.in_place}
     kept = []
     begun: set[tuple[str, int, str]] = set()
-    for one in recorded(registry.folder, utc_now() - MINUTES_KEPT + MINUTE, unread):
+    for one in recorded(registry.folder, utc_now() - A_DAY, unread):
         update, at = updates.get(one.deployment), clock.parse(one.span.at)
         driver = one.deployment, one.epoch, one.query
         first = driver not in begun

@@ -38,9 +38,14 @@ def judge_nulls(found: Outputs, limit: float) -> list[tuple[bool | None, str]]:
     if rows < FEWEST_ROWS or len(before) < FEWEST_BATCHES:
         return [(None, f"{rows} rows of the output and {len(before)} batches before can be read")]
     parts = _parts(before)
-    judged = (_worse(column, parts, found.after, limit) for column in _columns(found))
+    if not (columns := _columns(found)):
+        return [(None, "of no column the nulls are known in every batch")]
+    judged = (_worse(column, parts, found.after, limit) for column in columns)
     worse: list[tuple[bool | None, str]] = [told for told in judged if told is not None]
-    return worse or [(False, f"no column of {rows} rows has more nulls than before (by {percent(limit)} at most)")]
+    if worse:
+        return worse
+    told = f"none of {len(columns)} columns of {rows} rows has more nulls than before (by {percent(limit)} at most)"
+    return [(False, told)]
 
 
 def _columns(found: Outputs) -> list[str]:

@@ -108,5 +108,5 @@ def _alike(batches: Sequence[BatchFigures], before: Before) -> Sequence[BatchFig
 def _stretches_before(alike: Sequence[BatchFigures], before: Before) -> list[Stretch]:
     """As long as what is judged: as many batches, and minutes with as many rows. Far fewer rows say little."""
     length, rows = min(len(alike), max(FEWEST_BATCHES, len(before.batches) // 2)), of_batches(alike).rows_in
-    found = [*windows(before.batches, length), *of_minutes(before.runs, rows)]
+    found = [*windows(before.batches, length), *of_minutes(before.own or before.runs, rows)]
     return [s for s in found if s.rows_in and s.rows_in >= rows * FAR_FEWER * length / len(alike)]
