@@ -54,8 +54,7 @@ class Gate:
         While it exceeds a limit it is not healthy; once it has done so for PATIENCE_SECONDS after `run_for` it has
         failed. As long it is waited for rows, where too few came to say what looks like a fault; and for batches to
         judge by WAIT times as long as they took before, where they took no longer than `longest`. Nothing is compared
-        of a deployment that no update brought in; whatever goes wrong here
-        is told, and is no reason to roll back.
+        of a deployment that no update brought in; whatever goes wrong here is told, and is no reason to roll back.
 
         uncounted: stages (``query/stage``) whose rows are not compared
         """

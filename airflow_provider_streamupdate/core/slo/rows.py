@@ -46,11 +46,8 @@ def rows_out(batches: Sequence[BatchFigures], before: Before, limit: float) -> F
     if not alike and (stretch.rows_out or fewest <= 0):
         return [_MORE_ROWS]
     if fewest <= 0 < least and stretch.rows_out < least / 2:
-        return [
-            Finding(
-                None, f"{stretch.rows_out} rows out for {stretch.told_in} in are too few to tell", open=PATIENCE_SECONDS
-            )
-        ]
+        why = f"{stretch.rows_out} rows out for {stretch.told_in} in are too few to tell"
+        return [Finding(None, why, open=PATIENCE_SECONDS)]
     chance = not least * (1 - limit) <= stretch.rows_out <= most * (1 + limit)
     return [Finding(stretch.rows_out < fewest, told, open=PATIENCE_SECONDS if chance else 0.0)]
 
