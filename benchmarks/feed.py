@@ -26,8 +26,8 @@ class Feed:
     def __init__(
         self, folder: Path, keys: int, first_file: int = FIRST_FILE, rows: int = FILE_ROWS, every: float = FEED_SECONDS
     ) -> None:
-        """first_file: rows of each file that brings all keys; rows: of each of the small files, of which one comes
-        `every` so many seconds"""
+        """first_file: rows of each file that brings all keys; rows: of each of the small files; every: seconds
+        from one of these to the next"""
         self.folder, self.keys, self.first_file, self.rows = folder, keys, first_file, rows
         self.files, self.every = 0, every
         self.quiet = threading.Event()

@@ -81,7 +81,7 @@ class StreamHealthSensor(StreamSensor):
             batches=self.batches,
             run_for=run_for,
             slo=self._slo(),
-            longest=min(LONGEST_SECONDS, (self.timeout - run_for) / 2),  # `execute` has added it,
+            longest=min(LONGEST_SECONDS, (self.timeout - run_for) / 2),  # `execute` has added it
             **common,
         )
 
