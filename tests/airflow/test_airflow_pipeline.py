@@ -26,11 +26,14 @@ DRIVER = """#!{python}
 import json, pathlib, sys
 here = pathlib.Path(__file__).parent
 (here / "asked.json").write_text(json.dumps(sys.argv[1:]))
-print("2026-01-01 00:00:00: Flow counts is RUNNING.")
 print("26/01/01 00:00:00 INFO SparkContext: something else")
+told = open(sys.argv[sys.argv.index("--told") + 1], "a", buffering=1)
+told.write("Flow counts is RUNNING.\\nRun is ")
+told.flush()
 answer = here / "answer.json"
 if answer.exists():
     pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).write_bytes(answer.read_bytes())
+told.write("COMPLETED.\\n")
 """
 
 
@@ -49,7 +52,7 @@ def run(site: Site, spec: Path | str, answer: PipelineAnswer | None, **more: Any
 
 
 def test_it_returns_the_flows_and_tells_what_spark_tells(
-    site: Site, spec: Path, caplog: pytest.LogCaptureFixture
+    site: Site, spec: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = run(
         site,
@@ -64,6 +67,9 @@ def test_it_returns_the_flows_and_tells_what_spark_tells(
     assert [asked[asked.index("run") + 1], asked[asked.index("run") + 2]] == ["--spec", str(spec)]
     assert {"--agree=x/y", "--agree=z", "--rename=old=new"} <= set(asked)
     assert "spark.a=b" in asked
+    logged = capsys.readouterr().out
+    assert 0 < logged.find("Flow counts is RUNNING.  ") < logged.find("Run is COMPLETED.  ")
+    assert "something else" not in logged
 
 
 def test_a_refusal_fails_for_good_and_a_failed_run_is_tried_again(site: Site, spec: Path) -> None:

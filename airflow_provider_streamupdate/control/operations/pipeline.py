@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +25,6 @@ from ..waiting import Progress, quiet
 
 CHECK, ADOPT, RUN = "check", "adopt", "run"
 SUBMITTED = Path(__file__).parents[2] / "streaming" / "pipelines" / "submitted.py"
-# What pyspark.pipelines prints of a run, and what this package's driver prints: the rest of the output is Spark's log.
-_TOLD = re.compile(
-    r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d: )?(?P<text>Flow .*|Run is .*|Error: .*|flow .*: it(s state goes on| begins) .*)"
-)
 _FOREVER = float("inf")
 
 
@@ -141,7 +135,7 @@ def _driven(
     agree: Iterable[str],
     renames: Mapping[str, str] | None,
     storage_options: Mapping[str, Any] | None,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> PipelineAnswer:
     """Run the pipeline's driver to its end and return what it reports."""
     path = Path(spec).absolute()
@@ -157,8 +151,10 @@ def _driven(
         env_vars=driver.env_vars,
     )
     with tempfile.TemporaryDirectory(prefix="streamupdate-pipeline-") as folder:
-        out, log = Path(folder) / "answer.json", Path(folder) / "driver.log"
-        args = [mode, "--spec", str(path), "--out", str(out), *(f"--agree={name}" for name in agree)]
+        out, told, log = (Path(folder) / name for name in ("answer.json", "told.txt", "driver.log"))
+        told.touch()
+        args = [mode, "--spec", str(path), "--out", str(out), "--told", str(told)]
+        args += [f"--agree={name}" for name in agree]
         args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
         command = launcher.command(submitted, args, str(runtime.build()))
         if in_cluster(command):
@@ -167,7 +163,7 @@ def _driven(
                 "use deploy mode client (--conf spark.submit.deployMode=client)"
             )
         environment = driver_environment(launcher, submitted, command, storage_options or {})
-        code = _run(command, environment, Path.cwd(), log, progress)  # as spark-pipelines: paths may be relative
+        code = _run(command, environment, Path.cwd(), log, told, progress)  # as spark-pipelines: paths may be relative
         if not out.exists():
             raise errors.DriverError(
                 f"the driver of {spec} ended with exit code {code} and said nothing; run the command again. Its last "
@@ -177,23 +173,29 @@ def _driven(
 
 
 def _run(
-    command: list[str], environment: Mapping[str, str], folder: Path, log: Path, progress: Callable[[str], None]
+    command: list[str], environment: Mapping[str, str], folder: Path, log: Path, told: Path, progress: Progress
 ) -> int:
-    """The driver's exit code. What Spark tells of the run goes to `progress`, and all output to the log."""
-    reading, writing = os.pipe()
+    """The driver's exit code. The lines that it writes to `told` go to `progress`, and its output to the log.
 
-    def read() -> None:
-        with open(reading, "rb") as output, open(log, "wb") as kept:
-            for line in output:
-                kept.write(line)
-                kept.flush()
-                if told := _TOLD.fullmatch(line.decode(errors="replace").rstrip()):
-                    progress(told["text"])
+    The output tells less: a line of it may be cut by one of the JVM's, and Spark loses the last ones (its PythonRunner
+    does not wait for the thread that copies them).
+    """
+    ended = threading.Event()
 
-    reader = threading.Thread(target=read, name="pipeline's output", daemon=True)
-    reader.start()
+    def follow() -> None:
+        with open(told, encoding="utf-8") as lines:
+            begun, over = "", False
+            while not over:
+                over = ended.wait(process.POLL_SECONDS)  # before the look, so that the last look sees everything
+                *whole, begun = (begun + lines.read()).split("\n")
+                for line in whole:
+                    progress(line)
+
+    follower = threading.Thread(target=follow, name="pipeline's progress", daemon=True)
+    follower.start()
     try:
-        with open(writing, "wb") as output:
+        with open(log, "wb") as output:
             return process.run(command, environment, folder, output, _FOREVER)
     finally:
-        reader.join(10.0)
+        ended.set()
+        follower.join(10.0)

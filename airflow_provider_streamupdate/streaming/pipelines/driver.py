@@ -94,7 +94,11 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
 
 def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
     storage = pipeline.storage
-    with _holding(storage, RUN):
+    with _holding(storage, RUN), open(options.told, "a", encoding="utf-8", buffering=1) as lines:
+
+        def tell(line: str) -> None:
+            lines.write(f"{line}\n")
+
         record = read(storage)
         record = steps.settle(storage, record) if record else None
         judged = judge(pipeline, storage, record, options.agree, parse_settings(options.rename))
@@ -108,10 +112,10 @@ def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
         for name in answer.carried:
             told = record.flows[name]
             did = f"its state goes on after batch {told.batch}," if told.batch >= 0 else "it begins anew"
-            print(f"flow {name}: {did} as version {told.version}", flush=True)
+            tell(f"flow {name}: {did} as version {told.version}")
         record = steps.begin(storage, record, _beginning(pipeline, judged.new))
         try:
-            pipeline.run()
+            pipeline.run(tell)
         except Exception as error:
             traceback.print_exc()
             answer = attrs.evolve(answer, error=PlanError.of(error))
@@ -202,6 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("mode", choices=(CHECK, ADOPT, RUN))
     parser.add_argument("--spec", required=True)
     parser.add_argument("--out", required=True, help="file to write the answer (JSON) to")
+    parser.add_argument("--told", required=True, help="file to append the lines to that say how a run goes on")
     parser.add_argument("--agree", action="append", default=[], metavar="NAME")
     parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW")
     return parser

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.pipelines import cli
@@ -99,16 +100,23 @@ class Pipeline:
         """The last batch of the files that the flow writes to; None where there is none, or no files."""
         return self._graph.sink_batch(flow)
 
-    def run(self) -> None:
-        """Have Spark run it to its end. Raises what Spark raises."""
-        handle_pipeline_events(
-            start_run(
-                self.connect,
-                self._id,
-                full_refresh=[],
-                full_refresh_all=False,
-                refresh=[],
-                dry=False,
-                storage=self._storage,
-            )
+    def run(self, tell: Callable[[str], None]) -> None:
+        """Have Spark run it to its end, and tell each line of what it says of it. Raises what Spark raises."""
+        events = start_run(
+            self.connect,
+            self._id,
+            full_refresh=[],
+            full_refresh_all=False,
+            refresh=[],
+            dry=False,
+            storage=self._storage,
         )
+        handle_pipeline_events(_telling(events, tell))
+
+
+def _telling(events: Iterator[dict[str, Any]], tell: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    for event in events:
+        if "pipeline_event_result" in event:
+            for line in event["pipeline_event_result"].event.message.splitlines():
+                tell(line)
+        yield event
