@@ -49,8 +49,10 @@ def figures(first: int, count: int, seconds: float = 1.0, rows_out: int = 100) -
     )
 
 
-def running(first: int, count: int, commits_ago: float = 1.0, ran: float = 90.0, **more: Any) -> Status:
-    """A driver that committed its first batch `ran` seconds ago, by its own clock."""
+def running(
+    first: int, count: int, commits_ago: float = 1.0, ran: float = 90.0, works: float | None = None, **more: Any
+) -> Status:
+    """A driver that committed its first batch `ran` seconds ago, by its own clock, and works at a batch for `works`."""
     now = datetime.now(timezone.utc)
     query = QueryStatus(
         batch=first + count - 1,
@@ -58,6 +60,7 @@ def running(first: int, count: int, commits_ago: float = 1.0, ran: float = 90.0,
         first_commit_at=(now - timedelta(seconds=ran)).isoformat(),
         last_commit_at=(now - timedelta(seconds=commits_ago)).isoformat(),
         figures=figures(first, count, **more),
+        batch_since=None if works is None else (now - timedelta(seconds=works)).isoformat(),
     )
     return status(queries={Q: query}, heartbeat_at=now.isoformat())
 
@@ -171,14 +174,24 @@ def test_windows_that_are_known_for_less_than_a_day_may_burst(app: AppRegistry) 
     assert before(app).rare == ""
 
 
-def test_one_that_waits_for_input_is_not_done(app: AppRegistry) -> None:
-    """A quick query is idle between two files, most of the time."""
+def test_one_that_waits_for_input_is_not_done_and_not_slow(app: AppRegistry) -> None:
+    """Without a trigger, Spark says that it is idle only in the 10 ms between two looks for data."""
     busy(app)
-    state = running(40, 4, ran=20)
-    idle = attrs.evolve(state, queries={Q: attrs.evolve(state.queries[Q], idle=True)})
-    assert "has 1 of 5 batches" in held(app, idle, run_for=10.0).reasons[0]
-    late = running(40, 4, ran=75)
-    assert held(app, attrs.evolve(late, queries={Q: attrs.evolve(late.queries[Q], idle=True)}), run_for=10.0).healthy
+    assert "has 1 of 5 batches" in held(app, running(40, 4, ran=20), run_for=10.0).reasons[0]
+    assert held(app, running(40, 4, ran=75, commits_ago=70), run_for=10.0).healthy
+
+
+def test_a_batch_that_does_not_end_is_waited_for_and_is_a_fault_at_last(app: AppRegistry) -> None:
+    """Five warm batches were enough to be promoted, whatever came after."""
+    busy(app)
+    late, found = 75, []
+    for works, ran in ((1, late), (20, late), (60, late), (300, 305), (300, 311), (25, 311)):
+        state = held(app, running(40, 20, ran=ran, commits_ago=works, works=works), run_for=10.0)
+        found.append((state.healthy, state.failed))
+    waits, failed, healthy = (False, False), (False, True), (True, False)
+    assert found == [healthy, waits, waits, waits, failed, healthy]
+    state = held(app, running(40, 20, ran=late, works=60), run_for=10.0)
+    assert "; one has not ended for 60 s" in state.reasons[0]
 
 
 def held(app: AppRegistry, state: Status, **gate: Any) -> Health:
@@ -209,7 +222,7 @@ def test_batches_are_waited_for_where_they_came_before_and_their_absence_is_no_s
     assert "has 0 of 5 batches" in held(app, running(40, 2, ran=20), run_for=10.0).reasons[0]
     slow = held(app, running(40, 3, ran=75, seconds=30.0), run_for=10.0)
     assert slow.failed and "a batch takes 30.00 s or more; before, 1.00 s" in slow.reasons[0]
-    stuck = held(app, running(40, 1, ran=75, commits_ago=75), run_for=10.0)
+    stuck = held(app, running(40, 1, ran=75, commits_ago=75, works=74), run_for=10.0)
     assert stuck.failed and "a batch takes 74.00 s or more" in stuck.reasons[0]
     assert held(app, running(40, 3, ran=75), run_for=10.0).healthy, "it has less to do"
 

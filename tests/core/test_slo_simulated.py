@@ -55,6 +55,22 @@ def pushed(share: float) -> Habit:
     )
 
 
+def quiet_after(habit: Habit, seconds: float) -> Habit:
+    """Nothing comes in any more, soon after the cut-over. Without a trigger it looks for data all the time."""
+    return attrs.evolve(habit, rate=lambda at: habit.rate(at) if at < seconds else 0.0)
+
+
+def hangs(habit: Habit, batch: int) -> Habit:
+    """A batch of the new version does not end."""
+    taken: list[int] = []
+
+    def takes(rows: int, chance: random.Random) -> float:
+        taken.append(rows)
+        return 3600.0 if len(taken) == batch else habit.takes(rows, chance)
+
+    return attrs.evolve(habit, takes=takes)
+
+
 def outcome(folder: Path, old: Habit, new: Habit, pause: float, seed: int) -> tuple[bool, tuple[str, ...]]:
     chance = random.Random(seed)
     ran = Driver(old, chance, begin=-3600.0).run(-1.0)
@@ -88,12 +104,23 @@ def test_a_worse_version_is_not_promoted_at_a_lucky_moment(tmp_path: Path, app: 
         assert not promoted, why
 
 
+@pytest.mark.parametrize(
+    ("app", "batch"), [*((app, batch) for app in APPS for batch in (1, 2, 5, 7)), ("stream", 9), ("busy", 9)]
+)
+def test_a_version_that_hangs_is_not_promoted(tmp_path: Path, app: str, batch: int) -> None:
+    """Five warm batches were enough to be promoted, whatever came after. Two apps have nine of all while they are
+    verified."""
+    promoted, why = outcome(tmp_path, APPS[app], hangs(attrs.evolve(APPS[app], cold=1.0), batch), 3.0, 1)
+    assert not promoted, why
+
+
 GOOD = {
     "the same, files": (files(2.0, 200), files(2.0, 200), 3.0),
     "the same after a pause": (stream(0.4), stream(0.4), 10.0),
     "the same, busy": (stream(0.7, 0.2), attrs.evolve(stream(0.7, 0.2), cold=1.0), 30.0),  # 4 of 4 rolled back
     "the same, very busy": (stream(0.8, 0.2), attrs.evolve(stream(0.8, 0.2), cold=1.0), 20.0),
     "the same, busier still": (stream(0.85, 0.2), attrs.evolve(stream(0.85, 0.2), cold=1.0), 30.0),
+    "the same, and nothing comes in any more": (files(2.0, 200), quiet_after(files(2.0, 200), 8.0), 3.0),
     "the same, slow trigger": (stream(0.1, trigger=10.0), stream(0.1, trigger=10.0), 20.0),
     "a third of the rows": (groups(20, 3000.0), groups(20, 1000.0), 3.0),  # 3 of 3
     "a tenth of the rows": (groups(20, 3000.0), groups(20, 300.0), 3.0),  # 3 of 3

@@ -38,6 +38,7 @@ class Ground:
     """A root, a folder events arrive in, and motion-alarm to run on it."""
 
     app = "motion-alarm"
+    cli_seconds = 280.0  # of one command, at most
     feed_seconds = 1.0  # between two files: more than a batch takes on a slow machine, so that no backlog grows
 
     def __init__(self, folder: Path) -> None:
@@ -70,7 +71,12 @@ class Ground:
     def cli(self, *arguments: str, code: int = 0) -> str:
         """Run `streamupdate`; its standard output. The exit code must be `code`."""
         done = subprocess.run(
-            self.command(*arguments), capture_output=True, text=True, env=self.environment, timeout=280, check=False
+            self.command(*arguments),
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=self.cli_seconds,
+            check=False,
         )
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout if code == 0 else done.stderr

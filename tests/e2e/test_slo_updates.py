@@ -30,6 +30,7 @@ class Levels(Ground):
 
     app = "levels"
     feed_seconds = 0.6
+    cli_seconds = 700.0  # a version that does worse is looked at for minutes
 
     def __init__(self, folder: Path, kind: str) -> None:
         super().__init__(folder)

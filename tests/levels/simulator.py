@@ -3,7 +3,6 @@ real registry. Times are seconds; the cut-over is at 0."""
 
 from __future__ import annotations
 
-import bisect
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -64,7 +63,6 @@ class Driver:
         self.now = self._read_to = begin
         self.backlog, self.held, self._part = backlog, held, 0.0
         self.batches: list[_Batch] = []
-        self._idle: list[tuple[float, float]] = []
 
     @property
     def next(self) -> int:
@@ -79,9 +77,7 @@ class Driver:
                 self.now = max(self.now, due)
             self._arrive()
             if not self.backlog:
-                later = self.now + (self.habit.trigger or POLL)
-                self._idle.append((self.now, later))
-                self.now = later
+                self.now += self.habit.trigger or POLL
                 continue
             self._batch()
         return self
@@ -112,14 +108,14 @@ class Driver:
 
     def status(self, zero: datetime, at: float) -> Status:
         done = [batch for batch in self.batches if batch.end <= at]
-        near = self._idle[max(0, bisect.bisect(self._idle, (at, math.inf)) - 1) :][:1]
+        now = self.batches[len(done)] if len(done) < len(self.batches) else None
         query = QueryStatus(
             batch=self.first + len(done) - 1,
             first_batch=self.first if done else None,
             first_commit_at=moment(zero, done[0].end) if done else None,
             last_commit_at=moment(zero, done[-1].end) if done else None,
             figures=tuple(batch.figures for batch in done[-KEPT:]),
-            idle=any(begin <= at < end for begin, end in near),
+            batch_since=moment(zero, now.begin) if now and now.begin <= at else None,
         )
         return status(queries={QUERY: query}, heartbeat_at=moment(zero, at), started_at=moment(zero, self.begin))
 

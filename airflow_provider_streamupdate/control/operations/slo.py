@@ -88,7 +88,8 @@ class Gate:
                     query,
                     before.get(name),
                     self.limits,
-                    _waited(status, query, before[name]) if name in few else None,
+                    _running(status, query),
+                    over=name in few,
                 ),
                 *self._nulls(name, query, record, before.get(name)),
             )
@@ -156,12 +157,11 @@ def _ran_for(status: Status) -> float:
     return (clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds()
 
 
-def _waited(status: Status, query: QueryStatus, before: Before) -> float:
-    """Seconds since the query's last commit, by the driver's own clock, without those from a batch to the next one
-    before: a trigger may have to come."""
-    since = query.last_commit_at or status.started_at
-    waited = (clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds()
-    return max(waited - 60 / _batches_a_minute(before), 0.0)
+def _running(status: Status, query: QueryStatus) -> float:
+    """Seconds that the query has worked at its batch, by the driver's own clock; 0 where there is none."""
+    if query.batch_since is None:
+        return 0.0
+    return max((clock.parse(status.heartbeat_at) - clock.parse(query.batch_since)).total_seconds(), 0.0)
 
 
 def _too_few(status: Status, before: Mapping[str, Before], longest: float) -> dict[str, str]:

@@ -11,6 +11,7 @@ from ..registry.deployment import QueryStatus
 from .before import Before
 from .finding import (
     FEWEST_BEFORE,
+    HUNG_SECONDS,
     LONGEST_SECONDS,
     MORE_ROWS,
     RECENT_BATCHES,
@@ -30,9 +31,13 @@ SPREAD = 1.5  # the most rows of a batch, as a multiple of the fewest, that a li
 STRAIGHT = 0.95  # correlation of batches' rows with their seconds, from which on a line through them foretells others
 
 
-def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
+def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float, running: float = 0.0) -> Found:
     """The median time of the last batches, against what was slow before. While a backlog is worked off, more rows in a
-    batch may take longer by as much; not where a batch has more rows because it takes longer."""
+    batch may take longer by as much; not where a batch has more rows because it takes longer. One that has been worked
+    at for longer is waited for.
+
+    running: seconds that it has worked at a batch that has not ended
+    """
     was = _slow_before(before)
     if was is None:
         each, minutes = len(with_rows(before.batches)), len(before.spans)
@@ -43,6 +48,8 @@ def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) ->
     told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s when it was slow"
     told += f", with {more:.1f} times fewer rows" if more > 1 else ""
     told += f" (at most {allowed:.2f} s are allowed)"
+    if seconds <= allowed < running:
+        return [Finding(running > HUNG_SECONDS, f"{told}; one has not ended for {running:.0f} s", open=LONGEST_SECONDS)]
     settled = _settled(with_rows(batches), before) if seconds > allowed else None
     if settled is not None and settled <= limit * was + SLACK_SECONDS:
         return [Finding(False, f"{told}; {settled:.2f} s are foretold for when the backlog is worked off")]
@@ -75,16 +82,16 @@ def _settled(batches: Sequence[BatchFigures], before: Before) -> float | None:
     return max(fixed, 0.0) + each * max(_rows_a_batch(before), comes * max(fixed, 0.0) / (1 - each * comes))
 
 
-def few_batches(now: QueryStatus, before: Before, limit: float, waited: float) -> Found:
-    """Where many batches came before, few of them are a sign by themselves: the median of those that there are but the
-    first, or the time since the last one."""
+def few_batches(now: QueryStatus, before: Before, limit: float, running: float) -> Found:
+    """Where many batches came before, few of them are enough, but not one: the median of those that there are but the
+    first, or what the one that has not ended has taken so far (`running`, seconds)."""
     was = _slow_before(before)
     first = now.batch if now.first_batch is None else now.first_batch
     found = [f for f in now.figures if f.batch > first and f.rows_in]
-    if was is None or now.idle or not (found or waited):
+    if was is None or not (len(found) > 1 or running):
         return [few(len(with_rows(warm(now))))]
     allowed = limit * was * (_more_rows(found, before) if found else 1.0) + SLACK_SECONDS
-    took = max(middle(f.seconds for f in found) if found else 0.0, waited)
+    took = max(middle(f.seconds for f in found) if found else 0.0, running)
     told = f"a batch takes {took:.2f} s or more; before, {was:.2f} s when it was slow"
     told += f" (at most {allowed:.2f} s are allowed)"
     all_of_them = [f for f in now.figures if f.batch >= first and f.rows_in]

@@ -10,7 +10,8 @@ from ..difference.figures import COLD_BATCHES, BatchFigures
 from ..registry.deployment import QueryStatus
 
 PATIENCE_SECONDS = 60.0  # for what looks worse to get better
-LONGEST_SECONDS = 300.0  # for batches to judge by
+LONGEST_SECONDS = 300.0  # for batches to judge by, or for one to end
+HUNG_SECONDS = 30.0  # a batch that takes less long is not called hung
 FEWEST_BATCHES = 5  # of the new version, warm ones
 ENOUGH_BATCHES = COLD_BATCHES + FEWEST_BATCHES
 FEWEST_BEFORE = 10  # batches or minutes

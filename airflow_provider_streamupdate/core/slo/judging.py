@@ -49,16 +49,16 @@ def told(judged: Iterable[Judgement]) -> list[str]:
 
 
 def judge(
-    name: str, now: QueryStatus, before: Before | None, limits: SloLimits, waited: float | None = None
+    name: str, now: QueryStatus, before: Before | None, limits: SloLimits, running: float = 0.0, over: bool = False
 ) -> list[Judgement]:
     """Judge the query `name` by each limit that there is.
 
     before: None where the old version had none of this name
-    waited: seconds since its last commit, once no more batches are waited for: then few are enough to say that it is
-        slow (None: more are to come, or few came before, too)
+    running: seconds that it has worked at a batch that has not ended (0: there is none)
+    over: no more batches are waited for, though enough came before: few are enough to say that it is slow
     """
     rules: dict[str, Callable[[Sequence[BatchFigures], Before, float], Found]] = {
-        "batch-time": batch_time,
+        "batch-time": lambda batches, before, limit: batch_time(batches, before, limit, running),
         "lag-growth": lambda batches, before, limit: lag_growth(now, batches, before, limit),
         "rows-out": rows_out,
         "state-growth": state_growth,
@@ -72,8 +72,8 @@ def judge(
             judged: Found = [Finding(None, "the version before had no such query")]
         elif (known := len(with_rows(warm(now)))) >= FEWEST_BATCHES:
             judged = rule(warm(now), before, most)
-        elif limit == "batch-time" and waited is not None:
-            judged = few_batches(now, before, most, waited)
+        elif limit == "batch-time" and over:
+            judged = few_batches(now, before, most, running)
         else:
             judged = [few(known)]
         found += [Judgement(query=name, limit=limit, exceeded=f.exceeded, why=f.why, open=f.open) for f in judged]

@@ -26,6 +26,9 @@ from .state_rows import StateRows
 
 DRAIN_POLL_SECONDS = 0.05
 MOMENT_SECONDS = 0.01  # between attempts to catch a query where it can be ended
+# While a trigger is active (MicroBatchExecution.executeOneBatch): not while it looks for data, which it does all the
+# time where nothing comes in.
+_AT_A_BATCH = ("Processing new data", "No new data but cleaning up state")
 
 
 class RunningQueries:
@@ -141,7 +144,11 @@ class RunningQueries:
     def _one(self, name: str, query: StreamingQuery) -> QueryStatus:
         status = self._status[name]
         checkpoint = self._checkpoints[name]
+        spark_status = query.status  # before the commits: a batch that ends meanwhile is no old one for this
         batch = checkpoint.committed_batch()
+        since = None
+        if query.isActive and spark_status["isTriggerActive"] and spark_status["message"] in _AT_A_BATCH:
+            since = (status.batch_since if batch in (None, status.batch) else None) or clock.now()
         if batch is not None and batch != status.batch:
             if status.first_batch is None and batch > self._before[name]:
                 first = self._before[name] + 1
@@ -152,10 +159,14 @@ class RunningQueries:
         progress = _last_progress(query)
         if progress is not None and progress == self._reported.get(name):
             progress = None
-        waiting = query.isActive and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]
+        waiting = query.isActive and not spark_status["isDataAvailable"] and not spark_status["isTriggerActive"]
         # Before its first trigger a query looks the same: only a progress report says that it has looked for data.
         status = attrs.evolve(
-            status, active=query.isActive, idle=waiting and progress is not None, error=_failure(query)
+            status,
+            active=query.isActive,
+            idle=waiting and progress is not None,
+            batch_since=since,
+            error=_failure(query),
         )
         if progress is None:
             return status
