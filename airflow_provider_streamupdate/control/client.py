@@ -19,13 +19,13 @@ from .operations import rehearse as rehearsing
 from .operations import restart as restarting
 from .operations import stop as stopping
 from .operations import submit as submitting
-from .operations import verify as verifying
 from .operations.context import Context
 from .operations.snapshots import adopt as adopting
 from .operations.snapshots import collect as collecting
 from .operations.snapshots import snapshot as saving
 from .operations.snapshots.adopt import Adopted
 from .operations.submit import Deployed
+from .operations.verification import verify as verifying
 from .review import review as reviewing
 from .status import AppStatus, Beside
 from .supervision import supervise as supervising

@@ -11,7 +11,7 @@ from ..core.names import check_name
 from ..hooks.templated_values import optional_text
 from ..hooks.xcom import plain
 from .base import StreamUpdateOperator
-from .driver_links import trying
+from .driver.links import trying
 from .update_end import counting
 
 

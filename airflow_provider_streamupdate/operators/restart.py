@@ -11,8 +11,8 @@ from ..hooks.templated_values import optional_text, seconds
 from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .base import StreamUpdateOperator
-from .driver_lines import driver_lines
-from .driver_links import link_driver
+from .driver.lines import driver_lines
+from .driver.links import link_driver
 
 
 class StreamRestartOperator(StreamUpdateOperator):

@@ -16,8 +16,8 @@ from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .application import VersionOperator, check_app
 from .base import owner_of
-from .driver_lines import driver_lines
-from .driver_links import link_driver, stop_driver
+from .driver.lines import driver_lines
+from .driver.links import link_driver, stop_driver
 
 
 class StreamSubmitOperator(VersionOperator):

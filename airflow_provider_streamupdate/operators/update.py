@@ -25,8 +25,8 @@ from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUi
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
 from .base import StreamUpdateOperator, owner_of
-from .driver_lines import driver_lines
-from .driver_links import end_after_check, link_driver, stop_driver
+from .driver.lines import driver_lines
+from .driver.links import end_after_check, link_driver, stop_driver
 from .rollback import StreamRollbackOperator
 from .update_end import counting
 from .update_task import UpdateTaskOperator

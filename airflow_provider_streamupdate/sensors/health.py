@@ -13,7 +13,7 @@ from ..core.slo.limits import parse_slo
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import optional_text, text_list
 from ..hooks.update_options import verify_for
-from ..operators.driver_links import note_step, trying
+from ..operators.driver.links import note_step, trying
 from ..triggers.health import HealthTrigger
 from .base import StreamSensor
 

@@ -12,7 +12,7 @@ from .base import StreamUpdateTrigger
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
-    from ..control.operations.health import Health
+    from ..control.operations.verification.health import Health
 
 
 class HealthTrigger(StreamUpdateTrigger):

@@ -46,7 +46,7 @@ def test_provider_info_fits_airflows_schema_and_names_what_exists() -> None:
 def test_provider_info_leaves_no_module_out() -> None:
     listed = {m for kind in ("hooks", "operators", "sensors", "triggers") for m in _modules(kind)}
     package = os.path.dirname(airflow_provider_streamupdate.__file__)
-    support = {"base", "application", "driver_lines", "driver_links", "update_task", "__init__"}
+    support = {"base", "application", "update_task", "__init__"}
     support |= {"errors", "form", "kubernetes", "launcher", "xcom", "settings", "update_options"}
     support |= {"templated_values", "metrics", "trace_context", "update_end"}
     for kind in ("hooks", "operators", "sensors", "triggers"):

@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import log_tail
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.errors import NotFoundError
-from airflow_provider_streamupdate.operators import driver_lines
+from airflow_provider_streamupdate.operators.driver import lines as driver_lines
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
 from airflow_provider_streamupdate.operators.update import StreamUpdateStepOperator

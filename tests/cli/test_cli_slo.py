@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from airflow_provider_streamupdate.control.operations import slo
-from airflow_provider_streamupdate.control.operations.health import Health
+from airflow_provider_streamupdate.control.operations.verification import slo
+from airflow_provider_streamupdate.control.operations.verification.health import Health
 from airflow_provider_streamupdate.core.difference.figures import KEPT
 from airflow_provider_streamupdate.core.slo.limits import NAMES
 

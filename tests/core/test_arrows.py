@@ -214,9 +214,9 @@ def test_a_storage_is_known_by_its_kind_in_its_folder_only() -> None:
             assert node.attr != "local" or ast.unparse(node) == "threading.local", where
             assert not ast.unparse(node).endswith((".folder.fs", ".folder.backend")), where
     assert looked_at > 10_000
-    inside = {m for m in MODULES if m.startswith(f"{NAME}.state.storage.")}
-    asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.state.storage")}
-    assert not asked, "one comes in by the folder's door"
+    inside = {m for m in MODULES if m.startswith(f"{NAME}.core.storage.backends.")}
+    asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.core.storage")}
+    assert inside and not asked, "one comes in by the folder's door"
 
 
 def test_nothing_below_updates_knows_of_them() -> None:

@@ -8,7 +8,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.core.storage.fsspec_store import FsspecStore
+from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from tests.core.test_lost_replies import Repeating
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.operations.health import assess
+from airflow_provider_streamupdate.control.operations.verification.health import assess
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
 from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, QueryStatus

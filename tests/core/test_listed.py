@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
 from airflow_provider_streamupdate.core.storage import Folder, calls
-from airflow_provider_streamupdate.core.storage.fsspec_store import FsspecStore
+from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
 from airflow_provider_streamupdate.core.storage.listed import Listed
 from tests.stores import ObjectStore
 

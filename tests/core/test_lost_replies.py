@@ -18,7 +18,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, DeploymentSpec
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.core.storage.fsspec_store import FsspecStore
+from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
 from tests.stores import ObjectStore
 
 

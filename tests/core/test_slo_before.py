@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.operations import slo
-from airflow_provider_streamupdate.control.operations.health import Health
-from airflow_provider_streamupdate.control.operations.slo import Gate
+from airflow_provider_streamupdate.control.operations.verification import slo
+from airflow_provider_streamupdate.control.operations.verification.health import Health
+from airflow_provider_streamupdate.control.operations.verification.slo import Gate
 from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.errors import StorageError

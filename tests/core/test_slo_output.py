@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from airflow_provider_streamupdate.control.operations.output.reading import UnreadableOutputError, outputs
+from airflow_provider_streamupdate.control.operations.verification.output.reading import UnreadableOutputError, outputs
 from airflow_provider_streamupdate.core.plan.plan import SinkPlan
 from airflow_provider_streamupdate.core.slo.output import Output, Outputs, judge_nulls
 

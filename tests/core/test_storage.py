@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_streamupdate.core.errors import InvalidInputError, StorageError
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.core.storage.fsspec_store import FsspecStore
-from airflow_provider_streamupdate.core.storage.s3 import S3Store
+from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
+from airflow_provider_streamupdate.core.storage.backends.s3 import S3Store
 from tests import folders
 from tests.stores import Body, Bucket, ObjectStore
 

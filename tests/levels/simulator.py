@@ -11,8 +11,8 @@ from pathlib import Path
 
 import attrs
 
-from airflow_provider_streamupdate.control.operations.health import Health
-from airflow_provider_streamupdate.control.operations.slo import Gate
+from airflow_provider_streamupdate.control.operations.verification.health import Health
+from airflow_provider_streamupdate.control.operations.verification.slo import Gate
 from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures
 from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, minute_of, write_minutes
 from airflow_provider_streamupdate.core.history.recorded import utc_now

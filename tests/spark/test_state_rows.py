@@ -12,7 +12,7 @@ from bench import Bench, row, stage
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.control.operations.health import Health, assess
+from airflow_provider_streamupdate.control.operations.verification.health import Health, assess
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
 from airflow_provider_streamupdate.core.plan.plan import StagePlan
 from airflow_provider_streamupdate.core.registry.application import Application

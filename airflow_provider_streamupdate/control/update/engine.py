@@ -22,11 +22,12 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import Attempt, UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..app_lease import holding
-from ..operations import check, rehearse, verify
+from ..operations import check, rehearse
 from ..operations.context import Context
-from ..operations.health import Health
 from ..operations.plan import Planned
 from ..operations.submit import Deployed
+from ..operations.verification import verify
+from ..operations.verification.health import Health
 from ..this_user import this_user
 from ..waiting import Progress, quiet
 from . import preflight, record, rollback

@@ -25,9 +25,9 @@ import attrs
 from ..boundaries import storage_call
 from ..errors import CorruptError, InvalidInputError, StorageError
 from . import calls
-from .backend import CHUNK, Backend, FileNames
-from .disk import Disk
-from .opening import backend_at
+from .backends.backend import CHUNK, Backend, FileNames
+from .backends.disk import Disk
+from .backends.opening import backend_at
 
 
 @attrs.frozen

@@ -24,11 +24,11 @@ from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding, keep
 from ...drivers.drivers import Drivers
 from ...operations.context import Context
-from ...operations.health import assess
 from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import save_snapshot, verify_snapshot
 from ...operations.stop import cancel
-from ...operations.verify import uncounted
+from ...operations.verification.health import assess
+from ...operations.verification.verify import uncounted
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS

@@ -8,7 +8,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from ..errors import InvalidInputError, StorageError
+from ...errors import InvalidInputError, StorageError
 from .backend import Backend
 from .disk import Disk
 from .fsspec_store import FsspecStore

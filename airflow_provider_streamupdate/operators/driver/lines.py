@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import DriverError
+from ...core.errors import DriverError
 
 if TYPE_CHECKING:
-    from ..control.client import StreamUpdateClient
+    from ...control.client import StreamUpdateClient
 
 LOOK_SECONDS = 0.5  # between two looks whether the driver was started
 RETRY_SECONDS = 5.0  # after an error, which may pass

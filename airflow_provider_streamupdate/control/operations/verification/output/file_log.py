@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote, urlsplit
 
-from ....core.plan.plan import SinkPlan
-from ....core.slo.output import Output
-from ....core.storage import Folder
+from .....core.plan.plan import SinkPlan
+from .....core.slo.output import Output
+from .....core.storage import Folder
 
 LOG = "_spark_metadata"
 MOST_BYTES = 64 * 1024 * 1024  # of files that are read in one look

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ....core.errors import StreamUpdateError
-from ....core.plan.plan import SinkPlan
-from ....core.slo.output import Output, Outputs
-from ....core.storage import Folder
+from .....core.errors import StreamUpdateError
+from .....core.plan.plan import SinkPlan
+from .....core.slo.output import Output, Outputs
+from .....core.storage import Folder
 from . import delta_log, file_log
 
 READ_BATCHES = 20  # the last ones of each version

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ...core.compatibility.report import CARRIED
-from ...core.errors import StreamUpdateError
-from ...core.registry.deployment import RUNNING
-from ...core.registry.registry import AppRegistry
-from ...core.slo.finding import LONGEST_SECONDS
-from ...core.slo.limits import parse_slo
-from ...core.snapshots.snapshots import SnapshotStore
-from ..waiting import Progress, quiet, wait_for
+from ....core.compatibility.report import CARRIED
+from ....core.errors import StreamUpdateError
+from ....core.registry.deployment import RUNNING
+from ....core.registry.registry import AppRegistry
+from ....core.slo.finding import LONGEST_SECONDS
+from ....core.slo.limits import parse_slo
+from ....core.snapshots.snapshots import SnapshotStore
+from ...waiting import Progress, quiet, wait_for
+from ..context import Context
 from . import slo as slo_gate
-from .context import Context
 from .health import Health, assess
 
 # Stages whose functions add and remove any rows, timers and expired values included.

@@ -9,13 +9,13 @@ from typing import Any
 
 import attrs
 
-from ...core import clock
-from ...core.errors import StorageError, describe
-from ...core.registry.deployment import QueryStatus, Status
-from ...core.registry.registry import AppRegistry
-from ...core.registry.update import UpdateRecord
-from ...core.slo.before import Before
-from ...core.slo.finding import (
+from ....core import clock
+from ....core.errors import StorageError, describe
+from ....core.registry.deployment import QueryStatus, Status
+from ....core.registry.registry import AppRegistry
+from ....core.registry.update import UpdateRecord
+from ....core.slo.before import Before
+from ....core.slo.finding import (
     ENOUGH_BATCHES,
     FEWEST_BATCHES,
     FEWEST_BEFORE,
@@ -24,10 +24,10 @@ from ...core.slo.finding import (
     warm,
     with_rows,
 )
-from ...core.slo.hours_before import hours_before
-from ...core.slo.judging import Judgement, judge, told
-from ...core.slo.limits import SloLimits
-from ...core.slo.output import judge_nulls
+from ....core.slo.hours_before import hours_before
+from ....core.slo.judging import Judgement, judge, told
+from ....core.slo.limits import SloLimits
+from ....core.slo.output import judge_nulls
 from .health import Health
 from .output.reading import UnreadableOutputError, outputs
 

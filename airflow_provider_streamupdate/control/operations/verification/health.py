@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 
 import attrs
 
-from ...core import clock
-from ...core.checkpoint.snapshot import QuerySnapshot, Snapshot
-from ...core.registry.deployment import FINAL_STATES, RUNNING, DriverState, QueryStatus, Status
+from ....core import clock
+from ....core.checkpoint.snapshot import QuerySnapshot, Snapshot
+from ....core.registry.deployment import FINAL_STATES, RUNNING, DriverState, QueryStatus, Status
 
 # Where it is not known how many rows have left a stage, it must hold at least this part of those it had: windows close
 # while others open, but a state that was not carried over shows as (almost) no rows.

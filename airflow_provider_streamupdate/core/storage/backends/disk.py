@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import attrs
 
-from ..errors import CorruptError
+from ...errors import CorruptError
 from . import syncing
 from .backend import CHUNK, Backend, FileNames
 

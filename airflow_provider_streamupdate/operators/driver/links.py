@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import DownstreamTasksSkipped, TaskDeferred
 from airflow.sdk import BaseOperator
 
-from ..control.update import record as records
-from ..core import clock
-from ..core.errors import StreamUpdateError
-from ..core.registry.update import Attempt
-from ..hooks.errors import AirflowRescheduleException
-from ..hooks.trace_context import traceparent_of
-from ..links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
-from .base import owner_of
+from ...control.update import record as records
+from ...core import clock
+from ...core.errors import StreamUpdateError
+from ...core.registry.update import Attempt
+from ...hooks.errors import AirflowRescheduleException
+from ...hooks.trace_context import traceparent_of
+from ...links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
+from ..base import owner_of
 
 if TYPE_CHECKING:
-    from ..control.client import StreamUpdateClient
+    from ...control.client import StreamUpdateClient
 
 
 def note_step(

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ....core.slo.output import Output
-from ....core.storage import Folder
+from .....core.slo.output import Output
+from .....core.storage import Folder
 
 FORMAT = "delta"
 LOG = "_delta_log"
