@@ -1,6 +1,6 @@
 #!/usr/bin/env python
 # ruff: noqa: E501 (prose and tables)
-"""Write docs/compatibility.md from the rules themselves (state/rules). A test compares the two.
+"""Write docs/compatibility.md from the rules themselves (core/compatibility/rules). A test compares the two.
 
 .venv/bin/python scripts/compatibility_docs.py
 """
@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_ta
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
 HEAD = """\
-<!-- Written by scripts/compatibility_docs.py from airflow_provider_streamupdate/state/rules: change those. -->
+<!-- Written by scripts/compatibility_docs.py from airflow_provider_streamupdate/core/compatibility/rules: change those. -->
 # Compatibility
 
 The rules on this page decide whether a new version can continue from saved state. `streamupdate check`, the

@@ -33,7 +33,7 @@ told.flush()
 answer = here / "answer.json"
 if answer.exists():
     pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).write_bytes(answer.read_bytes())
-told.write("COMPLETED.\\n")
+told.write("COMPLETED.")
 """
 
 

@@ -115,7 +115,7 @@ class Driver:
             first_commit_at=moment(zero, done[0].end) if done else None,
             last_commit_at=moment(zero, done[-1].end) if done else None,
             figures=tuple(batch.figures for batch in done[-KEPT:]),
-            batch_since=moment(zero, now.begin) if now and now.begin <= at else None,
+            batch_running=max(at - now.begin, 0.0) if now else 0.0,
         )
         return status(queries={QUERY: query}, heartbeat_at=moment(zero, at), started_at=moment(zero, self.begin))
 

@@ -183,13 +183,13 @@ def _run(
     ended = threading.Event()
 
     def follow() -> None:
-        with open(told, encoding="utf-8") as lines:
-            begun, over = "", False
+        with open(told, "rb") as lines:
+            begun, over = b"", False
             while not over:
                 over = ended.wait(process.POLL_SECONDS)  # before the look, so that the last look sees everything
-                *whole, begun = (begun + lines.read()).split("\n")
-                for line in whole:
-                    progress(line)
+                *whole, begun = (begun + lines.read()).split(b"\n")
+                for line in (*whole, begun) if over and begun else whole:
+                    progress(line.decode(errors="replace"))
 
     follower = threading.Thread(target=follow, name="pipeline's progress", daemon=True)
     follower.start()

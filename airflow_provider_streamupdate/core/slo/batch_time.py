@@ -26,18 +26,15 @@ from .stretch import high, middle, of_ten_minutes
 
 CATCHING_UP = 1.2  # rows done a second, as a multiple of the most that came in: what works off a backlog
 SLACK_SECONDS = 0.5  # what a batch may take longer in any case: a scheduler's mood, a listing of files
+LONE_SECONDS = 30.0
 SHRINKS = 0.9  # rows of a batch, as a multiple of the most: a backlog is worked off
 SPREAD = 1.5  # the most rows of a batch, as a multiple of the fewest, that a line can be drawn through
 STRAIGHT = 0.95  # correlation of batches' rows with their seconds, from which on a line through them foretells others
 
 
-def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float, running: float = 0.0) -> Found:
+def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
     """The median time of the last batches, against what was slow before. While a backlog is worked off, more rows in a
-    batch may take longer by as much; not where a batch has more rows because it takes longer. One that has been worked
-    at for longer is waited for.
-
-    running: seconds that it has worked at a batch that has not ended
-    """
+    batch may take longer by as much; not where a batch has more rows because it takes longer."""
     was = _slow_before(before)
     if was is None:
         each, minutes = len(with_rows(before.batches)), len(before.spans)
@@ -48,8 +45,6 @@ def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float, ru
     told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s when it was slow"
     told += f", with {more:.1f} times fewer rows" if more > 1 else ""
     told += f" (at most {allowed:.2f} s are allowed)"
-    if seconds <= allowed < running:
-        return [Finding(running > HUNG_SECONDS, f"{told}; one has not ended for {running:.0f} s", open=LONGEST_SECONDS)]
     settled = _settled(with_rows(batches), before) if seconds > allowed else None
     if settled is not None and settled <= limit * was + SLACK_SECONDS:
         return [Finding(False, f"{told}; {settled:.2f} s are foretold for when the backlog is worked off")]
@@ -82,20 +77,32 @@ def _settled(batches: Sequence[BatchFigures], before: Before) -> float | None:
     return max(fixed, 0.0) + each * max(_rows_a_batch(before), comes * max(fixed, 0.0) / (1 - each * comes))
 
 
-def few_batches(now: QueryStatus, before: Before, limit: float, running: float) -> Found:
-    """Where many batches came before, few of them are enough, but not one: the median of those that there are but the
-    first, or what the one that has not ended has taken so far (`running`, seconds)."""
+def few_batches(now: QueryStatus, before: Before, limit: float) -> Found:
+    """Where many batches came before, few of them are a sign by themselves: the median of those that there are but the
+    first; while they have more rows than usual, more are waited for. One alone is a sign only where it takes more than
+    LONE_SECONDS."""
     was = _slow_before(before)
     first = now.batch if now.first_batch is None else now.first_batch
     found = [f for f in now.figures if f.batch > first and f.rows_in]
-    if was is None or not (len(found) > 1 or running):
+    if was is None or not found:
         return [few(len(with_rows(warm(now))))]
-    allowed = limit * was * (_more_rows(found, before) if found else 1.0) + SLACK_SECONDS
-    took = max(middle(f.seconds for f in found) if found else 0.0, running)
-    told = f"a batch takes {took:.2f} s or more; before, {was:.2f} s when it was slow"
-    told += f" (at most {allowed:.2f} s are allowed)"
-    all_of_them = [f for f in now.figures if f.batch >= first and f.rows_in]
-    return [Finding(took > allowed, told, open=_until_it_is_worked_off(all_of_them, before))]
+    took, allowed = middle(f.seconds for f in found), limit * was * _more_rows(found, before) + SLACK_SECONDS
+    if len(found) == 1 and took <= max(allowed, LONE_SECONDS):
+        return [few(len(with_rows(warm(now))))]
+    told = f"a batch takes {took:.2f} s; before, {was:.2f} s when it was slow (at most {allowed:.2f} s are allowed)"
+    backlog = (found[-1].rows_in or 0) > MORE_ROWS * _rows_a_batch(before)
+    return [Finding(took > allowed, told, open=LONGEST_SECONDS if backlog or len(found) == 1 else 0.0)]
+
+
+def hung_batch(now: QueryStatus, before: Before, limit: float, longest: float) -> Found:
+    """Of the batch in flight, where it has taken longer than HUNG_SECONDS and than is allowed: a fault when it has for
+    `longest` seconds. Nothing of any other batch."""
+    was, running = _slow_before(before), now.batch_running
+    if was is None or running <= max(limit * was + SLACK_SECONDS, HUNG_SECONDS):
+        return []
+    seen = running // 30 * 30 or HUNG_SECONDS  # so that not each look tells something new
+    told = f"a batch has not ended for {seen:.0f} s; before, one took {was:.2f} s when it was slow"
+    return [Finding(True, told, ends=running < min(LONGEST_SECONDS, longest))]
 
 
 def _slow_before(before: Before) -> float | None:

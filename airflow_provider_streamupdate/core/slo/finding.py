@@ -11,7 +11,7 @@ from ..registry.deployment import QueryStatus
 
 PATIENCE_SECONDS = 60.0  # for what looks worse to get better
 LONGEST_SECONDS = 300.0  # for batches to judge by, or for one to end
-HUNG_SECONDS = 30.0  # a batch that takes less long is not called hung
+HUNG_SECONDS = 5.0  # a batch that takes less long is not waited for
 FEWEST_BATCHES = 5  # of the new version, warm ones
 ENOUGH_BATCHES = COLD_BATCHES + FEWEST_BATCHES
 FEWEST_BEFORE = 10  # batches or minutes
@@ -22,11 +22,12 @@ SIGMAS = 3.0  # a count of rows that is a matter of chance is off by its root
 
 @attrs.frozen
 class Finding:
-    """What a rule says of a query. exceeded, why, open: see Judgement"""
+    """What a rule says of a query. exceeded, why, open, ends: see Judgement"""
 
     exceeded: bool | None
     why: str
     open: float = 0.0
+    ends: bool = False
 
 
 Found = list[Finding]

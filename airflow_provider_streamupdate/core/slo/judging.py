@@ -12,9 +12,9 @@ import attrs
 
 from ..difference.figures import BatchFigures
 from ..registry.deployment import QueryStatus
-from .batch_time import batch_time, few_batches
+from .batch_time import batch_time, few_batches, hung_batch
 from .before import Before
-from .finding import FEWEST_BATCHES, Finding, Found, few, warm, with_rows
+from .finding import FEWEST_BATCHES, LONGEST_SECONDS, Finding, Found, few, warm, with_rows
 from .lag import lag_growth
 from .limits import SloLimits
 from .rows import rows_out, state_growth
@@ -23,13 +23,15 @@ from .rows import rows_out, state_growth
 @attrs.frozen(kw_only=True)
 class Judgement:
     """Of a query by a limit. exceeded: None where it was not compared. why: what was found, or why it was not
-    open: it may be exceeded, and more batches would tell; seconds that they are worth waiting for (0: none)"""
+    open: it may be exceeded, and more batches would tell; seconds that they are worth waiting for (0: none)
+    ends: it is waited for in any case, for it ends by itself: the batch in flight does, or is a fault some time"""
 
     query: str
     limit: str
     exceeded: bool | None
     why: str
     open: float = 0.0
+    ends: bool = False
 
     @property
     def text(self) -> str:
@@ -49,16 +51,21 @@ def told(judged: Iterable[Judgement]) -> list[str]:
 
 
 def judge(
-    name: str, now: QueryStatus, before: Before | None, limits: SloLimits, running: float = 0.0, over: bool = False
+    name: str,
+    now: QueryStatus,
+    before: Before | None,
+    limits: SloLimits,
+    over: bool = False,
+    longest: float = LONGEST_SECONDS,
 ) -> list[Judgement]:
     """Judge the query `name` by each limit that there is.
 
     before: None where the old version had none of this name
-    running: seconds that it has worked at a batch that has not ended (0: there is none)
     over: no more batches are waited for, though enough came before: few are enough to say that it is slow
+    longest: seconds that a batch is waited for
     """
     rules: dict[str, Callable[[Sequence[BatchFigures], Before, float], Found]] = {
-        "batch-time": lambda batches, before, limit: batch_time(batches, before, limit, running),
+        "batch-time": batch_time,
         "lag-growth": lambda batches, before, limit: lag_growth(now, batches, before, limit),
         "rows-out": rows_out,
         "state-growth": state_growth,
@@ -70,11 +77,13 @@ def judge(
             continue
         if before is None:
             judged: Found = [Finding(None, "the version before had no such query")]
+        elif limit == "batch-time" and (hung := hung_batch(now, before, most, longest)):
+            judged = hung
         elif (known := len(with_rows(warm(now)))) >= FEWEST_BATCHES:
             judged = rule(warm(now), before, most)
         elif limit == "batch-time" and over:
-            judged = few_batches(now, before, most, running)
+            judged = few_batches(now, before, most)
         else:
             judged = [few(known)]
-        found += [Judgement(query=name, limit=limit, exceeded=f.exceeded, why=f.why, open=f.open) for f in judged]
+        found += [Judgement(query=name, limit=limit, **attrs.asdict(finding)) for finding in judged]
     return found

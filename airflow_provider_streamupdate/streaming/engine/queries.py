@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,8 +28,8 @@ from .state_rows import StateRows
 DRAIN_POLL_SECONDS = 0.05
 MOMENT_SECONDS = 0.01  # between attempts to catch a query where it can be ended
 # While a trigger is active (MicroBatchExecution.executeOneBatch): not while it looks for data, which it does all the
-# time where nothing comes in.
-_AT_A_BATCH = ("Processing new data", "No new data but cleaning up state")
+# time where nothing comes in, nor in a batch without data, which may take as long as it likes.
+_AT_A_BATCH = "Processing new data"
 
 
 class RunningQueries:
@@ -49,6 +50,7 @@ class RunningQueries:
         self._status = {name: QueryStatus() for name in writers}
         self._rows: dict[str, StateRows] = {}
         self._reports: dict[str, BatchReports] = {}
+        self._began: dict[str, float] = {}  # when the batch in flight was first seen, on the monotonic clock
         self._before: dict[str, int] = {}  # the last batch committed before this driver's first start
         self._reported: dict[str, dict[str, Any] | None] = {}  # the last report before a query was adopted
 
@@ -146,9 +148,7 @@ class RunningQueries:
         checkpoint = self._checkpoints[name]
         spark_status = query.status  # before the commits: a batch that ends meanwhile is no old one for this
         batch = checkpoint.committed_batch()
-        since = None
-        if query.isActive and spark_status["isTriggerActive"] and spark_status["message"] in _AT_A_BATCH:
-            since = (status.batch_since if batch in (None, status.batch) else None) or clock.now()
+        running = self._batch_running(name, spark_status, batch in (None, status.batch))
         if batch is not None and batch != status.batch:
             if status.first_batch is None and batch > self._before[name]:
                 first = self._before[name] + 1
@@ -165,7 +165,7 @@ class RunningQueries:
             status,
             active=query.isActive,
             idle=waiting and progress is not None,
-            batch_since=since,
+            batch_running=running,
             error=_failure(query),
         )
         if progress is None:
@@ -193,6 +193,16 @@ class RunningQueries:
             removed_since=rows.start,
             figures=reports.known,
         )
+
+    def _batch_running(self, name: str, spark_status: Mapping[str, Any], same: bool) -> float:
+        """Seconds that the batch in flight has been seen. same: none was committed since the last look"""
+        if not (spark_status["isTriggerActive"] and spark_status["message"] == _AT_A_BATCH):
+            self._began.pop(name, None)
+            return 0.0
+        now = time.monotonic()
+        if not same:
+            self._began[name] = now
+        return now - self._began.setdefault(name, now)
 
 
 def _by_stage(stages: Sequence[StagePlan], rows: Sequence[int] | None) -> dict[str, int] | None:

@@ -97,7 +97,8 @@ def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
     with _holding(storage, RUN), open(options.told, "a", encoding="utf-8", buffering=1) as lines:
 
         def tell(line: str) -> None:
-            lines.write(f"{line}\n")
+            with contextlib.suppress(OSError):  # a full disk, say: a run does not end for what is told of it
+                lines.write(f"{line}\n")
 
         record = read(storage)
         record = steps.settle(storage, record) if record else None

@@ -88,13 +88,13 @@ class Gate:
                     query,
                     before.get(name),
                     self.limits,
-                    _running(status, query),
                     over=name in few,
+                    longest=self.longest,
                 ),
                 *self._nulls(name, query, record, before.get(name)),
             )
         ]
-        waits_for = [j for j in judged if ran < min(j.open, self.longest)] if self.run_for else []
+        waits_for = [j for j in judged if j.ends or (self.run_for and ran < min(j.open, self.longest))]
         not_yet = tuple(j.text for j in waits_for if not j.exceeded)
         worse = tuple(
             f"{j.text}; to allow it, give option slo: {j.limit}=LIMIT, or {j.limit}=off" for j in judged if j.exceeded
@@ -155,13 +155,6 @@ def _ran_for(status: Status) -> float:
     """Seconds from the first commit of its last query to commit to its last sign of life, by the driver's own clock."""
     since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
     return (clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds()
-
-
-def _running(status: Status, query: QueryStatus) -> float:
-    """Seconds that the query has worked at its batch, by the driver's own clock; 0 where there is none."""
-    if query.batch_since is None:
-        return 0.0
-    return max((clock.parse(status.heartbeat_at) - clock.parse(query.batch_since)).total_seconds(), 0.0)
 
 
 def _too_few(status: Status, before: Mapping[str, Before], longest: float) -> dict[str, str]:
