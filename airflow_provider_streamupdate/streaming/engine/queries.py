@@ -146,9 +146,9 @@ class RunningQueries:
     def _one(self, name: str, query: StreamingQuery) -> QueryStatus:
         status = self._status[name]
         checkpoint = self._checkpoints[name]
-        spark_status = query.status  # before the commits: a batch that ends meanwhile is no old one for this
+        begun = query.status  # before the commits: a batch that ends meanwhile is then known to
         batch = checkpoint.committed_batch()
-        running = self._batch_running(name, spark_status, batch in (None, status.batch))
+        running = self._batch_running(name, begun, batch in (None, status.batch))
         if batch is not None and batch != status.batch:
             if status.first_batch is None and batch > self._before[name]:
                 first = self._before[name] + 1
@@ -159,7 +159,8 @@ class RunningQueries:
         progress = _last_progress(query)
         if progress is not None and progress == self._reported.get(name):
             progress = None
-        waiting = query.isActive and not spark_status["isDataAvailable"] and not spark_status["isTriggerActive"]
+        after = query.status  # after the report
+        waiting = query.isActive and not after["isDataAvailable"] and not after["isTriggerActive"]
         # Before its first trigger a query looks the same: only a progress report says that it has looked for data.
         status = attrs.evolve(
             status,
