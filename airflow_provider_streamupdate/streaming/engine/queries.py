@@ -146,7 +146,7 @@ class RunningQueries:
     def _one(self, name: str, query: StreamingQuery) -> QueryStatus:
         status = self._status[name]
         checkpoint = self._checkpoints[name]
-        begun = query.status  # before the commits: a batch that ends meanwhile is then known to
+        begun = query.status  # before the commits, so that a batch that ends in between is seen to have ended
         batch = checkpoint.committed_batch()
         running = self._batch_running(name, begun, batch in (None, status.batch))
         if batch is not None and batch != status.batch:

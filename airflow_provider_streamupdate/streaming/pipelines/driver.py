@@ -94,11 +94,11 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
 
 def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
     storage = pipeline.storage
-    with _holding(storage, RUN), open(options.told, "a", encoding="utf-8", buffering=1) as lines:
+    with _holding(storage, RUN), open(options.told, "ab", buffering=0) as lines:
 
         def tell(line: str) -> None:
             with contextlib.suppress(OSError):  # a full disk, say: a run does not end for what is told of it
-                lines.write(f"{line}\n")
+                lines.write(f"{line}\n".encode())
 
         record = read(storage)
         record = steps.settle(storage, record) if record else None
