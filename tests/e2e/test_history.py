@@ -28,7 +28,7 @@ def test_every_row_is_in_the_history_once_across_an_update(ground) -> None:
     found = ground.client.history(ground.app, 3600)
     assert sum(rate * found["each"] for rate in found["in"]) == pytest.approx(rows, abs=0.01)
     assert set(found["deployment"]) <= {"one", "two"} and found["deployment"][-1] == "two"
-    assert found["bytes"][-1] > 0 and max(found["batch"]) > 0
+    assert found["bytes"][-1] > 0 and any(found["batch"])  # a minute in which no batch ran has no time of one
     status = ground.client.status(ground.app).status.queries
     [query] = status
     assert {f"{query}/{stage}": n for stage, n in status[query].state_rows.items()} == {
