@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
@@ -21,7 +22,7 @@ from airflow_provider_streamupdate.streaming.engine.batch_reports import BatchRe
 from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.restore.restorer import mark_taken_over, restore_app
-from airflow_provider_streamupdate.streaming.spark_internals import execution_seconds
+from airflow_provider_streamupdate.streaming.spark_internals import FollowedQuery, execution_seconds
 
 
 def counts(bench: Bench):
@@ -112,6 +113,28 @@ def test_the_checkpoint_of_a_source_without_a_log_is_marked(spark, tmp_path) -> 
     folder.remove("deployments/d1/checkpoint/q/sources")
     mark_taken_over(bench.saved(name), "q", bench.registry, "d1")
     assert folder.exists("deployments/d1/restored/q.json")
+
+
+@pytest.mark.parametrize("record", [None, lambda rows, batch: None], ids=["nobody", "a function"])
+def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(spark, tmp_path, record) -> None:
+    """One such refuses local folders (AbortableStreamBasedCheckpointFileManager), and so does a class that is not
+    there. What a follower starts before its own query has its checkpoint in one."""
+    bench = Bench(spark, tmp_path)
+    bench.write([row("a", 1)])
+    manager, writer = "spark.sql.streaming.checkpointFileManagerClass", counts(bench).writeStream.format("noop")
+    writer = writer.outputMode("update").trigger(processingTime="1 second")
+    spark.conf.set(manager, "for.buckets.Only")
+    try:
+        with pytest.raises(Exception, match=r"of\.its\.own"):  # its own one gets what the session says
+            FollowedQuery(spark, writer, "counts", (tmp_path / "of.its.own").as_uri(), scratch(tmp_path), (), record)
+        assert spark.conf.get(manager) == "for.buckets.Only"
+    finally:
+        spark.conf.unset(manager)
+
+
+def scratch(folder: Path) -> Path:
+    (made := folder / "scratch").mkdir()
+    return made
 
 
 def slow(bench: Bench):

@@ -28,6 +28,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ....core.errors import RefusedError
 from ..jvm import STREAMING, array, function, java_class, method, module, named, scala_seq, sequence, static
+from ..settings import file_manager_for
 from .empty_sources import with_empty_sources
 from .queries import execution_of, sleeping_between_batches, thread_alive
 from .writers import writer_frame
@@ -378,9 +379,7 @@ def _own_write(writer: DataStreamWriter, scratch: Path) -> tuple[Any, Any]:
     for field in own.getClass().getDeclaredFields():
         if str(field.getName()) != "ds":
             _accessible(field).set(other, field.get(own))
-    query = probe.trigger(availableNow=True).option("checkpointLocation", (scratch / "checkpoint").as_uri()).start()
-    query.awaitTermination()
-    execution = execution_of(query)
+    execution = execution_of(_run_without_rows(probe, scratch))
     return execution.logicalPlan(), execution.sink()
 
 
@@ -389,9 +388,15 @@ def _sink_of(writer: DataStreamWriter, function: Callable[[DataFrame, int], None
     scratch.mkdir()
     frame = with_empty_sources(writer_frame(writer), scratch, 0)
     muted = frame.writeStream.foreachBatch(function).outputMode(str(_value(writer._jwrite, "outputMode").toString()))
-    started = muted.trigger(availableNow=True).option("checkpointLocation", (scratch / "checkpoint").as_uri()).start()
-    started.awaitTermination()
-    return execution_of(started).sink()
+    return execution_of(_run_without_rows(muted, scratch)).sink()
+
+
+def _run_without_rows(writer: DataStreamWriter, scratch: Path) -> StreamingQuery:
+    checkpoint = (scratch / "checkpoint").as_uri()
+    with file_manager_for(checkpoint, writer_frame(writer).sparkSession):
+        query = writer.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
+        query.awaitTermination()
+    return query
 
 
 def check_trigger(writer: DataStreamWriter) -> None:
