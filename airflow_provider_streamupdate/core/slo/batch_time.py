@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..difference.figures import BatchFigures
 from ..history.span import Span
 from ..registry.deployment import QueryStatus
 from .before import Before
 from .finding import (
+    FEWEST_BATCHES,
     FEWEST_BEFORE,
     HUNG_SECONDS,
     LONGEST_SECONDS,
@@ -33,13 +34,16 @@ STRAIGHT = 0.95  # correlation of batches' rows with their seconds, from which o
 
 
 def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
-    """The median time of the last batches, against what was slow before. While a backlog is worked off, more rows in a
-    batch may take longer by as much; not where a batch has more rows because it takes longer."""
+    """The median time of the last batches, against what was slow before; and their mean, because the median does not
+    show that each third batch takes a hundred times as long. While a backlog is worked off, more rows in a batch may
+    take longer by as much; not where a batch has more rows because it takes longer."""
     was = _slow_before(before)
     if was is None:
         each, minutes = len(with_rows(before.batches)), len(before.spans)
         return [Finding(None, f"only {each} batches and {minutes} minutes before are known")]
     recent = with_rows(batches)[-RECENT_BATCHES:]
+    if (often := _often_slow(recent, before, limit)) is not None:
+        return [often]
     more = _more_rows(recent, before)
     seconds, allowed = middle(b.seconds for b in recent), limit * was * more + SLACK_SECONDS
     told = f"a batch takes {seconds:.2f} s; before, {was:.2f} s when it was slow"
@@ -49,6 +53,36 @@ def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) ->
     if settled is not None and settled <= limit * was + SLACK_SECONDS:
         return [Finding(False, f"{told}; {settled:.2f} s are foretold for when the backlog is worked off")]
     return [Finding(seconds > allowed, told, open=_until_it_is_worked_off(recent, before))]
+
+
+def _often_slow(recent: Sequence[BatchFigures], before: Before, limit: float) -> Finding | None:
+    """Where the mean is too long, and the median is not. The longest batch does not count: one may be a matter of
+    chance."""
+    kept, was = _without_longest(recent), max(_slow_before(before) or 0.0, _slow_mean_before(before, len(recent)))
+    if len(kept) < FEWEST_BATCHES - 1 or middle(b.seconds for b in recent) > limit * was + SLACK_SECONDS:
+        return None
+    seconds, rows = _mean(b.seconds for b in kept), _mean(float(b.rows_in or 0) for b in kept)
+    allowed = limit * was * _more(rows, recent, before) + SLACK_SECONDS
+    if seconds <= allowed:
+        return None
+    told = f"some batches are slow: without the longest, {len(kept)} took {seconds:.2f} s in the mean; before, "
+    told += f"{was:.2f} s when it was slow (at most {allowed:.2f} s are allowed)"
+    return Finding(True, told, open=_until_it_is_worked_off(recent, before))
+
+
+def _slow_mean_before(before: Before, length: int) -> float:
+    """What the means of 19 of 20 groups of so many batches did not exceed, each without its longest batch."""
+    each = with_rows(before.batches)
+    groups = (each[at : at + length] for at in range(len(each) - length + 1))
+    return high(_mean(b.seconds for b in _without_longest(group)) for group in groups) or 0.0
+
+
+def _without_longest(batches: Sequence[BatchFigures]) -> list[BatchFigures]:
+    return sorted(batches, key=lambda b: b.seconds)[:-1]
+
+
+def _mean(values: Iterable[float]) -> float:
+    return statistics.fmean(found) if (found := list(values)) else 0.0
 
 
 def _until_it_is_worked_off(batches: Sequence[BatchFigures], before: Before) -> float:
@@ -127,7 +161,11 @@ def _mean_seconds(minutes: Sequence[Span]) -> float:
 
 def _more_rows(recent: Sequence[BatchFigures], before: Before) -> float:
     """Rows a batch, as a multiple of what they were, while a backlog is worked off; else 1."""
-    rows, rows_before = middle(b.rows_in or 0 for b in recent), _rows_a_batch(before)
+    return _more(middle(b.rows_in or 0 for b in recent), recent, before)
+
+
+def _more(rows: float, recent: Sequence[BatchFigures], before: Before) -> float:
+    rows_before = _rows_a_batch(before)
     return max(1.0, rows / rows_before) if rows_before and _catches_up(recent, before) else 1.0
 
 
