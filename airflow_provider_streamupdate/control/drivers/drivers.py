@@ -223,7 +223,8 @@ class Drivers:
 
     def _launch(self, spec: DeploymentSpec, epoch: int, *more: str) -> Launch:
         assert self.launcher is not None
-        folder = local_folder(self.app.deployment_folder(spec.deployment))
+        own = self.app.deployment_folder(spec.deployment)
+        folder = local_folder(own)
         application = self.application(spec)
         args = [
             "run",
@@ -237,10 +238,7 @@ class Drivers:
             str(epoch),
             *more,
         ]
-        zipped = folder / "runtime.zip"
-        if not zipped.exists():  # kept: a rollback runs the runtime the deployment was made with
-            runtime.build(zipped, self.root)
-        command = self.launcher.command(application, args, str(zipped))
+        command = self.launcher.command(application, args, str(runtime.of_deployment(own, folder, self.root)))
         cluster = cluster_for(command)
         # A root of the same address elsewhere, or one that was removed and made again, is another one.
         driver = (f"{self.app.folder.address}|{self.app.first_claim()}", spec.app, spec.deployment, str(epoch))

@@ -14,10 +14,12 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ...core.errors import EnvironmentProblem
+from ...core.errors import EnvironmentProblem, StorageError
+from ...core.storage import Folder
 from .private_folder import private_folder
 
 PACKAGE = "airflow_provider_streamupdate"
+NAME = "runtime.zip"
 # exceptiongroup is needed below Python 3.11 only, but the driver's Python may be older than this one.
 LIBRARIES = ("attr", "attrs", "cattr", "cattrs", "fsspec", "typing_extensions", "exceptiongroup")
 OPTIONAL = ("exceptiongroup", "charset_normalizer")
@@ -46,6 +48,26 @@ def build(target: Path | None = None, root: str = "") -> Path:
         for name, path in files:
             archive.write(path, name)
     os.replace(temporary, target)
+    return target
+
+
+def of_deployment(deployment: Folder, here: Path, root: str) -> Path:
+    """Return the zip of a deployment in its folder on this machine, `here`; StorageError when it cannot be read.
+
+    It is made once and kept in the root, so that a rollback runs what the deployment was made with, whichever machine
+    starts it. What lies here in its name may be of another root that had the same address: it was used (measured).
+    """
+    target = here / NAME
+    if deployment.path_here is not None:
+        return target if target.exists() else build(target, root)
+    content = deployment.read(NAME)
+    if content is None:
+        built = build(root=root).read_bytes()
+        content = built if deployment.create(NAME, built) else deployment.read(NAME)
+    if content is None:
+        raise StorageError(f"{deployment.path(NAME)} was removed while it was looked for; try again")
+    if not target.exists() or target.read_bytes() != content:
+        Folder.scratch(here).write(NAME, content)
     return target
 
 
