@@ -248,7 +248,7 @@ def ground(server: str, tmp_path: Path) -> Iterator[InBucket]:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("strategy", ["restart", "standby"])
+@pytest.mark.parametrize("strategy", ["restart", "standby", "follow"])
 def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: InBucket, strategy: str) -> None:
     ground.write()
     ground.write()
