@@ -55,21 +55,28 @@ ROWS = [row for rows in KINDS.values() for row in rows]
 
 
 def measure(
-    keys: int, rows: list[str], repeats: int, spark_submit: str, master: str, results: Path, payload: int = 0
+    keys: int,
+    rows: list[str],
+    repeats: int,
+    spark_submit: str,
+    master: str,
+    results: Path,
+    payload: int = 0,
+    payload_rows: int = PAYLOAD_ROWS,
 ) -> None:
     """Append the wanted rows' updates to the results."""
     for kind, its_rows in KINDS.items():
         wanted = [row for row in its_rows if row in rows]
         if not wanted:
             continue
-        with running(kind, keys, spark_submit, master, payload) as app:
+        with running(kind, keys, spark_submit, master, payload, payload_rows) as app:
             for _ in range(repeats):
                 for row in wanted:
                     load = os.getloadavg()[0]
                     record = {"at": clock.now(), "row": row, "keys": keys, "seconds": round(app.update(row), 3)}
                     record["load"] = round(load, 2)
                     if payload:
-                        record["payload"] = payload
+                        record |= {"payload": payload, "payload_rows": payload_rows}
                     if not isinstance(app, FlinkJob) and app.whole is not None:
                         record["whole"] = round(app.whole, 3)
                     if isinstance(app, Managed) and row != Restart.name:
@@ -81,12 +88,17 @@ def measure(
 
 @contextmanager
 def running(
-    kind: type[Plain | Managed | FlinkJob], keys: int, spark_submit: str, master: str, payload: int = 0
+    kind: type[Plain | Managed | FlinkJob],
+    keys: int,
+    spark_submit: str,
+    master: str,
+    payload: int = 0,
+    payload_rows: int = PAYLOAD_ROWS,
 ) -> Iterator[Plain | Managed | FlinkJob]:
     """The app or job, with all keys counted, in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="streamupdate-pause-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
-        sizes = (FIRST_BYTES // payload, PAYLOAD_ROWS) if payload else (FIRST_FILE, FILE_ROWS)
+        sizes = (FIRST_BYTES // payload, payload_rows) if payload else (FIRST_FILE, FILE_ROWS)
         with Feed(folder / "in", keys, *sizes) as feed:
             if issubclass(kind, FlinkJob):
                 with FlinkCluster(find_flink(ROOT / ".venv-flink"), folder) as cluster:
@@ -111,6 +123,12 @@ def running(
     show_default=True,
     help="Bytes of state for each key beside its count; of the rows of this package only.",
 )
+@click.option(
+    "--payload-rows",
+    default=PAYLOAD_ROWS,
+    show_default=True,
+    help="Rows of each file with payload, of which five come a second: how fast large state changes.",
+)
 @click.option("--master", default="local[2]", show_default=True)
 @click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), show_default=True)
 @click.option("--results", type=click.Path(path_type=Path), default=Path("pause.jsonl"), show_default=True)
@@ -120,6 +138,7 @@ def main(
     only: str,
     repeats: int,
     payload: int,
+    payload_rows: int,
     master: str,
     spark_submit: str,
     results: Path,
@@ -131,7 +150,7 @@ def main(
     if unknown := set(rows) - set(ROWS):
         raise click.BadParameter(f"there is no row {', '.join(sorted(unknown))}; rows: {', '.join(ROWS)}")
     for size in keys.split(",") if repeats else ():
-        measure(int(size), rows, repeats, spark_submit, master, results, payload)
+        measure(int(size), rows, repeats, spark_submit, master, results, payload, payload_rows)
     if not results.exists():
         raise click.ClickException(f"{results} does not exist; measure first")
     found = Report([json.loads(line) for line in results.read_text().splitlines()])
