@@ -5,10 +5,10 @@ request.
     disk     the root on a local disk, where files are linked
     bucket   the root in the bucket: Spark's state by s3a, this package's files by s3fs
 
-Every row is an update by one strategy. The pause is beside an ordinary interval between two commits there, which is
-what it can be at best. Each snapshot, check and update is told with its seconds and this package's requests; those of
-the running driver, which go on meanwhile, are among them (`a second`). Local files are made without permissions where
-there is a Java compiler (tests/spark/local_files.py): else 600 stores start thousands of `chmod` a batch.
+Every row is an update by one strategy. The pause is beside an ordinary batch there, which is what it can be at best.
+Each snapshot, check and update is told with its seconds and this package's requests; those of the running driver, which
+go on meanwhile, are among them (`a second`). Local files are made without permissions where there is a Java compiler
+(tests/spark/local_files.py): else 600 stores start thousands of `chmod` a batch.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 
 import attrs
 import click
+import requests
 from feed import Feed
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
@@ -75,9 +76,16 @@ class Seen:
     """The app, under a root at a place."""
 
     def __init__(
-        self, place: Place, feed: Feed, partitions: int, threads: int, spark_submit: str, note: Callable[..., None]
+        self,
+        place: Place,
+        feed: Feed,
+        partitions: int,
+        trigger: float,
+        threads: int,
+        spark_submit: str,
+        note: Callable[..., None],
     ) -> None:
-        self.place, self.feed, self.partitions = place, feed, partitions
+        self.place, self.feed, self.partitions, self.trigger = place, feed, partitions, trigger
         launcher = SparkSubmit(spark_submit, master=f"local[{threads}]", env_vars=place.env_vars)
         self.client = StreamUpdateClient(place.root, launcher, place.options)
         self.number, self.note = 0, note
@@ -85,6 +93,7 @@ class Seen:
 
     def application(self) -> Application:
         params = {"input": self.feed.folder.as_uri(), "partitions": str(self.partitions), "number": str(self.number)}
+        params["trigger"] = f"{round(self.trigger * 1000)} milliseconds"
         return Application(file=str(APP_FILE), params=params, conf=self.place.conf)
 
     def settle(self) -> None:
@@ -106,7 +115,7 @@ class Seen:
         wait_for(lambda: self.query().batch >= last or None, "ordinary batches", PATIENCE, 0.5)
 
     def interval(self) -> float:
-        """Seconds between two commits, the median of the last ones."""
+        """Seconds of a batch, the median of the last ones."""
         return statistics.median(f.seconds for f in self.query().figures[-BATCHES_BETWEEN:])
 
     def measured(self, what: str, work: Callable[[], Any], **more: Any) -> Any:
@@ -155,7 +164,7 @@ class Seen:
 
 @contextmanager
 def bucket(folder: Path, delay: float, parts: Path) -> Iterator[Place]:
-    """A bucket on a server of this machine, behind a network for Spark and one for this package."""
+    """A bucket on a server of this machine, behind a network for Spark and one for this package, which counts."""
     store, port = folder / "store", free_port()
     (store / "bucket").mkdir(parents=True)
     command = [str(parts / "bin" / "versitygw"), "--access", KEY, "--secret", SECRET, "--port", f"127.0.0.1:{port}"]
@@ -164,16 +173,33 @@ def bucket(folder: Path, delay: float, parts: Path) -> Iterator[Place]:
     with ExitStack() as stack:
         stack.enter_context(daemon(command, folder / "versitygw.log", ""))
         wait_for(lambda: _listens(port), "the S3 server", 60.0)
-        sparks, own = (stack.enter_context(slow_network(port)) for _ in range(2))
-        sparks.delay = own.delay = (delay, delay)
+        own, sparks = stack.enter_context(slow_network(port)), stack.enter_context(delayed(folder, port, delay, parts))
+        own.delay = (delay, delay)
         options = {"key": KEY, "secret": SECRET, "client_kwargs": {"endpoint_url": f"http://127.0.0.1:{own.port}"}}
         yield Place(
             root="s3://bucket/root",
             options=options,
-            conf=s3a(parts, f"http://127.0.0.1:{sparks.port}"),
+            conf=s3a(parts, f"http://127.0.0.1:{sparks}"),
             env_vars={"PYTHONPATH": str(parts / "python")},
             own=own,
         )
+
+
+@contextmanager
+def delayed(folder: Path, server: int, delay: float, parts: Path) -> Iterator[int]:
+    """The port that passes on what it gets, so late. Spark has some connections for each of its stores: for them a
+    proxy in Python needed more of a CPU than the S3 server, and let the rest of this process wait (measured)."""
+    port, ruled = free_port(), free_port()
+    known = [{"name": "s3", "listen": f"127.0.0.1:{port}", "upstream": f"127.0.0.1:{server}", "enabled": True}]
+    (folder / "proxies.json").write_text(json.dumps(known))
+    command = [str(parts / "bin" / "toxiproxy"), "-host", "127.0.0.1", "-port", str(ruled)]
+    command += ["-config", str(folder / "proxies.json")]
+    with daemon(command, folder / "toxiproxy.log", "", {**os.environ, "LOG_LEVEL": "warn"}):
+        wait_for(lambda: _listens(ruled) and _listens(port), "the proxy", 60.0)
+        slow: dict[str, Any] = {"type": "latency", "stream": "upstream", "attributes": {"latency": round(delay * 1000)}}
+        address = f"http://127.0.0.1:{ruled}/proxies/s3/toxics"
+        requests.post(address, json=slow, timeout=10).raise_for_status()
+        yield port
 
 
 def s3a(parts: Path, address: str) -> dict[str, str]:
@@ -184,6 +210,8 @@ def s3a(parts: Path, address: str) -> dict[str, str]:
         "endpoint": address,
         "endpoint.region": "us-east-1",
         "optimized.copy.from.local.enabled": "false",
+        # The other kind (analytics) starts 96 threads for each client that reads, and each store has a client.
+        "input.stream.type": "classic",
     }
     manager = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
     return {
@@ -209,6 +237,12 @@ def _listens(port: int) -> bool | None:
 @click.command(help=__doc__)
 @click.option("--keys", default=1_000_000, show_default=True, help="Of each stage.")
 @click.option("--partitions", default=200, show_default=True, help="Of each stage.")
+@click.option(
+    "--trigger",
+    default=0.5,
+    show_default=True,
+    help="Seconds from batch to batch. Two versions need two batches' work in that time, or `follow` never catches up.",
+)
 @click.option("--threads", default=16, show_default=True, help="Tasks at once; those of a bucket mostly wait.")
 @click.option("--delay", default=0.02, show_default=True, help="Seconds added to each request.")
 @click.option("--places", default=f"{DISK},{BUCKET}", show_default=True)
@@ -219,6 +253,7 @@ def _listens(port: int) -> bool | None:
 def main(
     keys: int,
     partitions: int,
+    trigger: float,
     threads: int,
     delay: float,
     places: str,
@@ -235,7 +270,7 @@ def main(
 
         def note(where: str = where, **more: Any) -> None:
             record = {"at": clock.now(), "place": where, "keys": keys, "partitions": partitions}
-            record |= {"threads": threads, **more}
+            record |= {"threads": threads, "trigger": trigger, **more}
             record |= {"delay": delay if where == BUCKET else 0.0, "load": round(os.getloadavg()[0], 2)}
             with open(results, "a") as file:
                 file.write(json.dumps(record) + "\n")
@@ -244,14 +279,14 @@ def main(
         with tempfile.TemporaryDirectory(prefix="streamupdate-stores-", ignore_cleanup_errors=True) as scratch:
             folder = Path(scratch)
             with ExitStack() as stack:
-                feed = stack.enter_context(Feed(folder / "in", keys, every=FILE_SECONDS))
+                feed = stack.enter_context(Feed(folder / "in", keys, every=max(FILE_SECONDS, trigger / 4)))
                 place = Place(root=str(folder / "root"))
                 local = without_permissions(spark_submit)
                 if where == BUCKET:
                     place = stack.enter_context(bucket(folder, delay, parts))
                     Folder.open("s3://bucket", place.options)  # s3fs is there
                 place = attrs.evolve(place, conf={**local, **place.conf})
-                app = Seen(place, feed, partitions, threads, spark_submit, note)
+                app = Seen(place, feed, partitions, trigger, threads, spark_submit, note)
                 try:
                     app.settle()
                     for _ in range(repeats):
@@ -269,7 +304,7 @@ def report(records: list[dict[str, Any]]) -> None:
     """Medians, with ranges."""
     found = {key: [r for r in records if (r["place"], r["what"]) == key] for key in
              dict.fromkeys((r["place"], r["what"]) for r in records)}  # fmt: skip
-    columns = ("place", "strategy", "pause, s", "ordinary interval, s", "pause / interval", "restore, s", "whole, s")
+    columns = ("place", "strategy", "pause, s", "ordinary batch, s", "pause / batch", "restore, s", "whole, s")
     print(f"| {' | '.join(columns)} | requests |")
     print("|---|---|---|---|---|---|---|---|")
     for (place, what), rows in found.items():

@@ -30,11 +30,14 @@ platform() { # as PostgreSQL's archives are called
     echo "$(uname -s)-$(uname -m)" | tr '[:upper:]' '[:lower:]' |
         sed -e 's/-x86_64$/-amd64/' -e 's/-aarch64$/-arm64v8/' -e 's/-arm64$/-arm64v8/'
 }
-fetch_gateway() { # a fast S3 server, once
-    [ ! -x "$parts/bin/versitygw" ] || return 0
+fetch_gateway() { # a fast S3 server, and a proxy that makes it slow, once
+    [ ! -x "$parts/bin/versitygw" ] || [ ! -x "$parts/bin/toxiproxy" ] || return 0
     command -v go >/dev/null 2>&1 || skip "go is not installed, which builds the S3 server (Debian: apt-get install golang)"
     GOBIN=$parts/bin GOFLAGS=-trimpath go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 \
         >"$STREAMUPDATE_GROUND/go.log" 2>&1 || skip "the S3 server cannot be built: $(tail -n 1 "$STREAMUPDATE_GROUND/go.log")"
+    GOBIN=$parts/bin GOFLAGS=-trimpath go install github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0 \
+        >"$STREAMUPDATE_GROUND/go.log" 2>&1 || skip "the proxy cannot be built: $(tail -n 1 "$STREAMUPDATE_GROUND/go.log")"
+    mv "$parts/bin/server" "$parts/bin/toxiproxy"
 }
 fetch_kube() { # kube-apiserver and kine, once: from Go modules, 12 minutes of two cores
     [ ! -x "$parts/bin/kube-apiserver" ] || return 0

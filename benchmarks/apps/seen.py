@@ -34,7 +34,7 @@ def q(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
     rows = first
     for other in others:
         rows = rows.unionByName(other)
-    return rows.writeStream.format("noop").outputMode("append").trigger(processingTime="500 milliseconds")
+    return rows.writeStream.format("noop").outputMode("append").trigger(processingTime=params["trigger"])
 
 
 app.main()
