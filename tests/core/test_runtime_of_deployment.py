@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 import zipfile
 from pathlib import Path
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.drivers import runtime
+from airflow_provider_streamupdate.control.drivers.drivers import local_folder
 from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.storage import Folder
+from tests.core.builders import spec
 
 
 def elsewhere() -> Folder:
@@ -24,14 +28,25 @@ def test_a_rollback_on_another_machine_runs_what_the_deployment_was_made_with(tm
     assert made.read_bytes() == b"of the release that made it"
 
 
-def test_what_lies_here_of_another_root_is_not_run(tmp_path: Path) -> None:
-    """A root that was removed and made again has the same address, and its deployments the same ids."""
+def test_what_the_root_has_counts_not_what_lies_here(tmp_path: Path) -> None:
     (tmp_path / runtime.NAME).write_bytes(b"of an old release")
     root = elsewhere()
     made = runtime.of_deployment(root, tmp_path, str(root.address))
     with zipfile.ZipFile(made) as archive:
         assert "airflow_provider_streamupdate/core/formats.py" in archive.namelist()
     assert root.read(runtime.NAME) == made.read_bytes()
+
+
+def test_a_root_made_again_has_other_files_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the same address, and its deployments the same ids; so has one of the same name on another server, whose
+    drivers read their code from here while they run."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    root, made = elsewhere(), spec("v1")
+    root.write("application/a.py", b"1")
+    again = attrs.evolve(made, submitted_at="2026-11-28T09:46:00+00:00")
+    here = local_folder(root, made)
+    assert local_folder(root, made) == here != local_folder(root, again)
+    assert (local_folder(root, again) / "application" / "a.py").read_bytes() == b"1"
 
 
 def test_it_is_written_once(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.control.drivers.drivers import local_folder, 
 from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
 from airflow_provider_streamupdate.core.errors import EnvironmentProblem
 from airflow_provider_streamupdate.core.storage import Folder
+from tests.core.builders import spec
 
 Prepare = Callable[[Path], None]
 
@@ -54,7 +55,7 @@ def _use_runtime() -> None:
 def _use_deployments() -> None:
     root = Folder.open("memory://private-folders/app/deployments/v1")
     root.write("application/v1.py", b"print('mine')")
-    local_folder(root)
+    local_folder(root, spec("v1"))
 
 
 USES = {"runtime": _use_runtime, "deployments": _use_deployments}

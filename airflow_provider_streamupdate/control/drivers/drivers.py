@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from pathlib import Path
@@ -224,7 +225,7 @@ class Drivers:
     def _launch(self, spec: DeploymentSpec, epoch: int, *more: str) -> Launch:
         assert self.launcher is not None
         own = self.app.deployment_folder(spec.deployment)
-        folder = local_folder(own)
+        folder = local_folder(own, spec)
         application = self.application(spec)
         args = [
             "run",
@@ -258,7 +259,7 @@ class Drivers:
 
     def application(self, spec: DeploymentSpec) -> Application:
         """Return a deployment's application with its files on this machine."""
-        return _located(spec.application, local_folder(self.app.deployment_folder(spec.deployment)))
+        return _located(spec.application, local_folder(self.app.deployment_folder(spec.deployment), spec))
 
     def wait_running(self, deployment: str, timeout: float) -> None:
         """Wait until the driver runs its queries; DriverError with its last log lines when it dies instead."""
@@ -377,12 +378,14 @@ def _why_not(launch: Launch) -> str:
     return "its processes did not end after SIGTERM and SIGKILL"
 
 
-def local_folder(folder: Folder) -> Path:
+def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:
     """Return a folder on this machine with a deployment's application: its own for a local root, else a copy."""
     if (here := folder.path_here) is not None:
         return here
     name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
-    target = private_folder("deployments") / name
+    # A root that was removed and made again has the same address, and so has another server's.
+    made = hashlib.sha256(f"{spec.submitted_at} {spec.digest}".encode()).hexdigest()[:12]
+    target = private_folder("deployments") / f"{name}_{made}"
     for name in folder.files("application"):
         Folder.scratch(target).copy_from(folder, f"application/{name}", f"application/{name}")
     return target

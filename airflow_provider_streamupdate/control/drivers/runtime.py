@@ -55,7 +55,7 @@ def of_deployment(deployment: Folder, here: Path, root: str) -> Path:
     """Return the zip of a deployment in its folder on this machine, `here`; StorageError when it cannot be read.
 
     It is made once and kept in the root, so that a rollback runs what the deployment was made with, whichever machine
-    starts it. What lies here in its name may be of another root that had the same address: it was used (measured).
+    starts it.
     """
     target = here / NAME
     if deployment.path_here is not None:
