@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
@@ -84,6 +85,17 @@ def asked(work: Callable[[], object]) -> int:
     before = calls.made()
     work()
     return calls.made() - before
+
+
+def test_who_has_run_the_same_batches_asks_for_no_store() -> None:
+    few, lots = (many(bucket(), partitions) for partitions in (1, 41))
+    found = {
+        asked(lambda files=files: Checkpoint(files.folder).export(True, with_files=False))  # type: ignore[misc]
+        for files in (few, lots)
+    }
+    assert len(found) == 1 and found.pop() <= 8
+    whole, only_logs = (Checkpoint(lots.folder).export(True, with_files=each) for each in (True, False))
+    assert only_logs == attrs.evolve(whole, files=(), state_ahead=False) != whole
 
 
 def test_an_export_lists_once_and_reads_each_store_s_newest_file() -> None:

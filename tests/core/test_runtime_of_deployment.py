@@ -28,13 +28,18 @@ def test_a_rollback_on_another_machine_runs_what_the_deployment_was_made_with(tm
     assert made.read_bytes() == b"of the release that made it"
 
 
-def test_what_the_root_has_counts_not_what_lies_here(tmp_path: Path) -> None:
-    (tmp_path / runtime.NAME).write_bytes(b"of an old release")
+def test_one_that_an_older_release_started_keeps_its_own(tmp_path: Path) -> None:
+    """That release kept the zip on the machine that started the driver, in another folder, and not in the root."""
+    (before := tmp_path / "before").mkdir()
+    (before / runtime.NAME).write_bytes(b"of an older release")
     root = elsewhere()
-    made = runtime.of_deployment(root, tmp_path, str(root.address))
+    made = runtime.of_deployment(root, tmp_path / "now", str(root.address), earlier=before)
+    assert made.read_bytes() == root.read(runtime.NAME) == b"of an older release"
+    other = elsewhere()  # there it was started on another machine
+    made = runtime.of_deployment(other, tmp_path / "other", str(other.address), earlier=tmp_path / "nowhere")
     with zipfile.ZipFile(made) as archive:
         assert "airflow_provider_streamupdate/core/formats.py" in archive.namelist()
-    assert root.read(runtime.NAME) == made.read_bytes()
+    assert other.read(runtime.NAME) == made.read_bytes()
 
 
 def test_a_root_made_again_has_other_files_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +52,20 @@ def test_a_root_made_again_has_other_files_here(tmp_path: Path, monkeypatch: pyt
     here = local_folder(root, made)
     assert local_folder(root, made) == here != local_folder(root, again)
     assert (local_folder(root, again) / "application" / "a.py").read_bytes() == b"1"
+    assert local_folder(root, attrs.evolve(made, digest="changed in flight")) == here
+
+
+def test_its_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    root, made = elsewhere(), spec("v1")
+    for name in ("a.py", "lib/b.py"):
+        root.write(f"application/{name}", b"1")
+    read = (local_folder(root, made) / "application" / "lib" / "b.py").open("rb")
+    with read:
+        root.write("application/lib/b.py", b"2")
+        here = local_folder(root, made)
+        assert read.read() == b"1" and (here / "application" / "lib" / "b.py").read_bytes() == b"2"
+    assert sorted(p.name for p in here.rglob("*") if p.is_file()) == ["a.py", "b.py"]
 
 
 def test_it_is_written_once(tmp_path: Path) -> None:

@@ -142,6 +142,26 @@ def test_a_version_with_one_long_batch_is_promoted(tmp_path: Path, app: str, bat
     assert promoted, why
 
 
+def long_at(habit: Habit, batches: tuple[int, ...], seconds: float) -> Habit:
+    """Some batches of the new version take so long: an executor was replaced."""
+    taken: list[int] = []
+
+    def takes(rows: int, chance: random.Random) -> float:
+        taken.append(rows)
+        return seconds if len(taken) in batches else habit.takes(rows, chance)
+
+    return attrs.evolve(habit, takes=takes, cold=1.0)
+
+
+@pytest.mark.parametrize("batches", [(4, 5), (5, 7), (6, 8), (5, 9), (8, 9), (9, 12)])
+@pytest.mark.parametrize("trigger", [2.0, 10.0, 30.0])
+def test_two_long_batches_by_chance_are_no_sign(tmp_path: Path, trigger: float, batches: tuple[int, ...]) -> None:
+    app = stream(0.01, trigger=trigger)
+    for seed in range(2):
+        promoted, why = outcome(tmp_path / str(seed), app, long_at(app, batches, min(trigger, 10.0)), 3.0, seed)
+        assert promoted, why
+
+
 GOOD = {
     "the same, files": (files(2.0, 200), files(2.0, 200), 3.0),
     "the same after a pause": (stream(0.4), stream(0.4), 10.0),

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
@@ -116,25 +115,33 @@ def test_the_checkpoint_of_a_source_without_a_log_is_marked(spark, tmp_path) -> 
 
 
 @pytest.mark.parametrize("record", [None, lambda rows, batch: None], ids=["nobody", "a function"])
-def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(spark, tmp_path, record) -> None:
-    """One such refuses local folders (AbortableStreamBasedCheckpointFileManager), and so does a class that is not
-    there. What a follower starts before its own query has its checkpoint in one."""
+def test_it_starts_no_query_elsewhere_than_in_its_checkpoint(spark, tmp_path, record) -> None:
+    """A session's file manager may be for a bucket only: AbortableStreamBasedCheckpointFileManager refuses local
+    folders, and a class that is not there refuses all."""
     bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
     manager, writer = "spark.sql.streaming.checkpointFileManagerClass", counts(bench).writeStream.format("noop")
     writer = writer.outputMode("update").trigger(processingTime="1 second")
+    (scratch := tmp_path / "scratch").mkdir()
     spark.conf.set(manager, "for.buckets.Only")
     try:
-        with pytest.raises(Exception, match=r"of\.its\.own"):  # its own one gets what the session says
-            FollowedQuery(spark, writer, "counts", (tmp_path / "of.its.own").as_uri(), scratch(tmp_path), (), record)
-        assert spark.conf.get(manager) == "for.buckets.Only"
+        with pytest.raises(Exception, match=r"of\.its\.own/\.scratch/own"):
+            FollowedQuery(spark, writer, "counts", (tmp_path / "of.its.own").as_uri(), scratch, (), record)
     finally:
         spark.conf.unset(manager)
 
 
-def scratch(folder: Path) -> Path:
-    (made := folder / "scratch").mkdir()
-    return made
+def test_what_it_made_beside_its_checkpoint_is_gone(spark, tmp_path) -> None:
+    with running_pair(Bench(spark, tmp_path), counts) as pair:
+        pair.write([row("a", 1)])
+        pair.start_old()
+        pair.old_reads_all()
+        pair.follow()
+        pair.write([row("a", 2)])
+        pair.old_reads_all()
+        pair.catch_up(pair.running.committed_batch())
+        there = pair.own.folder.names(hidden=True)
+        assert "commits" in there and ".scratch" not in there
 
 
 def slow(bench: Bench):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,15 @@ from .launcher import Launcher, driver_environment
 from .private_folder import private_folder
 
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
+
+
+@attrs.frozen(kw_only=True)
+class _Files:
+    """What a driver is started with on this machine. folder: of its log, too; application: with its files there"""
+
+    folder: Path
+    runtime: Path
+    application: Application
 
 
 class Drivers:
@@ -155,7 +166,8 @@ class Drivers:
         epoch fences it; where that is uncertain, its offset log is blocked, so that it cannot begin another batch.
         """
         self._check_launcher()
-        self._check_cluster(spec)
+        files = self._files(spec)
+        self._check_cluster(files)
         before = self.app.current()
         if before is not None:
             self._fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
@@ -163,7 +175,7 @@ class Drivers:
             raise FencedError(
                 f"epoch {epoch} of {self.app.name} was just claimed by {self.app.current_id()}; try again"
             )
-        return self._launch(spec, epoch)
+        return self._launch(spec, files, epoch)
 
     def _fence(self, deployment: str) -> None:
         """Fence a lost driver whose process cannot be inspected: it may still run on another machine."""
@@ -184,7 +196,7 @@ class Drivers:
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED, f"commands/{epoch}", "restored"):
             folder.remove(left)
-        return self._launch(spec, epoch, "--standby", *(["--follow", str(follow)] if follow else []))
+        return self._launch(spec, self._files(spec), epoch, "--standby", *(["--follow", str(follow)] if follow else []))
 
     def start_witness(self, spec: DeploymentSpec, epoch: int, follow: int, new: str) -> Launch:
         """Start a driver that runs the current one's batches, from so many of the last ones on, and compares its rows
@@ -193,13 +205,13 @@ class Drivers:
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED):  # of an earlier one
             folder.remove(left)
-        return self._launch(spec, epoch, "--standby", "--follow", str(follow), "--witness", new)
+        return self._launch(spec, self._files(spec), epoch, "--standby", "--follow", str(follow), "--witness", new)
 
     def start_hot_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver of a new deployment that follows the current one, and takes over when that one's driver dies,
         in `epoch` or a later one."""
         self._check_launcher()
-        return self._launch(spec, epoch, "--standby", "--hot")
+        return self._launch(spec, self._files(spec), epoch, "--standby", "--hot")
 
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver that gets ready, and runs its queries beside the current one when told to.
@@ -208,25 +220,31 @@ class Drivers:
         """
         self._check_launcher()
         self.app.deployment_folder(spec.deployment).remove(PLANNED)
-        return self._launch(spec, epoch, "--beside")
+        return self._launch(spec, self._files(spec), epoch, "--beside")
 
     def _check_launcher(self, to: str = "start a driver") -> None:
         if self.launcher is None:
             raise StreamUpdateError(f"this client was made without a launcher, so it cannot {to}")
 
-    def _check_cluster(self, spec: DeploymentSpec) -> None:
-        """Raise what would keep the driver from starting, before another one is fenced or an epoch is claimed."""
-        assert self.launcher is not None
-        application = self.application(spec)
-        command = self.launcher.command(application, [], "")
-        environment = driver_environment(self.launcher, application, command, self.storage_options)
-        cluster_for(command).check(command, environment)
-
-    def _launch(self, spec: DeploymentSpec, epoch: int, *more: str) -> Launch:
-        assert self.launcher is not None
+    def _files(self, spec: DeploymentSpec) -> _Files:
+        """Bring what the driver needs to this machine, which may fail, before another one is fenced."""
         own = self.app.deployment_folder(spec.deployment)
         folder = local_folder(own, spec)
-        application = self.application(spec)
+        earlier = self.app.launch(spec.deployment)
+        log = Path(earlier.log) if earlier and earlier.host == socket.gethostname() else None
+        zipped = runtime.of_deployment(own, folder, self.root, earlier=log.parent if log else None)
+        return _Files(folder=folder, runtime=zipped, application=_located(spec.application, folder))
+
+    def _check_cluster(self, files: _Files) -> None:
+        """Raise what would keep the driver from starting, before another one is fenced or an epoch is claimed."""
+        assert self.launcher is not None
+        command = self.launcher.command(files.application, [], "")
+        environment = driver_environment(self.launcher, files.application, command, self.storage_options)
+        cluster_for(command).check(command, environment)
+
+    def _launch(self, spec: DeploymentSpec, files: _Files, epoch: int, *more: str) -> Launch:
+        assert self.launcher is not None
+        folder, application = files.folder, files.application
         args = [
             "run",
             "--root",
@@ -239,7 +257,7 @@ class Drivers:
             str(epoch),
             *more,
         ]
-        command = self.launcher.command(application, args, str(runtime.of_deployment(own, folder, self.root)))
+        command = self.launcher.command(application, args, str(files.runtime))
         cluster = cluster_for(command)
         # A root of the same address elsewhere, or one that was removed and made again, is another one.
         driver = (f"{self.app.folder.address}|{self.app.first_claim()}", spec.app, spec.deployment, str(epoch))
@@ -384,10 +402,13 @@ def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:
         return here
     name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
     # A root that was removed and made again has the same address, and so has another server's.
-    made = hashlib.sha256(f"{spec.submitted_at} {spec.digest}".encode()).hexdigest()[:12]
+    made = hashlib.sha256(spec.submitted_at.encode()).hexdigest()[:12]
     target = private_folder("deployments") / f"{name}_{made}"
-    for name in folder.files("application"):
-        Folder.scratch(target).copy_from(folder, f"application/{name}", f"application/{name}")
+    copies, arriving = Folder.scratch(target), f".{uuid.uuid4().hex}"
+    for file in folder.files("application"):
+        (target / "application" / file).parent.mkdir(parents=True, exist_ok=True)
+        copies.copy_from(folder, f"application/{file}", arriving)
+        copies.rename(arriving, f"application/{file}")  # a driver may be reading it
     return target
 
 

@@ -25,7 +25,7 @@ LIBRARIES = ("attr", "attrs", "cattr", "cattrs", "fsspec", "typing_extensions", 
 OPTIONAL = ("exceptiongroup", "charset_normalizer")
 # The libraries that fsspec needs for a root of this scheme, as far as they are pure Python.
 WEB = ("requests", "urllib3", "idna", "certifi", "charset_normalizer")
-BY_SCHEME = {"webhdfs": WEB, "swebhdfs": WEB}
+BY_SCHEME = {"webhdfs": WEB, "swebhdfs": WEB, "hdfs": WEB}  # another machine may reach hdfs:// by webhdfs://
 
 
 def build(target: Path | None = None, root: str = "") -> Path:
@@ -51,23 +51,27 @@ def build(target: Path | None = None, root: str = "") -> Path:
     return target
 
 
-def of_deployment(deployment: Folder, here: Path, root: str) -> Path:
+def of_deployment(deployment: Folder, here: Path, root: str, earlier: Path | None = None) -> Path:
     """Return the zip of a deployment in its folder on this machine, `here`; StorageError when it cannot be read.
 
     It is made once and kept in the root, so that a rollback runs what the deployment was made with, whichever machine
     starts it.
+
+    earlier: the folder on this machine where its last driver was started; older releases kept the zip there alone
     """
     target = here / NAME
+    if target.exists():
+        return target
     if deployment.path_here is not None:
-        return target if target.exists() else build(target, root)
+        return build(target, root)
     content = deployment.read(NAME)
     if content is None:
-        built = build(root=root).read_bytes()
-        content = built if deployment.create(NAME, built) else deployment.read(NAME)
+        kept = earlier / NAME if earlier is not None else None
+        made = (kept if kept is not None and kept.exists() else build(root=root)).read_bytes()
+        content = made if deployment.create(NAME, made) else deployment.read(NAME)
     if content is None:
         raise StorageError(f"{deployment.path(NAME)} was removed while it was looked for; try again")
-    if not target.exists() or target.read_bytes() != content:
-        Folder.scratch(here).write(NAME, content)
+    Folder.scratch(here).write(NAME, content)
     return target
 
 

@@ -9,6 +9,8 @@ format v2 the commit says by id which files these are (commit_log.py).
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 from ..errors import CorruptError, NotFoundError
@@ -21,6 +23,7 @@ from .named_files import check_named_files, files_of_zip, is_store_file, names_f
 from .offset_log import OffsetEntry
 from .snapshot import QuerySnapshot, SnapshotFile
 
+READS_AT_ONCE = 16  # where each is a request; on a local disk threads only cost time
 FENCE = b"fenced: another deployment of the app runs\n"  # in the place of an offset log's entry, see fence.py
 
 ASIDE = "aside"  # state files of a checkpoint that is being renumbered, and a file called after its last batch
@@ -85,7 +88,9 @@ class Checkpoint:
     def operator_ids(self) -> list[int]:
         return self._numbers("state")
 
-    def export(self, carry_in_flight: bool, source_order: tuple[str, ...] = (), again: int = 0) -> QuerySnapshot:
+    def export(
+        self, carry_in_flight: bool, source_order: tuple[str, ...] = (), again: int = 0, with_files: bool = True
+    ) -> QuerySnapshot:
         """List what a restart after the last committed batch needs. Nothing is copied: `object` is the path again.
 
         The batch is chosen from the commit log, never from state files: a stopped batch may have left some already
@@ -95,6 +100,8 @@ class Checkpoint:
         does not find it.
         `source_order` is the plan's; without it, every line of an offset entry counts as a separate source.
         `again`: so many of the last batches are to be run again; fewer where there were no more.
+        `with_files`: False: without any, for who has run the same batches. Where each call is a request, they cost at
+        least one for each store: 20 s of a pause (*measured* with 600).
         Before the first commit there is nothing to carry: batch -1, no files.
         """
         batch = self.committed_batch()
@@ -109,12 +116,28 @@ class Checkpoint:
         entry = self.offsets(batch)
         logged = self.logged_batch()
         in_flight = batch + 1 if carry_in_flight and logged == batch + 1 else None
+        commit = self.commit(batch)
+        files, ahead = self._exported(batch, in_flight, commit, source_order) if with_files else ((), False)
+        return QuerySnapshot(
+            batch=batch,
+            query_id=self.query_id(),
+            files=files,
+            watermark_ms=max(entry.watermark_ms, commit.next_watermark_ms),
+            in_flight=in_flight,
+            state_ahead=ahead,
+            conf=entry.conf,
+            state_format=1 if commit.state_ids is None else 2,
+        )
+
+    def _exported(
+        self, batch: int, in_flight: int | None, commit: CommitEntry, source_order: tuple[str, ...]
+    ) -> tuple[tuple[SnapshotFile, ...], bool]:
+        """The files, and whether the state of the batch in flight is among them."""
         wanted = [b for b in (batch - 1, batch) if b >= 0]
         paths = ["metadata"]
         paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
         paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
         paths += self.source_files(batch if in_flight is None else in_flight, source_order)
-        commit = self.commit(batch)
         state = Listed.of(self.folder, "state")  # after the commit: what it needs is there
         for operator in sorted({*_numbers(state.names("state")), *(commit.state_ids or {})}):
             ids = None
@@ -128,16 +151,7 @@ class Checkpoint:
         for path in paths:
             if names_files(path) and not is_store_file(path):  # those were looked at as they were listed
                 check_named_files(path, self._need(path), self.folder.path(path))
-        return QuerySnapshot(
-            batch=batch,
-            query_id=self.query_id(),
-            files=tuple(SnapshotFile(path=p, size=self._size(p, state), object=p) for p in paths),
-            watermark_ms=max(entry.watermark_ms, commit.next_watermark_ms),
-            in_flight=in_flight,
-            state_ahead=bool(ahead),
-            conf=entry.conf,
-            state_format=1 if commit.state_ids is None else 2,
-        )
+        return tuple(SnapshotFile(path=p, size=self._size(p, state), object=p) for p in paths), bool(ahead)
 
     def _nothing(self, carry_in_flight: bool) -> QuerySnapshot:
         if carry_in_flight and self.logged_batch() is not None:
@@ -196,14 +210,20 @@ class Checkpoint:
         partition's stores, in format v2."""
         top = f"state/{operator}"
         paths = [f"{top}/{d}/{f}" for d in ("_metadata", "_stateSchema") for f in state.files(f"{top}/{d}")]
+        stores: list[tuple[str, str | None]] = []
         for partition in _numbers(state.names(top)) if ids is None else range(len(ids)):
             folder = f"{top}/{partition}"
             paths += [f"{folder}/_metadata/{f}" for f in state.files(f"{folder}/_metadata")]
             for store in _stores(state, folder) if ids is None else ids[partition]:
-                inner = _store_folder(folder, store)
-                names = state.names(inner)
-                paths += self._store_files(inner, names, version, ids[partition][store] if ids is not None else None)
-        return paths
+                stores.append((_store_folder(folder, store), ids[partition][store] if ids is not None else None))
+
+        def found(each: tuple[str, str | None]) -> list[str]:
+            return self._store_files(each[0], state.names(each[0]), version, each[1])
+
+        if self.folder.cheap_calls or len(stores) < 2:
+            return [*paths, *chain.from_iterable(map(found, stores))]
+        with ThreadPoolExecutor(READS_AT_ONCE) as pool:  # each reads the file that names others
+            return [*paths, *chain.from_iterable(pool.map(found, stores))]
 
     def _files_ahead(self, state: Listed, version: int) -> list[str]:
         """The files written at a version that is not committed, on top of the one before; none unless every store of

@@ -35,7 +35,7 @@ STRAIGHT = 0.95  # correlation of batches' rows with their seconds, from which o
 
 def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) -> Found:
     """The median time of the last batches, against what was slow before; and their mean, because the median does not
-    show that each third batch takes a hundred times as long. While a backlog is worked off, more rows in a batch may
+    show that every third batch takes a hundred times as long. While a backlog is worked off, more rows in a batch may
     take longer by as much; not where a batch has more rows because it takes longer."""
     was = _slow_before(before)
     if was is None:
@@ -57,7 +57,7 @@ def batch_time(batches: Sequence[BatchFigures], before: Before, limit: float) ->
 
 def _often_slow(recent: Sequence[BatchFigures], before: Before, limit: float) -> Finding | None:
     """Where the mean is too long, and the median is not. The longest batch does not count: one may be a matter of
-    chance."""
+    chance. While there are fewer than RECENT_BATCHES, two may be, and more are waited for."""
     kept, was = _without_longest(recent), max(_slow_before(before) or 0.0, _slow_mean_before(before, len(recent)))
     if len(kept) < FEWEST_BATCHES - 1 or middle(b.seconds for b in recent) > limit * was + SLACK_SECONDS:
         return None
@@ -65,8 +65,12 @@ def _often_slow(recent: Sequence[BatchFigures], before: Before, limit: float) ->
     allowed = limit * was * _more(rows, recent, before) + SLACK_SECONDS
     if seconds <= allowed:
         return None
-    told = f"some batches are slow: without the longest, {len(kept)} took {seconds:.2f} s in the mean; before, "
+    told = (
+        f"some batches are slow: the last {len(recent)}, without the longest, took {seconds:.2f} s on average; before, "
+    )
     told += f"{was:.2f} s when it was slow (at most {allowed:.2f} s are allowed)"
+    if len(recent) < RECENT_BATCHES:
+        return Finding(True, told, open=LONGEST_SECONDS)
     return Finding(True, told, open=_until_it_is_worked_off(recent, before))
 
 

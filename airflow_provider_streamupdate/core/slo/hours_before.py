@@ -18,7 +18,7 @@ from ..registry.deployment import QueryStatus
 from ..registry.registry import AppRegistry
 from ..registry.update import PROMOTED, UpdateRecord
 from .before import Before
-from .finding import FEWEST_BEFORE
+from .finding import FEWEST_BEFORE, warm
 
 _OF_A_QUERY = ("stage", "source", "sink", "query", "watermark")
 A_DAY, AN_HOUR = timedelta(hours=24), timedelta(hours=1)
@@ -145,9 +145,10 @@ def _renames(query: str, renames: Mapping[str, str]) -> dict[str, str]:
 
 
 def _batches(query: QueryStatus, renames: Mapping[str, str]) -> tuple[BatchFigures, ...]:
+    """But the first ones of its driver, which are slow; of an older driver it is not known which these are."""
     return tuple(
         attrs.evolve(f, state_rows=_renamed(f.state_rows, renames)) if f.state_rows is not None else f
-        for f in query.figures
+        for f in (query.figures if query.first_batch is None else warm(query))
     )
 
 

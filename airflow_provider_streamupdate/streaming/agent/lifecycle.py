@@ -117,7 +117,8 @@ class Agent:
         if gets_ready:
             if not stand_by(self.driver, bool(self.follows), self._role()):
                 return
-            saved = self.origin.drained() if self.driver.epoch.standby else self.origin.saved()
+            follows = bool(self.follows)
+            saved = self.origin.drained(not follows) if self.driver.epoch.standby else self.origin.saved()
         if saved is not None:
             self.driver.reporter.report(state=RESTORING)
             boundary("restoring")

@@ -55,9 +55,10 @@ class Origin:
                 return SavedState.find(self.app, f"deployment:{self.spec.parent}", again).under(self.spec.renames)
         return self.running()
 
-    def drained(self) -> SavedState:
-        """What the parent, which runs no more batches, has left."""
-        return self._find(self.app, f"drained:{self.spec.parent}")
+    def drained(self, with_files: bool = True) -> SavedState:
+        """What the parent, which runs no more batches, has left. with_files: False: for who has followed it, and has
+        the state"""
+        return self._find(self.app, f"drained:{self.spec.parent}", with_files)
 
-    def _find(self, app: AppRegistry, source: str) -> SavedState:
-        return SavedState.find(app, source).under(self.spec.renames)
+    def _find(self, app: AppRegistry, source: str, with_files: bool = True) -> SavedState:
+        return SavedState.find(app, source, with_files=with_files).under(self.spec.renames)

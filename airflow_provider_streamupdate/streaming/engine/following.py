@@ -16,7 +16,7 @@ from ...core.checkpoint.offset_log import OffsetEntry
 from ...core.errors import CorruptError, DriverError
 from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import record_stores, reorder_offsets, source_folders
-from ..spark_internals import FollowedQuery, changed_file
+from ..spark_internals import SCRATCH, FollowedQuery, changed_file
 
 PURGED_EVERY = 20  # batches
 
@@ -122,7 +122,10 @@ class Following:
         new = [stage.name for stage in self._new.stages if self._old.stage(stage.name) is None]
         with tempfile.TemporaryDirectory(prefix="streamupdate-follow-") as scratch:
             uri, name = self._own.folder.uri, self._new.name
-            return FollowedQuery(self._spark, self._writer, name, uri, Path(scratch), new, self._record)
+            self._own.folder.remove(SCRATCH)  # of an earlier driver
+            followed = FollowedQuery(self._spark, self._writer, name, uri, Path(scratch), new, self._record)
+        self._own.folder.remove(SCRATCH)
+        return followed
 
     def _rests(self, committed: int) -> bool:
         """Whether the batch that was begun has ended. A thread that waits may not have noticed yet that it is to go on,

@@ -14,7 +14,7 @@ from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
 from .queries.empty_sources import with_empty_sources
 from .queries.file_sink import file_sink_batch
-from .queries.following import FollowedQuery, check_followable_here, check_trigger
+from .queries.following import SCRATCH, FollowedQuery, check_followable_here, check_trigger
 from .queries.input_files import changed_file
 from .queries.next_input import Asked, next_input_problem
 from .queries.queries import (
@@ -62,6 +62,7 @@ from .version import check_version
 __all__ = [
     "FILE_MANAGER",
     "FOREACH",
+    "SCRATCH",
     "Asked",
     "DryRun",
     "ExecutedBatch",

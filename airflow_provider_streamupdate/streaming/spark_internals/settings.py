@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -265,17 +264,3 @@ def with_file_manager_for(checkpoint: str, session: Any) -> None:
     stores, refuses others); a folder on this machine gets Spark's own choice."""
     if checkpoint.startswith("file:"):
         session.conf().unset(FILE_MANAGER)
-
-
-@contextlib.contextmanager
-def file_manager_for(checkpoint: str, spark: SparkSession) -> Iterator[None]:
-    """The same for queries that are started in the block, which keep what the session says at their start."""
-    given = spark.conf.get(FILE_MANAGER, None) if checkpoint.startswith("file:") else None
-    if given is None:
-        yield
-        return
-    spark.conf.unset(FILE_MANAGER)
-    try:
-        yield
-    finally:
-        spark.conf.set(FILE_MANAGER, given)

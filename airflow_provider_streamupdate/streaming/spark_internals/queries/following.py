@@ -28,7 +28,6 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ....core.errors import RefusedError
 from ..jvm import STREAMING, array, function, java_class, method, module, named, scala_seq, sequence, static
-from ..settings import file_manager_for
 from .empty_sources import with_empty_sources
 from .queries import execution_of, sleeping_between_batches, thread_alive
 from .writers import writer_frame
@@ -44,6 +43,7 @@ _TRACKER = f"{_RUNTIME}.WatermarkTracker"
 _WRITES = f"{STREAMING}.sources.WriteToMicroBatchDataSource"
 _ARRAYS = "scala.runtime.ScalaRunTime"
 _NEXT = "org$apache$spark$sql$execution$streaming$runtime$TriggerExecutor$$execCtx"
+SCRATCH = ".scratch"  # below a checkpoint
 _STEP_MS = 3_600_000  # between two triggers, by the clock that is set
 
 _STAGE = "__stage__"  # of the alias around what a stage reads (streaming/stages.py)
@@ -130,12 +130,18 @@ class FollowedQuery:
     ) -> None:
         """record: a function of foreachBatch that gets what is followed; None: nobody gets it. scratch: an empty local
         folder. new_stages: stages that the other version has not. RefusedError where the
-        writer's trigger, sink or plan cannot be taken over."""
+        writer's trigger, sink or plan cannot be taken over.
+
+        SCRATCH below the checkpoint may be removed afterwards. It is there, because a session's file manager may be for
+        such places only (AbortableStreamBasedCheckpointFileManager refuses local folders), and a file sink keeps the
+        one that the session had when the sink was made (HDFSMetadataLog.fileManager)."""
         self._spark, self._jvm = spark, spark._jvm
         self._interval_ms = _interval_ms(writer)
-        self._write, self._sink = _own_write(writer, scratch)
+        self._write, self._sink = _own_write(writer, f"{checkpoint}/{SCRATCH}/own", scratch)
         nowhere = module(spark, "org.apache.spark.sql.execution.datasources.noop.NoopTable")
-        self._muted = nowhere if record is None else _sink_of(writer, record, scratch / "muted")
+        self._muted = (
+            nowhere if record is None else _sink_of(writer, record, f"{checkpoint}/{SCRATCH}/muted", scratch / "muted")
+        )
         self._frame = _without_rows(writer_frame(writer), new_stages)
         self._clock = named(self._jvm, "org.apache.spark.util.ManualClock")(_now(self._jvm))
         self._made: tuple[Any, Any] | None = None  # the own plan, and a clock that goes by itself
@@ -371,7 +377,7 @@ def _with_rows(jvm: Any, plan: Any) -> Any:
     return plan.withNewChildren(scala_seq(jvm, made))
 
 
-def _own_write(writer: DataStreamWriter, scratch: Path) -> tuple[Any, Any]:
+def _own_write(writer: DataStreamWriter, checkpoint: str, scratch: Path) -> tuple[Any, Any]:
     """The node at the top of the plan that writes into the writer's own sink, and the sink: of a query that Spark
     starts with all of the writer's settings but on sources without a file, so that it never runs a batch."""
     probe = with_empty_sources(writer_frame(writer), scratch, 0).writeStream
@@ -379,24 +385,22 @@ def _own_write(writer: DataStreamWriter, scratch: Path) -> tuple[Any, Any]:
     for field in own.getClass().getDeclaredFields():
         if str(field.getName()) != "ds":
             _accessible(field).set(other, field.get(own))
-    execution = execution_of(_run_without_rows(probe, scratch))
+    query = probe.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
+    query.awaitTermination()
+    execution = execution_of(query)
     return execution.logicalPlan(), execution.sink()
 
 
-def _sink_of(writer: DataStreamWriter, function: Callable[[DataFrame, int], None], scratch: Path) -> Any:
+def _sink_of(
+    writer: DataStreamWriter, function: Callable[[DataFrame, int], None], checkpoint: str, scratch: Path
+) -> Any:
     """The sink of a query with these rows that gives them to a function of foreachBatch."""
     scratch.mkdir()
     frame = with_empty_sources(writer_frame(writer), scratch, 0)
     muted = frame.writeStream.foreachBatch(function).outputMode(str(_value(writer._jwrite, "outputMode").toString()))
-    return execution_of(_run_without_rows(muted, scratch)).sink()
-
-
-def _run_without_rows(writer: DataStreamWriter, scratch: Path) -> StreamingQuery:
-    checkpoint = (scratch / "checkpoint").as_uri()
-    with file_manager_for(checkpoint, writer_frame(writer).sparkSession):
-        query = writer.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
-        query.awaitTermination()
-    return query
+    started = muted.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
+    started.awaitTermination()
+    return execution_of(started).sink()
 
 
 def check_trigger(writer: DataStreamWriter) -> None:
