@@ -46,16 +46,19 @@ class Checkpoint:
 
     def logged_batch(self) -> int | None:
         """The last batch in the offset log (it may not have committed)."""
-        fenced = self.fenced()
-        return max((n for n in self._numbers("offsets") if n != fenced), default=None)
+        logged = sorted(self._numbers("offsets"))
+        if logged and self._is_fence(logged[-1]):
+            logged.pop()
+        return logged[-1] if logged else None
 
     def fenced(self) -> int | None:
         """The batch that a fence blocks; None where there is no fence."""
         last = max(self._numbers("offsets"), default=None)
-        if last is None:
-            return None
-        self.folder.check_regular(f"offsets/{last}", self._known)
-        return last if self.folder.read(f"offsets/{last}", len(FENCE)) == FENCE else None
+        return last if last is not None and self._is_fence(last) else None
+
+    def _is_fence(self, batch: int) -> bool:
+        self.folder.check_regular(f"offsets/{batch}", self._known)
+        return self.folder.read(f"offsets/{batch}", len(FENCE)) == FENCE
 
     def query_id(self) -> str:
         described = parse_json(self._need("metadata"), self.folder.path("metadata"))

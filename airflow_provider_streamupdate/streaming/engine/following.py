@@ -25,7 +25,8 @@ class Following:
     """One query that follows. Its checkpoint is restored from what the running version had committed; `old` and `new`
     are both versions' plans of it.
 
-    behind: batches that the running version has logged and this one has not committed
+    behind: batches that the running version had logged, and this one had not committed, at the last step: where each
+        look is a request, one for both is enough
     """
 
     def __init__(
@@ -49,13 +50,16 @@ class Following:
         self._record = record
         self._folders = source_folders(old, new)
         self._followed: FollowedQuery | None = None
+        self._behind: int | None = None
         self._begun = -1  # the last batch that was begun here
         self._brought: set[str] = set()  # files of the sources' logs that are here
         self._read: dict[str, int] = {}  # the input files of the batch that was begun, with their times
 
     @property
     def behind(self) -> int:
-        return (self._there() or 0) - (self._own.committed_batch() or 0)
+        if self._behind is None:
+            return (self._there() or 0) - (self._own.committed_batch() or 0)
+        return self._behind
 
     @property
     def committed(self) -> int:
@@ -81,6 +85,7 @@ class Following:
         """
         committed, logged = self._own.committed_batch(), self._there() if last is None else last
         assert committed is not None  # it was restored
+        self._behind = (logged or 0) - committed
         if self._followed is not None and not self._rests(committed):
             return False
         if logged is None or logged <= committed:
