@@ -25,7 +25,7 @@ LIBRARIES = ("attr", "attrs", "cattr", "cattrs", "fsspec", "typing_extensions", 
 OPTIONAL = ("exceptiongroup", "charset_normalizer")
 # The libraries that fsspec needs for a root of this scheme, as far as they are pure Python.
 WEB = ("requests", "urllib3", "idna", "certifi", "charset_normalizer")
-BY_SCHEME = {"webhdfs": WEB, "swebhdfs": WEB, "hdfs": WEB}  # another machine may reach hdfs:// by webhdfs://
+BY_SCHEME = {"webhdfs": WEB, "swebhdfs": WEB}
 
 
 def build(target: Path | None = None, root: str = "") -> Path:
