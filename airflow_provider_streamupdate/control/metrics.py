@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from ..core.registry.registry import AppRegistry
 from ..core.registry.update import PROMOTED, Outcome, UpdateRecord
 from ..core.snapshots.snapshots import SnapshotStore
 from .operations.context import Context
-from .overview import READS_AT_ONCE, Glance, Read, glances, snapshot_documents
+from .overview import Glance, Read, glances, snapshot_documents
 from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
 
@@ -61,12 +60,7 @@ class Apps:
             self.known.updates.pop(gone, None)
         families = _Families()
         _add(families.gauge("apps", "Apps under the root."), [], len(found))
-        if self.context.registry.folder.cheap_calls:
-            made = [self._of(*each) for each in found]
-        else:
-            with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-                made = list(pool.map(lambda each: self._of(*each), found))
-        for of_app in made:
+        for of_app in self.context.registry.folder.each(lambda one: self._of(*one), found):
             families.take(of_app)
         yield from families.made.values()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
@@ -38,7 +37,6 @@ from .update.step import NOTED, Step
 from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
 
-READS_AT_ONCE = 16  # apps whose files are read in parallel on a remote root; on a local disk threads only cost time
 EVENTS_SHOWN = 50
 EVENTS_READ = 5000
 DEPLOYMENTS_SHOWN = 30  # the newest, with all the drivers they have had
@@ -95,11 +93,7 @@ def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
             return app, None if gone else StorageError(f"a file of {app} went while it was read: {error}; look again")
 
     apps = context.registry.apps()
-    if context.registry.folder.cheap_calls:
-        found = dict(map(look, apps))
-    else:
-        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-            found = dict(pool.map(look, apps))
+    found = dict(context.registry.folder.each(look, apps))
     there = [(app, glance) for app, glance in found.items() if glance is not None]
     return sorted(there, key=lambda each: rank(each[0], needs_of(*each)))
 

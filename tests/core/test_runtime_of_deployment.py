@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.drivers import runtime
-from airflow_provider_streamupdate.control.drivers.drivers import local_folder
+from airflow_provider_streamupdate.control.drivers.launch_files import local_folder
 from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.storage import Folder
 from tests.core.builders import spec

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control.drivers.drivers import local_folder, runtime
+from airflow_provider_streamupdate.control.drivers import runtime
+from airflow_provider_streamupdate.control.drivers.launch_files import local_folder
 from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
 from airflow_provider_streamupdate.core.errors import EnvironmentProblem
 from airflow_provider_streamupdate.core.storage import Folder

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import socket
 import time
-import uuid
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -39,24 +34,14 @@ from ...core.registry.deployment import (
 )
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.plan_answer import PLANNED
-from ...core.storage import Folder
 from ..waiting import POLL_SECONDS, wait_for
-from . import process, runtime
+from . import process
 from .clusters import Alive, Client, alive, cluster_for, cluster_of
 from .driver_log import ERROR_LINES, driver_log
+from .launch_files import LaunchFiles, launch_files, local_application
 from .launcher import Launcher, driver_environment
-from .private_folder import private_folder
 
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
-
-
-@attrs.frozen(kw_only=True)
-class _Files:
-    """What a driver is started with on this machine. folder: of its log, too; application: with its files there"""
-
-    folder: Path
-    runtime: Path
-    application: Application
 
 
 class Drivers:
@@ -166,7 +151,7 @@ class Drivers:
         epoch fences it; where that is uncertain, its offset log is blocked, so that it cannot begin another batch.
         """
         self._check_launcher()
-        files = self._files(spec)
+        files = launch_files(self.app, spec, self.root)
         self._check_cluster(files)
         before = self.app.current()
         if before is not None:
@@ -196,7 +181,13 @@ class Drivers:
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED, f"commands/{epoch}", "restored"):
             folder.remove(left)
-        return self._launch(spec, self._files(spec), epoch, "--standby", *(["--follow", str(follow)] if follow else []))
+        return self._launch(
+            spec,
+            launch_files(self.app, spec, self.root),
+            epoch,
+            "--standby",
+            *(["--follow", str(follow)] if follow else []),
+        )
 
     def start_witness(self, spec: DeploymentSpec, epoch: int, follow: int, new: str) -> Launch:
         """Start a driver that runs the current one's batches, from so many of the last ones on, and compares its rows
@@ -205,13 +196,15 @@ class Drivers:
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED):  # of an earlier one
             folder.remove(left)
-        return self._launch(spec, self._files(spec), epoch, "--standby", "--follow", str(follow), "--witness", new)
+        return self._launch(
+            spec, launch_files(self.app, spec, self.root), epoch, "--standby", "--follow", str(follow), "--witness", new
+        )
 
     def start_hot_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver of a new deployment that follows the current one, and takes over when that one's driver dies,
         in `epoch` or a later one."""
         self._check_launcher()
-        return self._launch(spec, self._files(spec), epoch, "--standby", "--hot")
+        return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--standby", "--hot")
 
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver that gets ready, and runs its queries beside the current one when told to.
@@ -220,29 +213,20 @@ class Drivers:
         """
         self._check_launcher()
         self.app.deployment_folder(spec.deployment).remove(PLANNED)
-        return self._launch(spec, self._files(spec), epoch, "--beside")
+        return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--beside")
 
     def _check_launcher(self, to: str = "start a driver") -> None:
         if self.launcher is None:
             raise StreamUpdateError(f"this client was made without a launcher, so it cannot {to}")
 
-    def _files(self, spec: DeploymentSpec) -> _Files:
-        """Bring what the driver needs to this machine, which may fail, before another one is fenced."""
-        own = self.app.deployment_folder(spec.deployment)
-        folder = local_folder(own, spec)
-        earlier = self.app.launch(spec.deployment)
-        log = Path(earlier.log) if earlier and earlier.host == socket.gethostname() else None
-        zipped = runtime.of_deployment(own, folder, self.root, earlier=log.parent if log else None)
-        return _Files(folder=folder, runtime=zipped, application=_located(spec.application, folder))
-
-    def _check_cluster(self, files: _Files) -> None:
+    def _check_cluster(self, files: LaunchFiles) -> None:
         """Raise what would keep the driver from starting, before another one is fenced or an epoch is claimed."""
         assert self.launcher is not None
         command = self.launcher.command(files.application, [], "")
         environment = driver_environment(self.launcher, files.application, command, self.storage_options)
         cluster_for(command).check(command, environment)
 
-    def _launch(self, spec: DeploymentSpec, files: _Files, epoch: int, *more: str) -> Launch:
+    def _launch(self, spec: DeploymentSpec, files: LaunchFiles, epoch: int, *more: str) -> Launch:
         assert self.launcher is not None
         folder, application = files.folder, files.application
         args = [
@@ -277,7 +261,7 @@ class Drivers:
 
     def application(self, spec: DeploymentSpec) -> Application:
         """Return a deployment's application with its files on this machine."""
-        return _located(spec.application, local_folder(self.app.deployment_folder(spec.deployment), spec))
+        return local_application(self.app.deployment_folder(spec.deployment), spec)
 
     def wait_running(self, deployment: str, timeout: float) -> None:
         """Wait until the driver runs its queries; DriverError with its last log lines when it dies instead."""
@@ -394,28 +378,3 @@ def _why_not(launch: Launch) -> str:
             "nothing was signalled"
         )
     return "its processes did not end after SIGTERM and SIGKILL"
-
-
-def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:
-    """Return a folder on this machine with a deployment's application: its own for a local root, else a copy."""
-    if (here := folder.path_here) is not None:
-        return here
-    name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
-    # A root that was removed and made again has the same address, and so has another server's.
-    made = hashlib.sha256(spec.submitted_at.encode()).hexdigest()[:12]
-    target = private_folder("deployments") / f"{name}_{made}"
-    copies, arriving = Folder.scratch(target), f".{uuid.uuid4().hex}"
-    for file in folder.files("application"):
-        (target / "application" / file).parent.mkdir(parents=True, exist_ok=True)
-        copies.copy_from(folder, f"application/{file}", arriving)
-        copies.rename(arriving, f"application/{file}")  # a driver may be reading it
-    return target
-
-
-def _located(application: Application, folder: Path) -> Application:
-    return attrs.evolve(
-        application,
-        file=str(folder / application.file),
-        py_files=tuple(str(folder / f) for f in application.py_files),
-        files=tuple(str(folder / f) for f in application.files),
-    )

@@ -9,7 +9,6 @@ format v2 the commit says by id which files these are (commit_log.py).
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
 
@@ -23,7 +22,6 @@ from .named_files import check_named_files, files_of_zip, is_store_file, names_f
 from .offset_log import OffsetEntry
 from .snapshot import QuerySnapshot, SnapshotFile
 
-READS_AT_ONCE = 16  # where each is a request; on a local disk threads only cost time
 FENCE = b"fenced: another deployment of the app runs\n"  # in the place of an offset log's entry, see fence.py
 
 ASIDE = "aside"  # state files of a checkpoint that is being renumbered, and a file called after its last batch
@@ -223,10 +221,7 @@ class Checkpoint:
         def found(each: tuple[str, str | None]) -> list[str]:
             return self._store_files(each[0], state.names(each[0]), version, each[1])
 
-        if self.folder.cheap_calls or len(stores) < 2:
-            return [*paths, *chain.from_iterable(map(found, stores))]
-        with ThreadPoolExecutor(READS_AT_ONCE) as pool:  # each reads the file that names others
-            return [*paths, *chain.from_iterable(pool.map(found, stores))]
+        return [*paths, *chain.from_iterable(self.folder.each(found, stores))]  # it reads the file that names others
 
     def _files_ahead(self, state: Listed, version: int) -> list[str]:
         """The files written at a version that is not committed, on top of the one before; none unless every store of

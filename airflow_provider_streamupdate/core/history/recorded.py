@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -29,7 +28,6 @@ from .history import (
 from .span import Span
 
 MINUTE, HOUR = 60.0, 3600.0
-READS_AT_ONCE = 16  # files, on a remote root; on a local disk threads only cost time
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +104,4 @@ def _read(app: Folder, paths: list[str], read: Any, left_out: list[str]) -> list
             return None
         return found
 
-    if app.cheap_calls:
-        return [found for found in map(one, paths) if found is not None]
-    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        return [found for found in pool.map(one, paths) if found is not None]
+    return [found for found in app.each(one, paths) if found is not None]

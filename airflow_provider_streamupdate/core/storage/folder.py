@@ -16,9 +16,10 @@ import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -28,6 +29,10 @@ from . import calls
 from .backends.backend import CHUNK, Backend, FileNames
 from .backends.disk import Disk
 from .backends.opening import backend_at
+
+READS_AT_ONCE = 16
+_Of = TypeVar("_Of")
+_Found = TypeVar("_Found")
 
 
 @attrs.frozen
@@ -70,6 +75,14 @@ class Folder:
     def cheap_calls(self) -> bool:
         """Whether frequent or sequential reads cost nothing."""
         return self.backend.cheap_calls
+
+    def each(self, read: Callable[[_Of], _Found], of: Iterable[_Of]) -> list[_Found]:
+        """What `read` finds of each, in their order: several at once where a call is a request. On a local disk threads
+        only cost time (measured)."""
+        if self.cheap_calls:
+            return list(map(read, of))
+        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+            return list(pool.map(read, of))
 
     @property
     def hadoop_checksums(self) -> bool:

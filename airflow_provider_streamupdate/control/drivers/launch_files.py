@@ -1,0 +1,68 @@
+"""What a driver is started with, on the machine that starts it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+import uuid
+from pathlib import Path
+
+import attrs
+
+from ...core.registry.application import Application
+from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.registry import AppRegistry
+from ...core.storage import Folder
+from . import runtime
+from .private_folder import private_folder
+
+
+@attrs.frozen(kw_only=True)
+class LaunchFiles:
+    """Of a deployment. folder: of its driver's log, too; application: with its files there"""
+
+    folder: Path
+    runtime: Path
+    application: Application
+
+
+def launch_files(app: AppRegistry, spec: DeploymentSpec, root: str) -> LaunchFiles:
+    """Bring them to this machine, which may fail, so before another driver is fenced. StorageError when they cannot be
+    read."""
+    own = app.deployment_folder(spec.deployment)
+    folder = local_folder(own, spec)
+    earlier = app.launch(spec.deployment)
+    log = Path(earlier.log) if earlier and earlier.host == socket.gethostname() else None
+    zipped = runtime.of_deployment(own, folder, root, earlier=log.parent if log else None)
+    return LaunchFiles(folder=folder, runtime=zipped, application=_located(spec.application, folder))
+
+
+def local_application(folder: Folder, spec: DeploymentSpec) -> Application:
+    """Return a deployment's application with its files on this machine."""
+    return _located(spec.application, local_folder(folder, spec))
+
+
+def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:
+    """Return a folder on this machine with a deployment's application: its own for a local root, else a copy."""
+    if (here := folder.path_here) is not None:
+        return here
+    name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
+    # A root that was removed and made again has the same address, and so has another server's.
+    made = hashlib.sha256(spec.submitted_at.encode()).hexdigest()[:12]
+    target = private_folder("deployments") / f"{name}_{made}"
+    copies, arriving = Folder.scratch(target), f".{uuid.uuid4().hex}"
+    for file in folder.files("application"):
+        (target / "application" / file).parent.mkdir(parents=True, exist_ok=True)
+        copies.copy_from(folder, f"application/{file}", arriving)
+        copies.rename(arriving, f"application/{file}")  # a driver may be reading it
+    return target
+
+
+def _located(application: Application, folder: Path) -> Application:
+    return attrs.evolve(
+        application,
+        file=str(folder / application.file),
+        py_files=tuple(str(folder / f) for f in application.py_files),
+        files=tuple(str(folder / f) for f in application.files),
+    )
