@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_streamupdate.core import boundaries
 from airflow_provider_streamupdate.core.checkpoint import fence
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.errors import DriverError, RefusedError
+from airflow_provider_streamupdate.core.errors import CorruptError, DriverError, RefusedError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, QueryStatus
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
@@ -282,7 +282,9 @@ def it_follows_until_it_takes_over(ground: Ground) -> None:
     assert new.progress()[QUERY].batch == batch - 3
     until(lambda: new.keep_up() and new.progress()[QUERY].batch >= batch - 1)
     assert new.progress()[QUERY].first_batch is None, "they are not its own"
-    drained = SavedState.find(ground.registry, "drained:d1")
+    assert new.followed() == frozenset((QUERY,))
+    drained = SavedState.find(ground.registry, "drained:d1", without=new.followed())
+    assert new.doubtful(drained) == frozenset()
     with ground.passes("checkpoint-built", "checkpoint-marked"):
         new.catch_up(drained)
     assert new.committed() == {QUERY: batch} and ground.checkpoint("d2").logged_batch() == batch
@@ -298,6 +300,32 @@ def it_follows_until_it_takes_over(ground: Ground) -> None:
     new.drain()
     numbers = sorted(int(n) for n in ground.checkpoint("d2").folder.names("commits"))
     assert numbers == list(range(numbers[0], numbers[-1] + 1)) and batch in numbers
+
+
+def it_restores_a_query_whose_first_batch_came_after_the_following_began(ground: Ground) -> None:
+    """Found from outside: it was marked as whole without a file, and began with batch 0 again."""
+    old = ground.engine()
+    new = ground.engine("d2", parent="d1", from_snapshot="s1")
+    new.follow(lambda: SavedState.find(ground.registry, "deployment:d1", again=3))
+    assert new.keep_up() and new.followed() == frozenset()
+    old.start()
+    for batch in range(2):
+        ground.more()
+        until(lambda batch=batch: old.committed()[QUERY] >= batch)  # type: ignore[misc]
+    old.drain()
+    last = old.committed()[QUERY]
+    assert new.keep_up()
+    drained = SavedState.find(ground.registry, "drained:d1", without=new.followed())
+    assert new.doubtful(drained) == frozenset()
+    new.catch_up(drained)
+    with pytest.raises(CorruptError, match="no file of it"):
+        new.restore(SavedState.find(ground.registry, "drained:d1", without=(QUERY,)))
+    new.restore(drained)
+    assert new.committed() == {QUERY: last} and ground.checkpoint("d2").logged_batch() == last
+    assert ground.checkpoint("d2").query_id() == ground.checkpoint("d1").query_id()
+    new.start()
+    ground.more()
+    until(lambda: status(new).first_batch == last + 1)
 
 
 def it_does_not_follow_what_is_not_logged_any_more(ground: Ground) -> None:
@@ -349,6 +377,7 @@ CONTRACT = [
     it_restores_from_a_snapshot,
     it_practises_and_takes_over_from_one_that_was_drained,
     it_follows_until_it_takes_over,
+    it_restores_a_query_whose_first_batch_came_after_the_following_began,
     it_does_not_follow_what_is_not_logged_any_more,
     it_gives_a_fork_a_query_id_of_its_own,
     it_begins_no_batch_that_a_fence_stands_in_the_way_of,

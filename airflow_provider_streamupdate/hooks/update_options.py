@@ -40,6 +40,7 @@ class UpdateArguments(TypedDict, total=False):
     max_rows_changed: Any
     max_state_changed: Any
     diff: Any
+    diff_tolerance: Any
     verify_for: Any
     slo: Any
     drain_timeout: Any

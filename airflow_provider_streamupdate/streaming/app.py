@@ -93,14 +93,15 @@ class StreamingApp:
 
         return register
 
-    def expect_difference(self, query: str, where: str) -> None:
+    def expect_difference(self, query: str, where: str | None = None, *, column: str | None = None) -> None:
         """State that rows of a query may differ from the old version's when both run the same batches (strategy
         ``follow``). It changes nothing else: neither what the app computes nor whether it continues from saved state.
 
         where: an SQL predicate over the columns that the query writes, for example ``carrier = 'XX'``. A row for which
             it is NULL is not expected to differ. Several calls for one query: one of their predicates must hold
+        column: instead of `where`, a column that differs from run to run, such as ``uuid()``: it is not compared
         """
-        self.expected_differences += (ExpectedDifference(query=query, where=where),)
+        self.expected_differences += (ExpectedDifference(query=query, where=where, column=column),)
 
     def build(self, spark: SparkSession, params: dict[str, str]) -> dict[str, DataStreamWriter]:
         """Call every query function and check what it returns; ApplicationError names the query and what is wrong."""

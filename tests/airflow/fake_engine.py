@@ -36,7 +36,7 @@ from airflow_provider_streamupdate.core.boundaries import boundary
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, IncompatibleError
 from airflow_provider_streamupdate.core.coordination.following import unfollowable
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, WHOLE, Comparison
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison, note_rows, rows_of
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, DriverError, describe
@@ -194,22 +194,25 @@ class FakeEngine:
                 raise DriverError(f"{QUERY} fell too far behind: offsets/{batch} is gone")
             self._checkpoint.folder.write(f"offsets/{batch}", entry)
             if self._recorded is not None:
-                self._recorded.write(f"{batch}/rows.json", json.dumps(self._application.get("ROWS", [1, 2])).encode())
-                self._recorded.write(f"{batch}/{WHOLE}", b"")
+                where = f"{batch}-{os.getpid()}"
+                self._recorded.write(f"{where}/rows.json", json.dumps(self._application.get("ROWS", [1, 2])).encode())
+                note_rows(self._recorded, batch, where)
             self._commit(batch)
         return True
 
     def compare(self, comparison: Comparison) -> None:
         """Rows are equal or only in one version."""
         for batch in comparison.recorded(QUERY):
-            if batch in comparison.found().batches.get(QUERY, ()):
-                continue
-            old, new = (
-                Counter(json.loads(comparison.rows(version, QUERY).read(f"{batch}/rows.json") or b""))
-                for version in (OLD, NEW)
-            )
+            folders = [comparison.rows(version, QUERY) for version in (OLD, NEW)]
+            old, new = (Counter(json.loads(rows.read(f"{rows_of(rows, batch)}/rows.json") or b"")) for rows in folders)
             counts = {"equal": (old & new).total(), "only_old": (old - new).total(), "only_new": (new - old).total()}
-            comparison.write(comparison.found().also(batch, RowDifference(query=QUERY, **counts)))
+            comparison.write(comparison.found().also((batch,), RowDifference(query=QUERY, **counts)))
+
+    def followed(self) -> frozenset[str]:
+        return frozenset((QUERY,) if self._followed is not None else ())
+
+    def doubtful(self, saved: SavedState) -> frozenset[str]:
+        return frozenset()
 
     def catch_up(self, saved: SavedState) -> None:
         if self._followed is not None:

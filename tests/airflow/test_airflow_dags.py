@@ -146,6 +146,7 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
         "max_rows_changed",
         "max_state_changed",
         "diff",
+        "diff_tolerance",
         "verify_for",
         "slo",
         "drain_timeout",

@@ -111,6 +111,7 @@ def test_what_a_dag_is_given_arrives(option: Option, tmp_path: Path, monkeypatch
         "max_rows_changed": ("5%", "5%"),
         "max_state_changed": ("5%", "5%"),
         "slo": ('["rows-out=off"]', ("rows-out=off",)),
+        "diff_tolerance": ("0.01%", "0.01%"),
         "diff": ('["counts=k"]', ("counts=k",)),
     }.get(option.name, ("PT7S", 7.0))
     usual = asked()

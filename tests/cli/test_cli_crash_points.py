@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.step import Step
 from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
 from airflow_provider_streamupdate.control.update.update import Update
 from airflow_provider_streamupdate.control.waiting import quiet
@@ -170,6 +171,30 @@ def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
     record = client.registry.app("alarm").update("v2")
     assert record is not None and (record.strategy, record.outcome) == ("standby", "promoted")
     assert "standby" in record.step_times and running.alive() == ["v2"]
+
+
+@pytest.mark.parametrize(("strategy", "diff"), [("standby", ()), ("follow", ("events=room",))])
+def test_one_that_does_not_stand_by_any_more_gets_ready_again(
+    running: Site, strategy: str, diff: tuple[str, ...]
+) -> None:
+    """Found from outside: its driver ends when nobody works on the update for half an hour, for example because nobody
+    has approved it, and then every try of the hand-over failed."""
+    application, client = Application(file=str(running.application("v2"))), launching(running)
+    options = UpdateOptions(application=application, deployment="v2", strategy=strategy, verify_for=0, diff=diff)
+    engine, told = UpdateEngine(client.context, options), []
+    update = engine.begin()
+    for step in strategy_named(strategy).steps[1:]:
+        if step == Step.SNAPSHOT:
+            for deployment in (running.alive())[1:]:
+                running.crash(deployment)
+            assert running.alive() == ["v1"]
+            engine = UpdateEngine(client.context, options, told.append)
+            update = engine.resume("alarm", "v2")
+        engine.run(step, update)
+    assert "v2 does not stand by any more, and gets ready again" in told
+    assert running.alive() == ["v2"]
+    record = client.registry.app("alarm").update("v2")
+    assert record is not None and record.outcome == "promoted"
 
 
 def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:

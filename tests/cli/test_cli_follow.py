@@ -182,7 +182,44 @@ def test_rows_that_differ_stop_the_update(running: Site) -> None:
     equal, only_old, only_new = diffs(running)["events"]
     assert equal == only_old == only_new >= 5
     running.client.wait_healthy("alarm")
-    assert untouched(running) or running.alive() == ["v1", "v2-witness"]
+    assert untouched(running), "the driver that compares has ended, too"
+    assert not running.client.registry.app("alarm").deployment_folder("v2").names("diff/rows")
+
+
+def test_other_rows_are_compared_after_a_rerun(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found from outside: what was compared before is gone, and nobody recorded it again."""
+
+    def die(*_: object) -> None:
+        raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(follow_strategy.Standby, "stop_old", die)
+        assert follow(running, "--diff", "events").exit_code == 143
+    before = running.client.drivers("alarm").status("v2")
+    result = follow(running, "--diff", "events=room")
+    assert result.exit_code == 0, result.stderr
+    assert "other rows are to be compared than before: v2 starts again" in result.stderr
+    after = running.client.drivers("alarm").status("v2")
+    assert before and after and before.pid != after.pid
+    equal, only_old, only_new = diffs(running)["events"]
+    assert equal >= 10 and (only_old, only_new) == (0, 0) and running.alive() == ["v2"]
+
+
+def test_what_is_not_compared_any_more_is_told(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough was compared, and then the driver that compares died."""
+    real = follow_strategy.wait_caught_up
+
+    def witness_dies(update: Any) -> None:
+        real(update)
+        if running.client.registry.app("alarm").update("v2").step_times.get("standby"):  # type: ignore[union-attr]
+            running.crash("v2-witness")
+
+    monkeypatch.setattr(follow_strategy, "wait_caught_up", witness_dies)
+    result = follow(running, "--diff", "events=room")
+    assert result.exit_code == 0, result.stderr
+    assert "later batches' rows were not compared: v2-witness, which compares them, has ended" in result.stderr
+    assert "rows of query events of" in result.stderr
+    assert not running.client.registry.app("alarm").deployment_folder("v2").names("diff/rows")
 
 
 def test_a_query_that_there_is_not_cannot_be_compared(running: Site) -> None:
@@ -200,7 +237,8 @@ def test_an_old_version_that_dies_is_not_waited_for(running: Site) -> None:
         began = time.monotonic()
         result = updated.result()
     assert time.monotonic() - began < 120, result.stderr
-    assert "v1 of alarm has ended; v2 takes over" in result.stderr
+    assert "v1 of alarm, which v2 follows, has ended" in result.stderr
+    assert "the old version died before it handed over" in result.stderr
     current = running.client.registry.app("alarm").current()
     assert current is not None and running.alive() == [current.deployment]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,13 @@ from airflow_provider_streamupdate.core.difference.expected import ExpectedDiffe
 from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures, merge
 from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.core.difference.report import DifferenceError, DifferenceReport
-from airflow_provider_streamupdate.core.difference.row_difference import CHANGED, ONLY_NEW, RowDifference, Sample
+from airflow_provider_streamupdate.core.difference.row_difference import (
+    CHANGED,
+    ONLY_NEW,
+    ONLY_OLD,
+    RowDifference,
+    Sample,
+)
 from airflow_provider_streamupdate.core.errors import CorruptError, InvalidInputError
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 
@@ -340,9 +347,54 @@ def test_rows_that_differ_are_a_problem_and_expected_ones_are_none() -> None:
     assert row_difference(new_columns=("a",)).problems == []
 
 
+def test_a_sample_shows_where_long_values_differ_and_hides_secrets() -> None:
+    """Found from outside: two texts of 300 characters were cut before they differed, and told as the same."""
+    same, old, new = "s" * 400, "x" * 250 + "one" + "y" * 50, "x" * 250 + "two" + "y" * 50
+    before = {"k": "1", "json": old, "same": same, "userPassword": "secret-1", "short": "a" * 90 + "b"}
+    after = {**before, "json": new, "userPassword": "secret-2", "short": "a" * 90 + "c"}
+    sample = Sample.of(CHANGED, before, after, ["json", "userPassword", "short"], 7)
+    assert sample.differing() == ["json", "userPassword", "short"] and sample.batch == 7
+    assert sample.old is not None and sample.new is not None
+    assert sample.old["json"] == "..." + "x" * 20 + "one" + "y" * 50
+    assert sample.new["json"] == "..." + "x" * 20 + "two" + "y" * 50
+    assert sample.old["same"] == sample.new["same"] == "s" * 197 + "..."
+    assert sample.old["userPassword"] == sample.new["userPassword"] == "(hidden)"
+    [problem] = row_difference(changed=1, samples=(sample,)).problems
+    assert f"short was ...{'a' * 20}b and is ...{'a' * 20}c" in problem and "secret-" not in problem
+    assert "userPassword was (hidden) and is (hidden)" in problem
+    alone = Sample.of(ONLY_OLD, before, None, [], 7)
+    assert alone.new is None and alone.old is not None and alone.old["userPassword"] == "(hidden)"
+    assert len(alone.old["json"] or "") == 200 and alone.differing() == list(before)
+    longer = Sample.of(CHANGED, {"v": old}, {"v": old + "!"}, ["v"])
+    assert longer.old == {"v": "..." + old[-20:]} and longer.new == {"v": "..." + old[-20:] + "!"}
+    assert from_json(to_json(sample), Sample, "here") == sample
+
+
+def test_what_was_not_compared_is_told() -> None:
+    """Found from outside: batches without a row, and a query that was not compared at all, looked like no problem."""
+    nothing = RowDifference(query="q", batches=(8, 12), compared=5)
+    assert list(nothing.notes()) == [
+        "query q: batches 8 to 12 gave no row in either version, so that none was compared"
+    ]
+    assert nothing.told == "rows of query q of 5 batches: none in either version" and nothing.span == "8-12"
+    gaps = RowDifference(query="q", batches=(8, 101), compared=14, equal=3, changed=1, expected=2)
+    assert gaps.span == "8-101, 14 of them"
+    assert gaps.told == "rows of query q of 14 batches: 3 equal, 1 changed, 2 different as expected"
+    assert RowDifference(query="q", batches=(8, 8), compared=1).span == "8" and RowDifference(query="q").span is None
+    report = DifferenceReport(app="a", rows=(RowDifference(query="q"),), uncompared=("query q: none",), remarks=("so",))
+    assert (report.passed, report.outcome) == (False, "not compared as asked")
+    assert report.problems == ["query q: none"] and list(report.notes()) == ["so"]
+    assert from_json(to_json(report), DifferenceReport, "here") == report
+    both = attrs.evolve(report, rows=(row_difference(changed=2, samples=(SAMPLE,)),))
+    assert both.outcome == "too different" and len(both.problems) == 2
+    left = row_difference(left_out=("id", "at"))
+    assert list(left.notes()) == ["query q: id, at were not compared: the application expects that"]
+
+
 def test_the_report_of_an_app() -> None:
     figures_only = compare(batches(100, 100), batches(100, 120), "q", ROWS)
-    rows = row_difference(changed=1, samples=(SAMPLE, Sample(kind=ONLY_NEW, new={"k": "a|b\nc", "total": "7"})))
+    alone = Sample(kind=ONLY_NEW, batch=4, new={"k": "a|b\nc", "total": "7"})
+    rows = row_difference(changed=1, samples=(SAMPLE, alone))
     report = DifferenceReport(app="a", queries=(figures_only,), rows=(rows,))
     assert not report.passed and report.outcome == "too different"
     assert report.problems == [*figures_only.problems, *rows.problems] and len(report.problems) == 2
@@ -357,10 +409,10 @@ def test_the_report_of_an_app() -> None:
     ]
     assert list(report.difference_rows()) == [("q", "3-4", 9, 1, 0, 0, 0)]
     assert list(report.sample_rows()) == [
-        ("q", "changed", "k", "1", "1"),
-        ("q", "changed", "total", "null", "5"),
-        ("q", "only new", "k", "a|b\nc", ""),
-        ("q", "only new", "total", "7", ""),
+        ("q", None, "changed", "k", "1", "1"),
+        ("q", None, "changed", "total", "null", "5"),
+        ("q", 4, "only new", "k", "a|b\nc", ""),
+        ("q", 4, "only new", "total", "7", ""),
     ]
     for columns, found in (
         (report.BATCH_COLUMNS, report.batch_rows()),
@@ -372,7 +424,7 @@ def test_the_report_of_an_app() -> None:
     text = report.to_markdown()
     assert text.startswith("The new version of **a** beside the old one: **too different**\n\n- query q: rows out ")
     assert "| q | 8 | 1000 | 1000 | 120 | 100 |  |  | 1.0 | 1.0 |" in text
-    assert "| q | only new | k | a\\|b c |  |" in text
+    assert "| q | 4 | only new | k | a\\|b c |  |" in text
     assert "- query q: median seconds were not compared: 2 batches with input" in text
     with pytest.raises(DifferenceError) as caught:
         raise DifferenceError("no", report)

@@ -22,6 +22,7 @@ from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.restore.restorer import mark_taken_over, restore_app
 from airflow_provider_streamupdate.streaming.spark_internals import FollowedQuery, execution_seconds
+from airflow_provider_streamupdate.streaming.spark_internals.queries.queries import execution_of
 
 
 def counts(bench: Bench):
@@ -192,3 +193,45 @@ def test_after_the_takeover_the_query_reports_by_a_clock_that_goes(spark, tmp_pa
 
         wait_for(idle, "a report without a batch", 20)
         assert query.lastProgress["durationMs"]["triggerExecution"] >= 0
+
+
+@pytest.mark.parametrize("files", [1, 4])
+def test_a_query_that_finds_no_data_after_the_takeover_says_so(spark, tmp_path, files: int) -> None:
+    """Found from outside: the clock that was set is hours ahead, and until then no report said that it is idle, so that
+    the hand-over was taken for failed after five minutes."""
+    with running_pair(Bench(spark, tmp_path), counts) as pair:
+        pair.write([row("a", 1)])
+        pair.start_old()
+        pair.old_reads_all()
+        pair.follow()
+        for number in range(files):
+            pair.write([row("a", number)])
+            pair.old_reads_all()
+            pair.catch_up(pair.running.committed_batch())
+        pair.end_old()
+        pair.take_over()
+        queries = RunningQueries(spark, {"q": pair.follower._writer}, {"q": pair.own.folder}, pair.plan)
+        queries.adopt("q", pair.follower.query)
+        wait_for(lambda: queries.progress()["q"].idle, "a report without a batch", 30)
+        pair.write([row("b", 1)])
+        wait_for(lambda: queries.progress()["q"].first_batch == pair.last_old + 1, "a batch of its own", 30)
+
+
+def test_watermarks_of_batches_that_were_followed_are_forgotten(spark, tmp_path) -> None:
+    """Found from outside: a hot standby kept them for good, two entries for each batch."""
+    with running_pair(Bench(spark, tmp_path), windows, mode="append") as pair:
+        pair.write([row("a", 1)])
+        pair.start_old()
+        pair.old_reads_all()
+        pair.follow()
+        for number in range(8):
+            pair.write([row("a", number)])
+            pair.old_reads_all()
+            pair.catch_up(pair.running.committed_batch())
+        execution = execution_of(pair.follower.query)
+        field = execution.getClass().getDeclaredField("watermarkPropagator")
+        field.setAccessible(True)
+        propagator = field.get(execution)
+        known = propagator.getClass().getDeclaredField("batchIdToWatermark")
+        known.setAccessible(True)
+        assert 0 < known.get(propagator).size() <= 4

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Callable
 
 import pytest
 from bench import Bench, row, stage
@@ -11,7 +13,8 @@ from followed_pair import Pair, running_pair, updated, wait_for
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.errors import DriverError
+from airflow_provider_streamupdate.core.errors import DriverError, StorageError
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.engine import following
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
@@ -146,6 +149,46 @@ def test_what_no_restart_needs_is_removed(spark, tmp_path, monkeypatch) -> None:
         updated(pair, minutes(0, 1), minutes(*range(2, 14)), minutes(14, 15), in_step=True)
         for log, most in (("offsets", 4 + 3 + 2), ("commits", 4 + 3 + 2), ("sources/0", 9)):
             assert 0 < len(pair.own.folder.names(log)) <= most, pair.own.folder.names(log)
+        assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
+
+
+def test_a_storage_that_fails_once_ends_no_following(spark, tmp_path, monkeypatch) -> None:
+    """Found from outside: what failed while old log entries were removed left a follower that waited for good."""
+    monkeypatch.setattr(following, "PURGED_EVERY", 3)
+    spark.conf.set(RETAINED, "4")
+    failed: list[str] = []
+
+    def fails(name: str, when: Callable[[str], bool]) -> None:
+        real = getattr(Folder, name)
+
+        def once(self: Folder, relative: str, *more: object):
+            if self.base == pair.own.folder.base and name not in failed and when(relative):
+                failed.append(name)
+                raise StorageError("503")
+            return real(self, relative, *more)
+
+        monkeypatch.setattr(Folder, name, once)
+
+    bench = Bench(spark, tmp_path)
+    with running_pair(bench, counts) as pair:
+        for file in minutes(0):
+            pair.write(file)
+        pair.start_old()
+        pair.old_reads_all()
+        pair.follow()
+        fails("remove", lambda relative: relative.startswith("commits/"))
+        fails("write", lambda relative: relative.startswith("offsets/"))
+        for file in minutes(*range(1, 10)):
+            pair.write(file)
+            pair.old_reads_all()
+            with contextlib.suppress(StorageError):  # as the one who calls it has the patience
+                pair.catch_up(pair.running.committed_batch())
+        pair.old_reads_all()
+        pair.end_old()
+        pair.take_over()
+        pair.write(*minutes(10))
+        pair.new_reads_all()
+        assert sorted(failed) == ["remove", "write"]
         assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
 
 

@@ -15,7 +15,7 @@ from followed_pair import Pair, running_pair
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Asked, Comparison
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
 
@@ -166,7 +166,7 @@ class Followed:
 
     def compared(self, version: Version) -> RowDifference:
         comparison = self.follow(version, NEW)
-        comparison.ask({"q": ("k",)})
+        comparison.ask(Asked(keys={"q": ("k",)}))
         comparison.expect([])
         shutil.copytree(local(self.witnessed), local(comparison), dirs_exist_ok=True)
         compare_recorded(self.pair.bench.spark, comparison)

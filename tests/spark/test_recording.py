@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Asked, Comparison
 from airflow_provider_streamupdate.core.difference.expected import ExpectedDifference
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.difference import recording
 from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
 
 
@@ -18,7 +19,7 @@ def rows(spark, *values: tuple[str, int]):
 
 def comparison(folder: Path, keys: tuple[str, ...] = ("k",)) -> Comparison:
     made = Comparison(Folder.open(str(folder)))
-    made.ask({"q": keys})
+    made.ask(Asked(keys={"q": keys}))
     made.expect([ExpectedDifference(query="q", where="n < 5")])
     return made
 
@@ -42,8 +43,35 @@ def test_batches_are_compared_once_both_versions_have_them(spark, tmp_path) -> N
     assert made.found().batches == {"q": (7, 8)}
     [sample] = found.samples
     assert (sample.old, sample.new) == ({"k": "a", "n": "10"}, {"k": "a", "n": "11"})
+    assert made.recorded("q") == [] and not made.rows(OLD, "q").exists("7"), "compared, so no longer needed"
+    old(rows(spark, ("a", 12)), 7)  # after a restart of both drivers
+    new(rows(spark, ("a", 12)), 7)
+    compare_recorded(spark, made)
+    assert made.found().rows == (found,)
     made.remove_rows()
-    assert made.recorded("q") == [] and made.found().rows == (found,)
+    assert made.rows(NEW, "q").names() == [] and made.found().rows == (found,)
+
+
+def test_many_batches_are_compared_in_one_pass_each_with_its_own(spark, tmp_path, monkeypatch) -> None:
+    """Of each key every batch has another number of rows, so that any mix of batches would be seen."""
+    monkeypatch.setattr(recording, "BATCHES_AT_ONCE", 4)
+    for keys in ((), ("k",)):
+        made = comparison(tmp_path / f"by{len(keys)}", keys)
+        made.expect([])
+        for version in (OLD, NEW):
+            for batch in (8, 9, 10, 11, 100, 101):
+                values = [("same", 5), *[("twice", batch)] * (batch % 3 + 1), (f"{version} only", 100 - batch)]
+                values += [("other", batch if version == OLD else batch + 1)]  # what is new in 8 is old in 9
+                recorder(made.rows(version, "q"))(rows(spark, *values), batch)
+        compare_recorded(spark, made)
+        assert made.found().batches == {"q": (8, 9, 10, 11)} and made.recorded("q") == [100, 101]
+        compare_recorded(spark, made)
+        [found] = made.found().rows
+        assert made.found().batches == {"q": (8, 9, 10, 11, 100, 101)} and found.batches == (8, 101)
+        assert found.equal == 6 + sum(batch % 3 + 1 for batch in (8, 9, 10, 11, 100, 101))
+        both = 6 if keys else 0
+        assert (found.changed, found.only_old, found.only_new) == (both, 12 - both, 12 - both)
+        assert all("streamupdate" not in name for s in found.samples for name in {**(s.old or {}), **(s.new or {})})
 
 
 def test_a_batch_without_rows_and_one_that_runs_again(spark, tmp_path) -> None:

@@ -496,11 +496,35 @@ def test_samples_are_the_first_of_each_kind_in_turn(spark) -> None:
     assert [(s.kind, (s.old or s.new)["k"]) for s in found.samples] == [
         (CHANGED, "5"), (ONLY_OLD, "0"), (ONLY_NEW, "40"), (CHANGED, "6"), (ONLY_OLD, "1"),
     ]  # fmt: skip
-    assert found.samples[0].old["v"] == "a" * 200
+    assert found.samples[0].old["v"] == "a" * 197 + "..." and found.samples[0].differ == ("v",)
     again = compare_rows(old.repartition(5), new.repartition(3), ["k"], samples=5)
     assert again == found
     assert compare_rows(old, new, ["k"], samples=0).samples == ()
     assert len(compare_rows(old, new, ["k"], samples=1000).samples) == 50
+
+
+def test_long_values_are_told_apart_by_what_they_are(spark) -> None:
+    """Not by the part of them that is shown, nor by their texts."""
+    schema = "k int, v string, w string, same string"
+    before, after = ["x" * 300 + end for end in "ab"], ["y" * 30_000 + end for end in "ab"]
+    old, new = (of(spark, [(1, before[n], after[n], "s" * 500)], schema) for n in (0, 1))
+    [sample] = compare_rows(old, new, ["k"]).samples
+    assert sample.differing() == ["v", "w"] and sample.batch is None
+    assert (sample.old["v"], sample.new["v"]) == ("..." + "x" * 20 + "a", "..." + "x" * 20 + "b")
+
+
+def test_what_is_expected_to_differ_is_left_out(spark) -> None:
+    schema = "k int, v int, Id string"
+    old, new = of(spark, [(1, 1, "a"), (2, 1, "b")], schema), of(spark, [(1, 1, "c"), (2, 2, "d")], schema)
+    assert compare_rows(old, new, ["k"]).changed == 2
+    found = compare_rows(old, new, ["k"], left_out=["id"])
+    assert (found.equal, found.changed, found.left_out) == (1, 1, ("id",))
+    assert found.samples[0].new == {"k": "2", "v": "2"} and "id were not compared" in next(found.notes())
+    assert compare_rows(old, new.drop("Id"), ["k"], left_out=["Id"]).problems == found.problems
+    assert compare_rows(old, new, ["k"], ["Id = 'b' OR Id = 'd'"], left_out=["id"]).expected == 1
+    for wrong, words in ((["other"], "neither version's rows have it; they have: k, v, Id"), (["K"], "paired by it")):
+        with pytest.raises(InvalidInputError, match=words):
+            compare_rows(old, new, ["k"], left_out=wrong)
 
 
 def test_a_tolerance_is_for_floating_columns_of_pairs(spark) -> None:

@@ -278,6 +278,9 @@ class UpdateEngine:
         strategy, noted = strategy_of(update), update.registry.update(update.record.new)
         if Step.STANDBY in strategy.steps and noted is not None and strategy.ready not in noted.step_times:
             self._get_ready(update)  # the update was begun with a strategy whose step this DAG has no task for
+        elif strategy.lost(update):
+            self.progress(f"{update.record.new} does not stand by any more, and gets ready again")
+            self._get_ready(update)
         if update.record.old is not None:
             strategy.stop_old(update)
         self._done(update, "snapshotted", snapshot=update.snapshot)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...core.difference.limits import Limits, parse_limits
+from ...core.difference.comparison import Asked
+from ...core.difference.limits import Limits, parse_limits, parse_share
 from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application
@@ -151,6 +152,15 @@ class UpdateOptions:
         examples=("counts=carrier,window",),
         section=FOLLOW_ONLY,
     )
+    diff_tolerance: str | None = option(
+        Kind.NAME,
+        "With diff: by what share floating columns of paired rows may differ. A sum of doubles depends on the order in "
+        "which Spark adds them, so that the same code may give another last digit.",
+        blank="0, they must be the same",
+        examples=("0.000001", "0.01%"),
+        metavar="SHARE",
+        section=FOLLOW_ONLY,
+    )
     verify_for: float = option(
         Kind.SECONDS,
         "How long the new version must have run, and be healthy at the end, before it is promoted. It must also have "
@@ -201,7 +211,7 @@ class UpdateOptions:
 
             check_batches(self.rehearse)
         self.limits  # noqa: B018 (raises what is wrong with them)
-        self.diff_keys  # noqa: B018
+        self.asked  # noqa: B018
         parse_slo(self.slo)
 
     @property
@@ -221,6 +231,17 @@ class UpdateOptions:
                 raise InvalidInputError(f"diff={text!r} has an empty column; write QUERY or QUERY=COLUMN,COLUMN")
             found[query.strip()] = names
         return found
+
+    @property
+    def asked(self) -> Asked:
+        """What is asked of the comparison of rows."""
+        keys, tolerance = self.diff_keys, parse_share("diff_tolerance", self.diff_tolerance)
+        if tolerance is not None and (without := [query for query, names in keys.items() if not names]):
+            raise InvalidInputError(
+                f"diff={without[0]!r} has no columns by which rows are paired, so that a tolerance (diff_tolerance) "
+                f"says nothing: write {without[0]}=COLUMN,COLUMN"
+            )
+        return Asked(keys=keys, tolerance=tolerance or 0.0)
 
     @property
     def compares(self) -> bool:

@@ -14,12 +14,11 @@ from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
 from ...core.errors import DriverError, NotFoundError, NotRunningError, RefusedError
 from ...core.names import check_name
-from ...core.registry import hot_standby
 from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
-from ...core.snapshots.superseded import check_kept
+from ...core.snapshots.superseded import check_kept, version_before
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
@@ -80,14 +79,9 @@ def rollback(
 
 
 def _version_before(registry: AppRegistry, deployment: str) -> str | None:
-    """The deployment that this one replaced. One that took over as a hot standby has the code of the one it replaced,
-    so that the version before is the one before that."""
-    while (record := registry.update(deployment)) is None:
-        spec = registry.spec(deployment)
-        if (leader := hot_standby.leader(spec)) is None:
-            return spec.parent
-        deployment = leader
-    return record.old
+    if registry.update(deployment) is None:
+        registry.spec(deployment)  # NotFoundError when there is no such deployment
+    return version_before(deployment, registry.deployments(), registry.updates())
 
 
 def _go_back(
@@ -131,6 +125,8 @@ def _go_back(
             committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
             progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
         stop_deployment(context, app, new)  # if it stands by, too
+    if record is not None:
+        strategy_named(record.strategy).clear(context, registry, new)
     boundary("new-stopped")
     state = _settled(registry, drivers, old, timeout)
     boundary("old-settled")

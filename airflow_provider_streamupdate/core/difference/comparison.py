@@ -12,15 +12,16 @@ from .expected import ExpectedDifference
 from .row_difference import RowDifference, Sample
 
 OLD, NEW = "old", "new"
-WHOLE = "_SUCCESS"  # in the folder of a batch whose rows are all there (Hadoop's FileOutputCommitter)
 MOST_SAMPLES = 10  # of a query
 
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """keys: by query, the columns by which rows are paired"""
+    """keys: by query, the columns by which rows are paired
+    tolerance: by what share floating columns of a pair may differ"""
 
     keys: dict[str, tuple[str, ...]]
+    tolerance: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -31,7 +32,11 @@ class Expected:
 
     def of(self, query: str) -> list[str]:
         """The predicates for a query."""
-        return [expected.where for expected in self.differences if expected.query == query]
+        return [each.where for each in self.differences if each.query == query and each.where is not None]
+
+    def columns(self, query: str) -> list[str]:
+        """The columns of a query that are not compared."""
+        return [each.column for each in self.differences if each.query == query and each.column is not None]
 
 
 @attrs.frozen(kw_only=True)
@@ -41,13 +46,13 @@ class Found:
     rows: tuple[RowDifference, ...] = ()
     batches: dict[str, tuple[int, ...]] = attrs.field(factory=dict)
 
-    def also(self, batch: int, found: RowDifference) -> Found:
-        """With another batch of a query."""
+    def also(self, compared: Sequence[int], found: RowDifference) -> Found:
+        """With other batches of a query."""
         before = next((r for r in self.rows if r.query == found.query), None)
         rows = tuple(r for r in self.rows if r.query != found.query)
-        batches = (*self.batches.get(found.query, ()), batch)
+        batches = (*self.batches.get(found.query, ()), *compared)
         together = found if before is None else _together(before, found)
-        together = attrs.evolve(together, batches=(min(batches), max(batches)))
+        together = attrs.evolve(together, batches=(min(batches), max(batches)), compared=len(batches))
         return Found(rows=(*rows, together), batches={**self.batches, found.query: batches})
 
 
@@ -57,12 +62,17 @@ class Comparison:
     def __init__(self, deployment: Folder) -> None:
         self.folder = deployment.sub("diff")
 
-    def ask(self, keys: dict[str, tuple[str, ...]]) -> None:
-        """What was found for other keys, by an earlier try of the update, counts for nothing."""
-        before = self.asked()
-        if before is not None and before.keys != keys:
+    def ask(self, asked: Asked) -> None:
+        """What was found for another question, by an earlier try of the update, counts for nothing."""
+        if self.asks_anew(asked):
             self.folder.remove("found.json")
-        self.folder.write("asked.json", to_json(Asked(keys=keys)))
+            self.remove_rows()
+        self.folder.write("asked.json", to_json(asked))
+
+    def asks_anew(self, asked: Asked) -> bool:
+        """Whether something else was asked before: what was compared then is gone, and may be needed."""
+        before = self.asked()
+        return before is not None and before != asked
 
     def asked(self) -> Asked | None:
         """None: rows are not compared."""
@@ -86,20 +96,41 @@ class Comparison:
         return Found() if text is None else from_json(text, Found, self.folder.path("found.json"))
 
     def rows(self, version: str, query: str) -> Folder:
-        """Where a version's rows of a query are, a folder a batch."""
+        """Where a version's rows of a query are: each batch in a folder of its own, which `note_rows` names."""
         return self.folder.sub(f"rows/{version}/{query}")
 
     def recorded(self, query: str) -> list[int]:
-        """The batches whose rows are there of both versions."""
-        old, new = ({int(n) for n in self._batches(version, query)} for version in (OLD, NEW))
-        return sorted(old & new)
+        """The batches whose rows are there of both versions, and that were not compared."""
+        old, new = (set(_noted(self.rows(version, query))) for version in (OLD, NEW))
+        return sorted((old & new) - set(self.found().batches.get(query, ())))
 
-    def _batches(self, version: str, query: str) -> list[str]:
-        rows = self.rows(version, query)
-        return [name for name in rows.names() if name.isdigit() and rows.exists(f"{name}/{WHOLE}")]
+    def remove_compared(self, query: str) -> None:
+        """Remove the rows of the batches that were compared: a new version may wait for long to be let on."""
+        compared = set(self.found().batches.get(query, ()))
+        for version in (OLD, NEW):
+            rows = self.rows(version, query)
+            for batch in compared.intersection(_noted(rows)):
+                where = rows_of(rows, batch)
+                rows.remove(str(batch))
+                rows.remove(where)
 
     def remove_rows(self) -> None:
         self.folder.remove("rows")
+
+
+def note_rows(rows: Folder, batch: int, where: str) -> None:
+    """Note the folder that has all rows of a batch. One that runs again has another folder, so that its rows are not
+    taken from under whoever reads them."""
+    rows.write(str(batch), where.encode())
+
+
+def rows_of(rows: Folder, batch: int) -> str:
+    """The folder with the rows of a batch that was noted."""
+    return (rows.read(str(batch)) or b"").decode()
+
+
+def _noted(rows: Folder) -> list[int]:
+    return [int(name) for name in rows.names() if name.isdigit()]
 
 
 def _together(one: RowDifference, other: RowDifference) -> RowDifference:

@@ -17,17 +17,24 @@ _FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the
 
 @attrs.frozen(kw_only=True)
 class DifferenceReport:
-    """What both versions of an app made of the same batches. rows: of the queries whose rows were compared."""
+    """What both versions of an app made of the same batches.
+
+    rows: of the queries whose rows were compared
+    uncompared: each a sentence: what was asked for and did not come about, which is a problem
+    remarks: each a sentence: what the comparison does not cover
+    """
 
     app: str
     queries: tuple[QueryDifference, ...] = ()
     rows: tuple[RowDifference, ...] = ()
+    uncompared: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     BATCH_COLUMNS = ("query", "batch", "rows in", "old in", "rows out", "old out", "state rows", "old state",
                      "seconds", "old seconds")  # fmt: skip
     FIGURE_COLUMNS = ("query", "figure", "new", "old", "change", "allowed", "batches")
     ROW_COLUMNS = ("query", "batches", "equal", "changed", "only old", "only new", "expected")
-    SAMPLE_COLUMNS = ("query", "kind", "column", "new", "old")
+    SAMPLE_COLUMNS = ("query", "batch", "kind", "column", "new", "old")
 
     @property
     def passed(self) -> bool:
@@ -37,12 +44,14 @@ class DifferenceReport:
     def problems(self) -> list[str]:
         """What went wrong, a line each."""
         figures = [line for query in self.queries for line in query.problems]
-        return figures + [line for rows in self.rows for line in rows.problems]
+        return [*figures, *(line for rows in self.rows for line in rows.problems), *self.uncompared]
 
     @property
     def outcome(self) -> str:
-        if not self.passed:
+        if len(self.problems) > len(self.uncompared):
             return "too different"
+        if self.uncompared:
+            return "not compared as asked"
         compared = any(q.batches for q in self.queries) or any(r.batches for r in self.rows)
         return "no problem" if compared else "nothing was compared"
 
@@ -52,6 +61,7 @@ class DifferenceReport:
             yield from query.not_compared
         for rows in self.rows:
             yield from rows.notes()
+        yield from self.remarks
 
     def batch_rows(self) -> Iterator[tuple[Any, ...]]:
         """A line a batch, in the order of BATCH_COLUMNS; None where there is no figure."""
@@ -78,8 +88,7 @@ class DifferenceReport:
     def difference_rows(self) -> Iterator[tuple[Any, ...]]:
         """A line a query whose rows were compared, in the order of ROW_COLUMNS."""
         for r in self.rows:
-            span = None if r.batches is None else "-".join(map(str, dict.fromkeys(r.batches)))
-            yield (r.query, span, r.equal, r.changed, r.only_old, r.only_new, r.expected)
+            yield (r.query, r.span, r.equal, r.changed, r.only_old, r.only_new, r.expected)
 
     def sample_rows(self) -> Iterator[tuple[Any, ...]]:
         """A line a column of a row that differs, in the order of SAMPLE_COLUMNS: its keys, and what differs."""
@@ -87,7 +96,7 @@ class DifferenceReport:
             for sample in rows.samples:
                 old, new = sample.old or {}, sample.new or {}
                 for column in dict.fromkeys((*rows.keys, *sample.differing())):
-                    yield (rows.query, sample.kind, column, _cell_of(sample.new, new, column),
+                    yield (rows.query, sample.batch, sample.kind, column, _cell_of(sample.new, new, column),
                            _cell_of(sample.old, old, column))  # fmt: skip
 
     def to_markdown(self) -> str:

@@ -214,6 +214,8 @@ def bring_files(
     make the cost grow with the state: they were read before the start (control/operations/submit.py, shared.py).
     Without `state` those are only looked for. `copied` is what `bring_ahead` has brought.
     """
+    if not plan.moves and not plan.offsets:
+        raise CorruptError(f"there is nothing to restore in {source.path()}: no file of it was looked for")
     there = copied or {}
     known: set[str] = set()
     places = Counter(_place(file.object) for file, _ in plan.moves)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
 import attrs
 
 from .. import clock
 from ..errors import RefusedError, StorageError
+from ..registry import hot_standby
 from ..registry.deployment import DeploymentSpec
 from ..registry.registry import AppRegistry
 from ..registry.update import UpdateRecord
@@ -52,11 +54,23 @@ def needed(current: str | None, specs: list[DeploymentSpec], updates: list[Updat
                 if deployment is not None:
                     found.setdefault(deployment, f"the update to {update.new} is under way")
     # As control/update/rollback.py finds it; and what the spec says, whose state a restore may still be reading.
-    for back in (next((u.old for u in updates if u.new == current), None), parents.get(current)):
+    for back in (version_before(current, specs, updates), parents.get(current)):
         if back is not None:
             found[back] = f"a rollback of {current} goes back to it"
     found[current] = "it is current"
     return found
+
+
+def version_before(deployment: str, specs: Iterable[DeploymentSpec], updates: Iterable[UpdateRecord]) -> str | None:
+    """The deployment that a rollback of this one goes back to: the one that it replaced. A hot standby has the code of
+    the one that it took over from, so that the version before is the one before that. None: there is none."""
+    known, replaced = {spec.deployment: spec for spec in specs}, {update.new: update.old for update in updates}
+    while deployment not in replaced:
+        spec = known.get(deployment)
+        if spec is None or (leader := hot_standby.leader(spec)) is None:
+            return spec.parent if spec else None
+        deployment = leader
+    return replaced[deployment]
 
 
 def outdated(candidates: list[Superseded], retention: Retention) -> dict[str, str | None]:

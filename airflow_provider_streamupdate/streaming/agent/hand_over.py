@@ -6,11 +6,15 @@ import contextlib
 import time
 
 from ...core.boundaries import boundary
+from ...core.checkpoint.checkpoint import Checkpoint
+from ...core.checkpoint.fence import put_up
 from ...core.coordination.commands import CommandBox
 from ...core.coordination.successor import Successor
 from ...core.errors import DriverError, FencedError, StorageError
 from ...core.registry.deployment import DRAINING, RESTORING, RUNNING, Current
 from .context import DriverContext
+
+GONE_SECONDS = 60.0  # it looks whether its epoch is over with each heartbeat, and stops its queries at once
 
 
 def hand_over(driver: DriverContext, successor: Successor) -> None:
@@ -50,6 +54,22 @@ def hand_over(driver: DriverContext, successor: Successor) -> None:
         driver.signals.woken.wait(driver.pace.commands)
 
 
+def _wait_gone(driver: DriverContext, successor: Successor) -> None:
+    """Wait until a successor that lives has noticed that its epoch is over, and has ended: a batch of it could come to
+    the sink after this driver has looked there. One that does not end is kept from beginning another batch."""
+    deadline = time.monotonic() + GONE_SECONDS
+    while driver.signals.number is None:
+        with contextlib.suppress(StorageError):
+            if successor.death() is not None:
+                return
+            if time.monotonic() > deadline:
+                plan = driver.app.plan(successor.deployment)
+                for query in plan.queries if plan else ():
+                    put_up(Checkpoint(driver.app.checkpoint(successor.deployment, query.name)))
+                return
+        driver.signals.woken.wait(driver.pace.commands)
+
+
 def _take_back(driver: DriverContext, successor: Successor) -> bool:
     """Take the epoch back; False when the storage failed, so that it can be tried again."""
     epoch = successor.epoch + 1
@@ -64,6 +84,7 @@ def _take_back(driver: DriverContext, successor: Successor) -> bool:
     with contextlib.suppress(StorageError):  # no other driver is started for this epoch
         driver.epoch.claim()
     driver.report_or_later(state=RESTORING, epoch=epoch)  # no longer draining: its queries are not to start before
+    _wait_gone(driver, successor)
     while True:
         try:
             driver.go_on_after_others()

@@ -117,8 +117,7 @@ class Agent:
         if gets_ready:
             if not stand_by(self.driver, bool(self.follows), self._role()):
                 return
-            follows = bool(self.follows)
-            saved = self.origin.drained(not follows) if self.driver.epoch.standby else self.origin.saved()
+            saved = self._drained() if self.driver.epoch.standby else self.origin.saved()
         if saved is not None:
             self.driver.reporter.report(state=RESTORING)
             boundary("restoring")
@@ -146,6 +145,18 @@ class Agent:
                     last = self.driver.engine.progress()
                     self.driver.recorder.note(last)
                     self.driver.reporter.report(queries=last)
+
+    def _drained(self) -> SavedState:
+        """What the deployment that this one takes over from has left: with the files of those queries that have to be
+        restored."""
+        if not self.follows:
+            return self.origin.drained()
+        engine = self.driver.engine
+        followed = engine.followed()
+        saved = self.origin.drained(without=followed)
+        if doubtful := engine.doubtful(saved):
+            saved = self.origin.drained(without=followed - doubtful)
+        return saved
 
     def _comparison(self) -> tuple[Comparison | None, str]:
         """Where rows are to be recorded, and as which version's."""

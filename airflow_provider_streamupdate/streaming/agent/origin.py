@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 
 from ...core.errors import CorruptError
 from ...core.registry.deployment import DeploymentSpec
@@ -55,10 +56,10 @@ class Origin:
                 return SavedState.find(self.app, f"deployment:{self.spec.parent}", again).under(self.spec.renames)
         return self.running()
 
-    def drained(self, with_files: bool = True) -> SavedState:
-        """What the parent, which runs no more batches, has left. with_files: False: for who has followed it, and has
-        the state"""
-        return self._find(self.app, f"drained:{self.spec.parent}", with_files)
+    def drained(self, without: Collection[str] = ()) -> SavedState:
+        """What the parent, which runs no more batches, has left. without: queries whose state is there already: their
+        files are not looked for"""
+        return self._find(self.app, f"drained:{self.spec.parent}", without)
 
-    def _find(self, app: AppRegistry, source: str, with_files: bool = True) -> SavedState:
-        return SavedState.find(app, source, with_files=with_files).under(self.spec.renames)
+    def _find(self, app: AppRegistry, source: str, without: Collection[str] = ()) -> SavedState:
+        return SavedState.find(app, source, without=without).under(self.spec.renames)

@@ -35,10 +35,12 @@ class ComparedColumn:
 
 @attrs.frozen(kw_only=True)
 class Columns:
-    """Of two frames. keys: positions in `compared`; only_old, only_new: fields that one version has."""
+    """Of two frames. keys: positions in `compared`; left_out: names that are not compared; only_old, only_new: fields
+    that one version has."""
 
     compared: tuple[ComparedColumn, ...]
     keys: tuple[int, ...]
+    left_out: tuple[str, ...]
     only_old: tuple[T.StructField, ...]
     only_new: tuple[T.StructField, ...]
     same_name: Callable[[str], str]
@@ -48,12 +50,16 @@ class Columns:
         return tuple(column.unlike for column in self.compared if column.common is None)
 
 
-def match_columns(old: DataFrame, new: DataFrame, keys: Sequence[str]) -> Columns:
+def match_columns(old: DataFrame, new: DataFrame, keys: Sequence[str], left_out: Sequence[str] = ()) -> Columns:
     """Columns are matched by name, as the session compares names. InvalidInputError when a name is not clear."""
     if old.isStreaming or new.isStreaming:
         raise InvalidInputError("rows of a stream cannot be compared; compare those of its batches")
     same_name = _same_name(old)
     mine, other = _by_name("old", old, same_name), _by_name("new", new, same_name)
+    without = _left_out(left_out, keys, {**mine, **other}, same_name)
+    for fields in (mine, other):
+        for name in without:
+            fields.pop(name, None)
     compared = tuple(
         ComparedColumn(old=field, new=other[name], common=common_type(field.dataType, other[name].dataType, same_name))
         for name, field in mine.items()
@@ -62,10 +68,27 @@ def match_columns(old: DataFrame, new: DataFrame, keys: Sequence[str]) -> Column
     return Columns(
         compared=compared,
         keys=_positions(keys, [same_name(column.name) for column in compared], mine, other, same_name),
+        left_out=tuple(without.values()),
         only_old=tuple(field for name, field in mine.items() if name not in other),
         only_new=tuple(field for name, field in other.items() if name not in mine),
         same_name=same_name,
     )
+
+
+def _left_out(
+    names: Sequence[str], keys: Sequence[str], fields: dict[str, T.StructField], same_name: Callable[[str], str]
+) -> dict[str, str]:
+    """The names as the session compares them, and as they were given."""
+    found = {same_name(name): name for name in names}
+    for name, given in found.items():
+        if name not in fields:
+            known = ", ".join(field.name for field in fields.values())
+            raise InvalidInputError(
+                f"column {given!r} is expected to differ, and neither version's rows have it; they have: {known}"
+            )
+        if name in map(same_name, keys):
+            raise InvalidInputError(f"column {given!r} is expected to differ, so that rows cannot be paired by it")
+    return found
 
 
 def _same_name(frame: DataFrame) -> Callable[[str], str]:

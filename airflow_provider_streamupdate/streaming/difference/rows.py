@@ -17,7 +17,7 @@ from ...core.errors import InvalidInputError
 from .columns import Columns, ComparedColumn, match_columns
 from .values import close, normal, text, unlike
 
-SHOWN = 200  # characters of a value in a sample
+FETCHED = 20_000  # characters of a value; a sample shows those where it differs
 MOST_SAMPLES = 1000
 _FIELDS = {CHANGED: "changed", ONLY_OLD: "only_old", ONLY_NEW: "only_new"}
 
@@ -31,6 +31,8 @@ def compare_rows(
     tolerance: float = 0.0,
     query: str = "",
     batches: tuple[int, int] | None = None,
+    apart: str | None = None,
+    left_out: Sequence[str] = (),
 ) -> RowDifference:
     """How the new version's rows differ from the old one's. Both frames are read once.
 
@@ -45,17 +47,23 @@ def compare_rows(
     samples: how many rows that differ are kept, of each kind about as many
     tolerance: with keys, a pair is the same when its floating columns differ by this share at most, and the others do
         not differ. Not within structs, lists and maps
+    apart: a column of both, which is not itself compared: a row is only compared with those of the same value in it
+    left_out: columns that are not compared; InvalidInputError where neither version has one, or it is a key
     """
-    columns = match_columns(old, new, keys)
+    plain = (old, new) if apart is None else (old.drop(apart), new.drop(apart))
+    columns = match_columns(*plain, keys, left_out)
     _check_options(columns, samples, tolerance)
     predicates = _predicates(expected)
     frames = (_with_columns(old, columns.only_new), _with_columns(new, columns.only_old))
     for frame, predicate in ((frame, predicate) for predicate in predicates for frame in frames):
-        _check_predicate(predicate, frame, (old, new))
-    both = _rows(frames[0], columns, predicates, old=True).unionAll(_rows(frames[1], columns, predicates, old=False))
+        _check_predicate(predicate, frame, plain)
+    of = F.lit(0) if apart is None else F.col(apart)
+    both = _rows(frames[0], columns, predicates, of, old=True).unionAll(
+        _rows(frames[1], columns, predicates, of, old=False)
+    )
     counted = _counted(both, columns)
     paired = _paired(counted, columns, tolerance) if columns.keys else _single(counted, columns)
-    return _told(_summary(paired, columns, samples), columns, query, batches, samples)
+    return _told(_summary(paired, columns, samples), columns, query, batches, samples, apart)
 
 
 def _check_options(columns: Columns, samples: int, tolerance: float) -> None:
@@ -115,8 +123,9 @@ def _names(columns: Columns) -> list[str]:
     return [f"c{at}" for at in range(len(columns.compared))] or ["c0"]
 
 
-def _rows(frame: DataFrame, columns: Columns, predicates: Sequence[str], old: bool) -> DataFrame:
-    """The compared columns in normal form, `old` or `new` 1, and whether the row is expected to differ."""
+def _rows(frame: DataFrame, columns: Columns, predicates: Sequence[str], of: Column, old: bool) -> DataFrame:
+    """The compared columns in normal form, `old` or `new` 1, whether the row is expected to differ, and what it must
+    have in common with those that it is compared with (`of`)."""
     values = [_value(column, columns, old) for column in columns.compared] or [F.lit(int(old))]
     holds = F.lit(False)
     for predicate in predicates:
@@ -126,6 +135,7 @@ def _rows(frame: DataFrame, columns: Columns, predicates: Sequence[str], old: bo
         F.lit(int(old)).alias("old"),
         F.lit(int(not old)).alias("new"),
         holds.cast("int").alias("expected"),
+        of.alias("of"),
     )
 
 
@@ -145,11 +155,11 @@ def _counted(both: DataFrame, columns: Columns) -> DataFrame:
     All rows of the same keys are brought together here, so that pairing them moves none."""
     names = _names(columns)
     together = [names[at] for at in columns.keys] or names
-    both = both.repartition(both.sparkSession.sparkContext.defaultParallelism, *together)
+    both = both.repartition(both.sparkSession.sparkContext.defaultParallelism, *together, "of")
     surplus = F.abs(F.col("olds") - F.col("news"))
     doubtful = F.when(F.col("olds") > F.col("news"), F.col("olds_not")).otherwise(F.col("news_not"))
     return (
-        both.groupBy(*names)
+        both.groupBy(*names, "of")
         .agg(
             F.sum("old").alias("olds"),
             F.sum("new").alias("news"),
@@ -158,6 +168,7 @@ def _counted(both: DataFrame, columns: Columns) -> DataFrame:
         )
         .select(
             *names,
+            "of",
             F.least("olds", "news").alias("equal"),
             F.greatest(F.col("olds") - F.col("news"), F.lit(0)).alias("more_old"),
             F.greatest(F.col("news") - F.col("olds"), F.lit(0)).alias("more_new"),
@@ -177,6 +188,7 @@ def _single(counted: DataFrame, columns: Columns) -> DataFrame:
         F.when(F.col("more_new") > 0, row).alias("new"),
         (surplus - F.col("expected")).alias("times"),
         F.col("expected").alias("expected"),
+        "of",
     )
 
 
@@ -191,17 +203,18 @@ def _paired(counted: DataFrame, columns: Columns, tolerance: float) -> DataFrame
         F.array_repeat(F.lit(True), F.col("expected").cast("int")),
     )
     each = counted.select(
-        *names, "equal", "more_old", F.posexplode_outer(F.when(surplus > 0, repeated)).alias("at", "holds")
+        *names, "of", "equal", "more_old", F.posexplode_outer(F.when(surplus > 0, repeated)).alias("at", "holds")
     ).select(
         *names,
+        "of",
         F.when(F.coalesce("at", F.lit(0)) == 0, F.col("equal")).otherwise(0).alias("equal"),
         F.when(F.col("at").isNull(), 0).when(F.col("more_old") > 0, 1).otherwise(2).alias("side"),
         "holds",
     )
-    order = Window.partitionBy(*keys, "side").orderBy(*others, "holds")
+    order = Window.partitionBy(*keys, "of", "side").orderBy(*others, "holds")
     numbered = each.withColumn("number", F.when(F.col("side") > 0, F.row_number().over(order)).otherwise(0))
     row = F.struct(*names)
-    pairs = numbered.groupBy(*keys, "number").agg(
+    pairs = numbered.groupBy(*keys, "of", "number").agg(
         F.sum("equal").alias("equal"),
         F.max(F.when(F.col("side") == 1, row)).alias("old"),
         F.max(F.when(F.col("side") == 2, row)).alias("new"),
@@ -218,6 +231,7 @@ def _paired(counted: DataFrame, columns: Columns, tolerance: float) -> DataFrame
         "new",
         (differs & ~F.col("holds")).cast("int").alias("times"),
         (differs & F.col("holds")).cast("int").alias("expected"),
+        "of",
     )
 
 
@@ -231,7 +245,7 @@ def _close(columns: Columns, tolerance: float) -> Column:
 
 def _summary(paired: DataFrame, columns: Columns, samples: int) -> Any:
     """Numbers and samples in one row. Only the rows that are kept are made to text."""
-    row = F.struct("old", "new")
+    row = F.struct("old", "new", "of")
     of_kind = {kind: (F.col("kind") == kind) & (F.col("times") > 0) for kind in _FIELDS}
     summed = paired.agg(
         F.sum("equal").alias("equal"),
@@ -250,25 +264,40 @@ def _first(row: Column, holds: Column, number: int) -> Column:
 
 
 def _texts(rows: Column, columns: Columns) -> Column:
-    """The rows with a list of texts a side, in the order of the columns."""
+    """The rows with a list of texts a side and whether they differ, in the order of the columns, and `of`."""
 
     def side(row: Column) -> Column:
         named = zip(_names(columns), columns.compared, strict=False)
-        texts = [F.substring(_text(row.getField(name), column), 1, SHOWN) for name, column in named]
+        texts = [F.substring(_text(row.getField(name), column), 1, FETCHED) for name, column in named]
         return F.when(row.isNotNull(), F.array(*texts).cast("array<string>"))
 
-    return F.transform(
-        rows,
-        lambda row: F.struct(side(row.getField("old")).alias("old"), side(row.getField("new")).alias("new")),
-    )
+    def both(row: Column) -> Column:
+        old, new = row.getField("old"), row.getField("new")
+        named = zip(_names(columns), columns.compared, strict=False)
+        unlike = [~old.getField(name).eqNullSafe(new.getField(name)) for name, _ in named]
+        return F.struct(
+            side(old).alias("old"),
+            side(new).alias("new"),
+            F.array(*unlike).cast("array<boolean>").alias("unlike"),
+            row.getField("of").alias("of"),
+        )
+
+    return F.transform(rows, both)
 
 
 def _text(value: Column, column: ComparedColumn) -> Column:
     return text(value, column.common) if column.common else value.getField("f1")
 
 
-def _told(summary: Any, columns: Columns, query: str, batches: tuple[int, int] | None, samples: int) -> RowDifference:
-    found = [list(_samples(kind, summary[f"{field}_rows"] or (), columns)) for kind, field in _FIELDS.items()]
+def _told(
+    summary: Any,
+    columns: Columns,
+    query: str,
+    batches: tuple[int, int] | None,
+    samples: int,
+    apart: str | None,
+) -> RowDifference:
+    found = [list(_samples(kind, summary[f"{field}_rows"] or (), columns, apart)) for kind, field in _FIELDS.items()]
     in_turn = (sample for turn in zip_longest(*found) for sample in turn if sample)
     return RowDifference(
         query=query,
@@ -281,11 +310,13 @@ def _told(summary: Any, columns: Columns, query: str, batches: tuple[int, int] |
         old_columns=tuple(field.name for field in columns.only_old),
         new_columns=tuple(field.name for field in columns.only_new),
         unlike=columns.unlike,
+        left_out=columns.left_out,
     )
 
 
-def _samples(kind: str, rows: Iterable[Any], columns: Columns) -> Iterator[Sample]:
+def _samples(kind: str, rows: Iterable[Any], columns: Columns, apart: str | None) -> Iterator[Sample]:
     names = [column.name for column in columns.compared]
     for row in rows:
         old, new = (None if side is None else dict(zip(names, side, strict=True)) for side in (row["old"], row["new"]))
-        yield Sample(kind=kind, old=old, new=new)
+        differ = [name for name, yes in zip(names, row["unlike"], strict=True) if yes]
+        yield Sample.of(kind, old, new, differ, row["of"] if apart else None)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.errors import CorruptError, RefusedError, StorageError
-from ...core.plan.plan import AppPlan
+from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.registry import AppRegistry
 from ...core.storage import Folder
@@ -19,7 +19,7 @@ from ..difference.recording import recorder
 from ..restore.migrator import MigrationFunctions
 from ..restore.restorer import check_room_for, mark_taken_over, restore_query
 from ..restore.saved_state import SavedState
-from ..restore.skipped import in_sink
+from ..restore.skipped import in_sink, may_be_skipped
 from ..spark_internals import execution_seconds
 from .batch_reports import BatchReports
 from .following import Following
@@ -83,20 +83,33 @@ class Followers:
             following.step()
         return all(following.behind <= 1 for following in self._following.values())
 
+    def queries(self) -> frozenset[str]:
+        """Those that follow."""
+        return frozenset(self._following)
+
+    def doubtful(self, saved: SavedState) -> frozenset[str]:
+        """Those whose sink may have the batch in flight, if its state is whole: `saved` is without files."""
+        return frozenset(
+            name for name in self._following if may_be_skipped(saved.queries[name], self._query(name), ahead=True)
+        )
+
     def catch_up(self, saved: SavedState) -> None:
         """Run what is left of the batches that the other deployment has ended with (`saved`), and wait for it.
 
         Its batch in flight is logged here, too, for the takeover to run. Where the sink has it already, and would skip
-        it without making its state, it is run here.
+        it without making its state, it is run here. Where it may have it, the query is left for the restore, which
+        takes the state that the other deployment has made of that batch.
         """
+        for name in [n for n in self._following if may_be_skipped(saved.queries[n], self._query(n))]:
+            following = self._following.pop(name)
+            if following.query is not None:
+                following.query.stop()
         ends = {name: saved.queries[name].batch for name in self._following}
         self._wait_for(ends)
         for name, following in self._following.items():
             if (batch := saved.queries[name].in_flight) is not None:
-                query = self._plan.query(name)
-                assert query is not None  # it follows
                 following.log_in_flight(batch)
-                if in_sink(query, batch):
+                if in_sink(self._query(name), batch):
                     ends[name] = batch
         self._wait_for(ends)
         for name in self._following:
@@ -126,14 +139,17 @@ class Followers:
         """What has committed here of the running deployment's batches."""
         return {name: self._told(name, following) for name, following in self._following.items()}
 
+    def _query(self, name: str) -> QueryPlan:
+        query = self._plan.query(name)
+        assert query is not None  # it follows
+        return query
+
     def _told(self, name: str, following: Following) -> QueryStatus:
         if name not in self._figures:
             self._figures[name] = BatchReports(seconds=partial(execution_seconds, self._spark))
         committed, figures = following.committed, self._figures[name]
         if following.query is not None:
-            query = self._plan.query(name)
-            assert query is not None  # it follows
-            figures.look(following.query, query.stages, committed)
+            figures.look(following.query, self._query(name).stages, committed)
         return QueryStatus(batch=committed, figures=figures.warm)
 
     def _restored(self, find: Callable[[], SavedState]) -> SavedState:

@@ -3,6 +3,7 @@ on its own checkpoint and into nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.offset_log import OffsetEntry
-from ...core.errors import CorruptError, DriverError
+from ...core.errors import CorruptError, DriverError, StorageError
 from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import record_stores, reorder_offsets, source_folders
 from ..spark_internals import SCRATCH, FollowedQuery, changed_file
@@ -101,13 +102,14 @@ class Following:
                 f"it needs was removed ({error}); use strategy standby, or a higher "
                 "spark.sql.streaming.minBatchesToRetain"
             ) from error
-        self._begun = committed + 1
-        if self._begun % PURGED_EVERY == 0:
-            self._purge(committed)
         if self._followed is None:
             self._followed = self._started()
         else:
             self._followed.run()
+        self._begun = committed + 1  # not before: where the storage fails, this is tried again
+        if self._begun % PURGED_EVERY == 0:
+            with contextlib.suppress(StorageError):  # the next time removes what is left
+                self._purge(committed)
         return True
 
     def _purge(self, committed: int) -> None:
@@ -129,7 +131,8 @@ class Following:
             uri, name = self._own.folder.uri, self._new.name
             self._own.folder.remove(SCRATCH)  # of an earlier driver
             followed = FollowedQuery(self._spark, self._writer, name, uri, Path(scratch), new, self._record)
-        self._own.folder.remove(SCRATCH)
+        with contextlib.suppress(StorageError):
+            self._own.folder.remove(SCRATCH)
         return followed
 
     def _rests(self, committed: int) -> bool:
@@ -179,8 +182,11 @@ class Following:
         self._followed.take_over(self._watermark_ms(), again=logged != committed)
 
     def _watermark_ms(self) -> int:
-        """That the running version's next batch would have had."""
-        batch = self._running.committed_batch()
+        """That the running version's next batch would have had; or the one after its batch in flight, if that was run
+        here."""
+        batch, own = self._running.committed_batch(), self._own.committed_batch()
+        if own is not None and (batch is None or own > batch):
+            return self._own.next_watermark_ms(own)
         return 0 if batch is None else self._running.next_watermark_ms(batch)
 
     def _bring(self, batch: int) -> None:

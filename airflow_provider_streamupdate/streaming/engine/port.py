@@ -107,7 +107,8 @@ class QueryEngine(Protocol):
         ...
 
     def compare(self, comparison: Comparison) -> None:
-        """Compare the rows that both versions have recorded since the last call, and note what differs."""
+        """Compare rows that both versions have recorded and that were not compared, and note what differs. Of many
+        batches the next call compares the rest."""
         ...
 
     def keep_up(self) -> bool:
@@ -115,9 +116,20 @@ class QueryEngine(Protocol):
         left. Raises the error of a query that failed."""
         ...
 
+    def followed(self) -> frozenset[str]:
+        """The queries that follow those of the running deployment, so that they need no restore. A query that had not
+        committed a batch when that began is not among them."""
+        ...
+
+    def doubtful(self, saved: SavedState) -> frozenset[str]:
+        """Of those that follow, the queries whose batch in flight may be in their sink, or not: to tell, their files in
+        `saved` are needed."""
+        ...
+
     def catch_up(self, saved: SavedState) -> None:
         """Run what is left of the batches that the other deployment, which runs none any more, has ended with (`saved`)
-        and wait for it. `start` then lets the queries go on by themselves, first of all with a batch in flight."""
+        and wait for it. `start` then lets the queries go on by themselves, first of all with a batch in flight. A query
+        whose sink may have that batch, and would skip it without making its state, is left for `restore`."""
         ...
 
     def used_beyond(self, parent: str) -> bool:

@@ -160,6 +160,14 @@ class SparkEngine:
         assert self._followers is not None  # `follow` was called
         return self._followers.keep_up()
 
+    def followed(self) -> frozenset[str]:
+        assert self._followers is not None  # `follow` was called
+        return self._followers.queries()
+
+    def doubtful(self, saved: SavedState) -> frozenset[str]:
+        assert self._followers is not None  # `follow` was called
+        return self._followers.doubtful(saved)
+
     def catch_up(self, saved: SavedState) -> None:
         assert self._followers is not None  # `follow` was called
         self._followers.catch_up(saved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -36,12 +36,12 @@ class SavedState:
     beside: tuple[AppPlan, ...] = ()  # of a fork: plans that run beside it
 
     @classmethod
-    def find(cls, app: AppRegistry, reference: str, again: int = 0, with_files: bool = True) -> SavedState:
+    def find(cls, app: AppRegistry, reference: str, again: int = 0, without: Collection[str] = ()) -> SavedState:
         """``snapshot:NAME``, ``deployment:ID``, ``drained:ID`` (nothing runs there any more) or ``current``;
         NotFoundError when there is none, or no batch has committed.
 
         again: of a deployment that runs, so many of the last batches are to be run again
-        with_files: False: of a deployment, without its files, so that it cannot be restored
+        without: of a deployment: queries whose files are not looked for, so that they cannot be restored
         """
         kind, _, name = reference.partition(":")
         if kind == "current":
@@ -64,7 +64,7 @@ class SavedState:
             )
         folders = {q.name: app.checkpoint(name, q.name) for q in plan.queries}
         exports = {
-            q.name: Checkpoint(folders[q.name]).export(kind == "drained", q.source_order, again, with_files)
+            q.name: Checkpoint(folders[q.name]).export(kind == "drained", q.source_order, again, q.name not in without)
             for q in plan.queries
         }
         plan = as_recorded(plan, {query: export.conf for query, export in exports.items()})

@@ -37,6 +37,19 @@ def _must_compute(query: QueryPlan) -> bool:
     return validated and short_format(query.sink.format) == "foreachbatch"
 
 
+def may_be_skipped(snapshot: QuerySnapshot, query: QueryPlan, ahead: bool | None = None) -> bool:
+    """Whether the sink may have the batch in flight, and skip it without making its state. What is not computed whole
+    is in no sink. ahead: whether that batch's state is whole; None: as the snapshot says"""
+    whole = snapshot.state_ahead if ahead is None else ahead
+    return (
+        snapshot.in_flight is not None
+        and bool(query.stages)
+        and whole
+        and in_sink(query, snapshot.in_flight) is None
+        and not _must_compute(query)
+    )
+
+
 def skipped_problem(snapshot: QuerySnapshot, old: QueryPlan, new: QueryPlan, fork: bool = False) -> str | None:
     """Why the new version would fail a batch later, or continue from a wrong state: its sink has, or may have, the
     batch in flight, and it cannot continue from the state which that batch has left."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
 import attrs
 
 from ....core.difference.comparison import Comparison
@@ -11,12 +14,16 @@ from ....core.difference.report import DifferenceError, DifferenceReport
 from ....core.difference.row_difference import RowDifference
 from ....core.errors import DriverError, InvalidInputError, WaitTimeoutError
 from ....core.registry.deployment import FINAL_STATES, NEW, QueryStatus
+from ....core.registry.registry import AppRegistry
+from ...operations.context import Context
 from ...operations.stop import stop_deployment
 from ...operations.version import store_copy
 from ...waiting import wait_for
 from ..update import Update
 
 COMPARED_BATCHES = 5  # of each query, at least, where a difference may end the update
+REST_SECONDS = 60.0  # for what is recorded and not compared when that is reached; a comparison takes seconds
+OF_A_FUNCTION = ("foreachbatch", "foreach")  # formats of sinks
 
 
 def batches_again(update: Update) -> int:
@@ -27,9 +34,16 @@ def batches_again(update: Update) -> int:
 
 def start_comparison(update: Update) -> None:
     """Ask for the rows to be compared, before the new version's driver is started; nothing where that was not asked
-    for."""
-    if update.options.diff:
-        Comparison(update.registry.deployment_folder(update.record.new)).ask(update.options.diff_keys)
+    for. Where an earlier try of the update asked for something else, the drivers of it are ended: they record other
+    queries, and what they have recorded may be gone."""
+    if not update.options.diff:
+        return
+    comparison, asked = Comparison(update.registry.deployment_folder(update.record.new)), update.options.asked
+    if comparison.asks_anew(asked) and update.pending:
+        update.progress(f"other rows are to be compared than before: {update.record.new} starts again")
+        end_comparison(update)
+        stop_deployment(update.context, update.app, update.record.new)
+    comparison.ask(asked)
 
 
 def start_witness(update: Update) -> None:
@@ -39,7 +53,7 @@ def start_witness(update: Update) -> None:
     registry, drivers, name = update.registry, update.drivers, witness_of(update)
     old, epoch = registry.running()
     if name not in registry.deployment_ids():
-        store_copy(registry, drivers, old, name, owner=_owner(update))
+        store_copy(registry, drivers, old, name, owner=_owner_of(update.record.new))
     if drivers.state(name) in (*FINAL_STATES, NEW):
         drivers.start_witness(registry.spec(name), epoch + 1, batches_again(update), update.record.new)
         update.progress(f"{name}: driver started, to compare the rows of {update.record.new} with those of {old}")
@@ -49,31 +63,44 @@ def check_witness_name(update: Update) -> None:
     """InvalidInputError when a deployment of another origin has the name of the driver that is to compare rows."""
     name = witness_of(update)
     known = name in update.registry.deployment_ids()
-    if update.options.diff and known and update.registry.spec(name).owner != _owner(update):
+    if update.options.diff and known and update.registry.spec(name).owner != _owner_of(update.record.new):
         raise InvalidInputError(
             f"rows cannot be compared (--diff): the driver for it would be deployment {name}, and {update.app} has a "
             "deployment of that name; give the new version another id (--deployment)"
         )
 
 
-def _owner(update: Update) -> str:
-    return f"witness of {update.record.new}"
+def _owner_of(new: str) -> str:
+    return f"witness of {new}"
 
 
 def end_comparison(update: Update) -> None:
     """End the driver that compares, once the versions were compared: it takes the processors that the hand-over
     needs."""
-    if update.options.diff and witness_of(update) in update.registry.deployment_ids():
-        stop_deployment(update.context, update.app, witness_of(update))
+    if update.options.diff:
+        _end_witness(update.context, update.registry, update.record.new)
 
 
-def remove_rows(update: Update) -> None:
-    """Remove the rows that were compared, once the new version records none any more."""
-    Comparison(update.registry.deployment_folder(update.record.new)).remove_rows()
+def clear_comparison(context: Context, registry: AppRegistry, new: str) -> None:
+    """End the driver that compares, and remove the rows of both versions: the deployment `new` records none any
+    more."""
+    _end_witness(context, registry, new)
+    if new in registry.deployment_ids():
+        Comparison(registry.deployment_folder(new)).remove_rows()
+
+
+def _end_witness(context: Context, registry: AppRegistry, new: str) -> None:
+    name = _witness_of(new)
+    if name in registry.deployment_ids() and registry.spec(name).owner == _owner_of(new):
+        stop_deployment(context, registry.name, name)
 
 
 def witness_of(update: Update) -> str:
-    return f"{update.record.new}-witness"
+    return _witness_of(update.record.new)
+
+
+def _witness_of(new: str) -> str:
+    return f"{new}-witness"
 
 
 def check_difference(update: Update) -> DifferenceReport:
@@ -81,28 +108,31 @@ def check_difference(update: Update) -> DifferenceReport:
     much, or when a limit was asked for and there is nothing to hold it to."""
     report = _enough(update) if update.options.compares else _compared(update)
     update.registry.set_difference(update.record.new, report)
-    problems = [*report.problems, *_uncompared(report)]
-    if problems:
+    if report.problems:
         ended = update.drivers.state(str(update.record.old)) in FINAL_STATES
+        differs = len(report.problems) > len(report.uncompared)
+        what = "differs too much from" if differs else "could not be compared, as was asked for, with"
         raise DifferenceError(
-            f"{update.record.new} of {update.app} differs too much from {update.record.old}; nothing was stopped or "
+            f"{update.record.new} of {update.app} {what} {update.record.old}; nothing was stopped or "
             f"changed, and {update.record.old} {'has ended by itself' if ended else 'keeps running'}:\n  "
-            + "\n  ".join(problems),
+            + "\n  ".join(report.problems),
             report,
         )
-    if any(query.batches for query in report.queries):
-        update.progress(f"{update.record.new} and {update.record.old} have run the same batches: {_told(report)}")
+    if told := _told(report):
+        update.progress(f"{update.record.new} and {update.record.old} have run the same batches: {told}")
+    for note in report.notes():
+        update.progress(note)
     return report
 
 
 def _enough(update: Update) -> DifferenceReport:
-    """The report as soon as enough batches were compared; as it is when that does not come about while a driver may
-    start, or the new version catch up."""
+    """The report as soon as enough batches were compared, and all whose rows were there by then; as it is when that
+    does not come about while a driver may start, or the new version catch up."""
     found: list[DifferenceReport] = []
 
     def poll() -> bool | None:
         found[:] = [_compared(update)]
-        compared = Comparison(update.registry.deployment_folder(update.record.new)).found().batches
+        compared = _comparison(update).found().batches
         counts = [len(query.batches) for query in found[0].queries] if update.options.limits.any else []
         counts += [len(compared.get(query, ())) for query in update.options.diff_keys]
         if all(count >= COMPARED_BATCHES for count in counts):
@@ -114,41 +144,81 @@ def _enough(update: Update) -> DifferenceReport:
         wait_for(poll, "a comparison", max(update.options.submit_timeout, update.options.catch_up_timeout or 0.0), 1.0)
     except WaitTimeoutError:
         update.progress(f"fewer than {COMPARED_BATCHES} batches could be compared")
-    return found[0]
+    _compare_rest(update)
+    return _compared(update)
+
+
+def _compare_rest(update: Update) -> None:
+    """Wait a while for the batches whose rows are there and were not compared yet."""
+    recorded = {query: set(_comparison(update).recorded(query)) for query in update.options.diff_keys}
+
+    def poll() -> bool | None:
+        left = any(batches.intersection(_comparison(update).recorded(query)) for query, batches in recorded.items())
+        return None if left and _witness_lives(update) else True
+
+    with contextlib.suppress(WaitTimeoutError):
+        wait_for(poll, "the rest of the comparison", REST_SECONDS, 0.5)
+
+
+def _comparison(update: Update) -> Comparison:
+    return Comparison(update.registry.deployment_folder(update.record.new))
 
 
 def _compared(update: Update) -> DifferenceReport:
     registry, old, new = update.registry, str(update.record.old), update.record.new
     before, now = registry.status(old), registry.status(new)
-    known = before.queries if before else {}
-    queries = now.queries if now else {}
+    known, queries = (status.queries if status else {} for status in (before, now))
+    rows = _rows(update)
     return DifferenceReport(
         app=update.app,
         queries=tuple(
-            compare(_renamed(known[name], update), query.figures, name, update.options.limits)
-            for name, query in queries.items()
-            if name in known
+            compare(
+                _old_figures(name, known, update),
+                queries[name].figures if name in queries else (),
+                name,
+                update.options.limits,
+            )
+            for name in _in_both(update)
         ),
-        rows=_rows(update),
+        rows=rows,
+        uncompared=tuple(
+            f"query {found.query}: no batch's rows were compared, though that was asked for (--diff)"
+            for found in rows
+            if found.batches is None
+        ),
+        remarks=tuple(_remarks(update, rows)),
     )
+
+
+def _in_both(update: Update) -> list[str]:
+    """The queries of both versions."""
+    old, new = (update.registry.plan(name) for name in (str(update.record.old), update.record.new))
+    return [query.name for query in (new.queries if new else ()) if old is not None and old.query(query.name)]
 
 
 def _rows(update: Update) -> tuple[RowDifference, ...]:
     """What was found of each query whose rows were to be compared; of none that was not is it said that it is equal."""
-    found = Comparison(update.registry.deployment_folder(update.record.new)).found()
-    known = {rows.query: rows for rows in found.rows}
+    known = {rows.query: rows for rows in _comparison(update).found().rows}
     return tuple(
         known.get(query, RowDifference(query=query, keys=keys)) for query, keys in update.options.diff_keys.items()
     )
 
 
-def _uncompared(report: DifferenceReport) -> list[str]:
-    """What was asked for and did not come about."""
-    return [
-        f"query {rows.query}: no batch's rows were compared, though that was asked for (--diff)"
-        for rows in report.rows
-        if rows.batches is None
-    ]
+def _remarks(update: Update, rows: Sequence[RowDifference]) -> Iterator[str]:
+    """What the comparison of rows does not cover."""
+    plan = update.registry.plan(update.record.new)
+    for query in (plan.query(found.query) for found in rows) if plan else ():
+        if query is not None and query.sink.format.lower() in OF_A_FUNCTION:
+            yield (
+                f"query {query.name}: the rows that its {query.sink.format} function is given were compared, not what "
+                "it writes"
+            )
+    if rows and not _witness_lives(update):
+        yield f"later batches' rows were not compared: {witness_of(update)}, which compares them, has ended"
+
+
+def _witness_lives(update: Update) -> bool:
+    return update.drivers.state(witness_of(update)) not in (*FINAL_STATES, NEW)
 
 
 def _check_witness(update: Update) -> None:
@@ -157,6 +227,19 @@ def _check_witness(update: Update) -> None:
             f"the rows of {update.record.new} and {update.record.old} cannot be compared: "
             f"{update.drivers.death(witness_of(update), state)}"
         )
+
+
+def _old_figures(name: str, known: Mapping[str, QueryStatus], update: Update) -> tuple[BatchFigures, ...]:
+    """Of the old version, with the names that stages have in the new one. Where the rows are compared, a batch of the
+    new version's takes as long as the rows take to be recorded: then its times are compared with those of the driver
+    that runs the old version's code and records them, too."""
+    found = _renamed(known[name], update) if name in known else ()
+    if name not in update.options.diff_keys:
+        return found
+    status = update.registry.status(witness_of(update))
+    recorded = status.queries.get(name) if status else None
+    seconds = {figures.batch: figures.seconds for figures in recorded.figures} if recorded else {}
+    return tuple(attrs.evolve(each, seconds=seconds[each.batch]) for each in found if each.batch in seconds)
 
 
 def _renamed(query: QueryStatus, update: Update) -> tuple[BatchFigures, ...]:
@@ -171,7 +254,7 @@ def _renamed(query: QueryStatus, update: Update) -> tuple[BatchFigures, ...]:
 
 
 def _told(report: DifferenceReport) -> str:
-    return "; ".join(_query(query) for query in report.queries if query.batches)
+    return "; ".join([*(_query(query) for query in report.queries if query.batches), *(r.told for r in report.rows)])
 
 
 def _query(query: QueryDifference) -> str:

@@ -11,22 +11,25 @@ from ....core.errors import DriverError, InvalidInputError, RefusedError, WaitTi
 from ....core.plan.plan import AppPlan
 from ....core.plan.rename import rename
 from ....core.registry.deployment import FINAL_STATES, STANDBY
+from ....core.registry.registry import AppRegistry
 from ...app_lease import holding
+from ...operations.context import Context
 from ...operations.plan import Planned
 from ...waiting import wait_for
-from ..options import CATCH_UP_SECONDS
+from ..options import CATCH_UP_SECONDS, UpdateOptions
 from ..update import Update
 from . import own_driver
 from .comparing import (
     batches_again,
     check_difference,
     check_witness_name,
+    clear_comparison,
     end_comparison,
-    remove_rows,
     start_comparison,
     start_witness,
 )
 from .standby import Standby, note_ready, start
+from .strategy import Strategy
 
 TELL_SECONDS = 10.0  # between messages of how far the new version is behind
 CLOSE_BATCHES = 1  # that the new version may be behind: the one that the old version works on
@@ -40,6 +43,13 @@ class Follow(Standby):
     summary = "the new version runs the old one's batches along, muted, until it takes over (twice the work until then)"
     catches_up = True
     compares = True
+
+    def accept(self, options: UpdateOptions) -> Strategy:
+        if options.diff_tolerance and not options.diff:
+            raise InvalidInputError(
+                f"diff_tolerance={options.diff_tolerance!r} is for rows that are compared: give --diff (diff), too"
+            )
+        return super().accept(options)
 
     def plan(self, update: Update) -> Planned:
         return own_driver.plan(update, _start)
@@ -75,7 +85,15 @@ class Follow(Standby):
             check_difference(update)
             end_comparison(update)
         super().stop_old(update)
-        remove_rows(update)
+        self.clear(update.context, update.registry, update.record.new)
+
+    def drop(self, update: Update) -> None:
+        if update.pending:
+            self.clear(update.context, update.registry, update.record.new)
+        super().drop(update)
+
+    def clear(self, context: Context, registry: AppRegistry, new: str) -> None:
+        clear_comparison(context, registry, new)
 
 
 def _check_comparable(update: Update, plan: AppPlan, old: AppPlan | None) -> None:
@@ -113,8 +131,8 @@ def wait_caught_up(update: Update) -> None:
         if state in FINAL_STATES:
             raise DriverError(update.drivers.death(new, state))
         if update.drivers.state(old) in FINAL_STATES:
-            update.progress(f"{old} of {update.app} has ended; {new} takes over, and runs what is left of its batches")
-            return True
+            update.progress(f"{old} of {update.app}, which {new} follows, has ended")
+            return True  # what comes next says why
         return True if chase.look() <= CLOSE_BATCHES and state == STANDBY else None
 
     try:

@@ -58,6 +58,13 @@ class Standby(Strategy):
         stand_by(update)
         return None
 
+    def lost(self, update: Update) -> bool:
+        """The new version's driver ends when nobody works on the update for a while (lease.DEFAULT_SECONDS), for
+        example because nobody has approved it yet."""
+        if not update.pending or update.drivers.state(str(update.record.old)) in FINAL_STATES:
+            return False
+        return update.drivers.state(update.record.new) in (*FINAL_STATES, NEW)
+
     def stop_old(self, update: Update) -> None:
         runs = check_saved(update)
         hand_over(update)

@@ -12,6 +12,7 @@ from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
 from ...drivers.drivers import Drivers
+from ...operations.context import Context
 from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import verify_snapshot
 from ...operations.submit import Deployed, check_adopted, submit
@@ -84,10 +85,10 @@ class Strategy:
                 f"with strategy {self.name} the new version has nothing to catch up with: leave out --catch-up-timeout "
                 "(catch_up_timeout), or use strategy follow or parallel"
             )
-        if options.compares and not self.compares:
+        if (options.compares or options.diff_tolerance) and not self.compares:
             raise InvalidInputError(
                 f"with strategy {self.name} the versions do not run the same batches: leave out --max-slower, "
-                "--max-rows-changed, --max-state-changed and --diff, or use strategy follow"
+                "--max-rows-changed, --max-state-changed, --diff and --diff-tolerance, or use strategy follow"
             )
         return self
 
@@ -97,6 +98,14 @@ class Strategy:
 
     def drop(self, update: Update) -> None:
         """Undo `plan`, after the version was refused."""
+
+    def clear(self, context: Context, registry: AppRegistry, new: str) -> None:
+        """Remove what the steps made beside the deployments of an update that brings in `new`, once its driver is
+        gone."""
+
+    def lost(self, update: Update) -> bool:
+        """Whether what the step `standby` made is gone, so that it has to be made again before the old version ends."""
+        return False
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         """Raise RefusedError when the strategy cannot bring in a version with this plan."""

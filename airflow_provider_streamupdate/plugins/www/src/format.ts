@@ -72,7 +72,7 @@ export const RUNNING = ["starting", "standby", "restoring", "running", "draining
 export const DEAD = ["failed", "lost", "silent"];
 
 const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated", "no problem"];
-const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible", "too different", "critical"];
+const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible", "too different", "not compared as asked", "critical"];
 const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "silent", "rolled-back", "rolled back", "ignored", "carried with loss", "nothing was compared", "warning"];
 
 /** The colour class of a state, verdict or outcome. */

@@ -13,6 +13,7 @@ from ....core.coordination.lease import Lease
 from ....core.coordination.watched import Watched
 from ....core.errors import LeaseHeldError, StorageError
 from ....core.processes.process_identity import ProcessIdentity
+from ....core.processes.pulse import Pulse
 from ....core.registry import hot_standby, supervision
 from ....core.registry.deployment import CANCELLED, FINISHED, SILENT_SECONDS, STANDBY, SUSPENDED, Current, Status
 from ....core.storage import Folder
@@ -30,6 +31,7 @@ class HotStandby:
     def __init__(self, driver: DriverContext) -> None:
         self._driver = driver
         self._leader: Watched | None = None
+        self._holder = Pulse()  # of the app's lease
         self._watched_since = 0.0
         self._next_look = 0.0
 
@@ -84,13 +86,15 @@ class HotStandby:
 
     def _take_over(self, current: Current, death: str) -> None:
         driver, app = self._driver, self._driver.app
+        if app.update_under_way() is not None:
+            return  # whoever goes on with it decides; an expired lease is not taken from them
         with contextlib.suppress(LeaseHeldError):
             held = lease.acquire(
                 app.folder,
                 driver.spec.deployment,
                 ProcessIdentity.own(),
                 needed=lambda _: app.update_under_way() is not None,
-                alive=lambda other: other.holder is None or other.holder.lives() is not False,
+                alive=self._works,
                 work=f"hot standby {driver.spec.deployment} takes over",
             )
             try:
@@ -106,6 +110,17 @@ class HotStandby:
                 driver.reporter.events.add("taken over", of=current.deployment, reason=death)
             finally:
                 _give_back(app.folder, held)
+
+    def _works(self, held: Lease) -> bool:
+        """Whether the holder of the lease may be at work. One on another machine is, until it has given no sign of life
+        for SILENT_SECONDS and its lease has expired."""
+        if held.holder is None:
+            return True
+        lives = held.holder.lives()
+        if lives is not None:
+            return lives
+        quiet = self._holder.look("lease", (held.token, held.renewed_at)).quiet
+        return quiet < SILENT_SECONDS or lease.held(self._driver.app.folder, held)
 
     def _fence(self, current: Current) -> None:
         """Keep a driver that may still run on another machine from beginning a batch."""

@@ -9,6 +9,7 @@ from ....core.difference.comparison import Comparison
 from ..context import DriverContext
 
 LOOK_SECONDS = 1.0
+FOLLOWS = 3  # times as long as it compares: meanwhile it begins no batch
 
 
 class Witness:
@@ -24,7 +25,8 @@ class Witness:
     def look(self) -> None:
         """Compare what is there to compare; have the driver end with the update."""
         driver = self._driver
-        if time.monotonic() < self._next_look:
+        began = time.monotonic()
+        if began < self._next_look:
             return
         comparison = Comparison(driver.app.deployment_folder(self._new))
         update = driver.app.update(self._new)
@@ -35,4 +37,5 @@ class Witness:
             driver.end("the app's lease for the update whose rows it compared is no longer held")
         else:
             driver.engine.compare(comparison)
-        self._next_look = time.monotonic() + LOOK_SECONDS
+        now = time.monotonic()
+        self._next_look = now + max(LOOK_SECONDS, FOLLOWS * (now - began))

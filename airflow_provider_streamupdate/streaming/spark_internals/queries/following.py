@@ -55,7 +55,7 @@ _NO_ROW = f"spark_partition_id() = {_NUMBER}"
 # Class -> fields, methods (with the number of their arguments) and constructors (``<init>``) of it.
 USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     _EXECUTION: (
-        ("logicalPlan",),
+        ("logicalPlan", "watermarkPropagator"),
         (("sources", 0), ("sourceIdMap", 0), ("triggerExecutor", 0), ("watermarkTracker", 0), ("logicalPlan", 0)),
     ),
     _STREAM: (
@@ -66,7 +66,8 @@ USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     _CONTEXTS[0]: (("sink", "triggerClock"), (("isCurrentBatchConstructed_$eq", 1),)),
     _CONTEXTS[1]: (("sink", "triggerClock"), ()),
     f"{_RUNTIME}.StreamExecutionContext": ((), (("endOffsets_$eq", 1), ("offsetSeqMetadata_$eq", 1))),
-    _REPORTER: (("triggerClock",), ()),
+    _REPORTER: (("triggerClock",), (("lastNoExecutionProgressEventTime_$eq", 1),)),
+    f"{_RUNTIME}.WatermarkPropagator": ((), (("purge", 1),)),
     _TRACKER: (("operatorToWatermarkMap",), (("setWatermark", 1),)),
     _FILES: (("metadataLog", "metadataLogCurrentOffset", "seenFiles"), ()),
     _SEEN: ((), (("add", 2), ("purge", 0))),
@@ -168,11 +169,14 @@ class FollowedQuery:
 
     def _set_batch(self) -> None:
         execution = execution_of(self._query)
-        _, entry = _pair(execution.offsetLog().getLatest().get())
+        batch, entry = _pair(execution.offsetLog().getLatest().get())
         context = self._next()
         getattr(context, "endOffsets_$eq")(entry.toStreamProgress(execution.sources(), execution.sourceIdMap()))
         getattr(context, "offsetSeqMetadata_$eq")(entry.metadataOpt().get())
         getattr(context, "isCurrentBatchConstructed_$eq")(True)
+        # As Spark does where it looks for data, which a query that follows does not (cleanUpLastExecutedMicroBatch):
+        # else what it holds of each batch is held for good.
+        self._field(_EXECUTION, "watermarkPropagator").get(execution).purge(int(batch) - 2)
         self._note_files()
 
     def prepare(self) -> None:
@@ -211,7 +215,10 @@ class FollowedQuery:
         self._put(execution, _EXECUTION, "logicalPlan", plan)
         self._put(execution, _STREAM, "sink", self._sink)
         self._put(execution, _STREAM, "triggerClock", clock)
-        self._put(execution.progressReporter(), _REPORTER, "triggerClock", clock)
+        reporter = execution.progressReporter()
+        self._put(reporter, _REPORTER, "triggerClock", clock)
+        # It is of the clock that was set, hours ahead: until then no report would say that there is no data.
+        getattr(reporter, "lastNoExecutionProgressEventTime_$eq")(0)
         for owner in _CONTEXTS:
             self._put(context, owner, "sink", self._sink)
             self._put(context, owner, "triggerClock", clock)
