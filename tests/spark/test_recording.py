@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Asked, Comparison
+from airflow_provider_streamupdate.core.difference.asked import Asked
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
 from airflow_provider_streamupdate.core.difference.expected import ExpectedDifference
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.difference import recording

@@ -8,20 +8,12 @@ import attrs
 
 from ..serde import from_json, to_json
 from ..storage import Folder
+from .asked import Asked
 from .expected import ExpectedDifference
 from .row_difference import RowDifference, Sample
 
 OLD, NEW = "old", "new"
 MOST_SAMPLES = 10  # of a query
-
-
-@attrs.frozen(kw_only=True)
-class Asked:
-    """keys: by query, the columns by which rows are paired
-    tolerance: by what share floating columns of a pair may differ"""
-
-    keys: dict[str, tuple[str, ...]]
-    tolerance: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
