@@ -73,8 +73,8 @@ class Follow(Standby):
         deployment, report = update.record.new, None
         with holding(update.registry, deployment):
             if _start(update):
-                start_witness(update)
                 wait_caught_up(update)
+                start_witness(update)
                 report = check_difference(update)
                 note_ready(update)
         return report

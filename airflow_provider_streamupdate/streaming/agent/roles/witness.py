@@ -9,7 +9,7 @@ from ....core.difference.comparison import Comparison
 from ..context import DriverContext
 
 LOOK_SECONDS = 1.0
-FOLLOWS = 3  # times as long as it compares: meanwhile it begins no batch
+FOLLOWS = 1  # times as long as it compares: meanwhile it begins no batch
 
 
 class Witness:
