@@ -182,11 +182,7 @@ def _compared(update: Update) -> DifferenceReport:
             for name in _in_both(update)
         ),
         rows=rows,
-        uncompared=tuple(
-            f"query {found.query}: no batch's rows were compared, though that was asked for (--diff)"
-            for found in rows
-            if found.batches is None
-        ),
+        uncompared=tuple(_uncompared(update, rows)),
         remarks=tuple(_remarks(update, rows)),
     )
 
@@ -203,6 +199,15 @@ def _rows(update: Update) -> tuple[RowDifference, ...]:
     return tuple(
         known.get(query, RowDifference(query=query, keys=keys)) for query, keys in update.options.diff_keys.items()
     )
+
+
+def _uncompared(update: Update, rows: Sequence[RowDifference]) -> Iterator[str]:
+    """What was asked for and did not come about."""
+    if update.options.limits.any and not _in_both(update):
+        yield "no query is in both versions, so that no limit can be checked"
+    for found in rows:
+        if found.batches is None:
+            yield f"query {found.query}: no batch's rows were compared, though that was asked for (--diff)"
 
 
 def _remarks(update: Update, rows: Sequence[RowDifference]) -> Iterator[str]:

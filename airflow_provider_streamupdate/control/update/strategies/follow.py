@@ -81,6 +81,7 @@ class Follow(Standby):
 
     def stop_old(self, update: Update) -> None:
         if update.pending and update.drivers.state(str(update.record.old)) not in FINAL_STATES:
+            start_witness(update)  # it may have died, or have been ended by an earlier try of this step
             wait_caught_up(update)
             check_difference(update)
             end_comparison(update)
