@@ -205,6 +205,24 @@ def test_other_rows_are_compared_after_a_rerun(running: Site, monkeypatch: pytes
     assert equal >= 10 and (only_old, only_new) == (0, 0) and running.alive() == ["v2"]
 
 
+def test_a_rerun_without_a_comparison_records_nothing(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found from outside: both drivers went on recording, and the one that compares ran through the hand-over."""
+
+    def die(*_: object) -> None:
+        raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(follow_strategy.Follow, "stop_old", die)
+        assert follow(running, "--diff", "events").exit_code == 143
+    assert running.alive() == ["v1", "v2", "v2-witness"]
+    result = follow(running)
+    assert result.exit_code == 0, result.stderr
+    assert "other rows are to be compared than before: v2 starts again" in result.stderr
+    folder = running.client.registry.app("alarm").deployment_folder("v2")
+    assert running.alive() == ["v2"] and not folder.exists("diff/asked.json") and not folder.names("diff/rows")
+    assert diffs(running) == {}
+
+
 def test_what_is_not_compared_any_more_is_told(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough was compared, and then the driver that compares died."""
     real = follow_strategy.wait_caught_up

@@ -55,6 +55,10 @@ def test_a_batch_is_there_once_it_was_noted_and_stays_while_it_is_recorded_again
     found = Found().also((7,), RowDifference(query="q", equal=1)).also((8, 9), RowDifference(query="q", changed=2))
     assert found.batches == {"q": (7, 8, 9)}
     assert found.rows == (RowDifference(query="q", equal=1, changed=2, batches=(7, 9), compared=3),)
+    for batch in (5, 6, 9):
+        record(comparison, NEW, batch, f"{batch}-f")
+    comparison.remove_compared("q")
+    assert sorted(new.names()) == ["7-b", "8", "8-d", "9", "9-f"], "what is from before the first of the old is gone"
     comparison.remove_rows()
     assert comparison.recorded("q") == [] and comparison.found().batches == {"q": (7,)}
 
@@ -68,6 +72,11 @@ def test_another_question_is_answered_anew(comparison: Comparison) -> None:
     assert not comparison.asks_anew(first)
     comparison.ask(first)  # a rerun
     assert comparison.found().batches == {"q": (6,)} and comparison.rows(OLD, "q").names()
+    assert comparison.asks_anew(None)
+    comparison.ask(None)
+    assert comparison.asked() is None and comparison.found() == Found() and comparison.rows(OLD, "q").names() == []
+    comparison.ask(None)
+    comparison.ask(first)
     for other in (Asked(keys={"q": ("k",)}), Asked(keys={"q": ("k",)}, tolerance=0.1), Asked(keys={"q": (), "r": ()})):
         assert comparison.asks_anew(other)
         comparison.ask(other)
@@ -104,6 +113,7 @@ def test_a_tolerance_needs_rows_that_are_paired(tmp_path) -> None:
         (("q=k", "r"), "1%", "write r=COLUMN"),
         (("q=k",), "-1", "is negative"),
         (("q=k",), "5", "write 5%"),
+        (("q=k",), "150%", "must be less than 100%"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             asked(*diff, tolerance=tolerance)

@@ -370,6 +370,22 @@ def test_a_sample_shows_where_long_values_differ_and_hides_secrets() -> None:
     assert from_json(to_json(sample), Sample, "here") == sample
 
 
+def test_times_are_held_against_a_driver_that_does_the_same_work() -> None:
+    """Found from outside: recording the rows made a good version too slow, and the driver that records the old one's may
+    be at other batches."""
+    limits = Limits(max_slower=1.5)
+    old, new = batches(100, 100, 100, 100, seconds=1.0), batches(100, 100, 100, 100, seconds=2.0)
+    assert "is 2 times the old version's" in compare(old, new, "q", limits).problems[0]
+    recorded = batches(None, None, None, first=90, seconds=1.9)
+    found = compare(old, new, "q", limits, recorded)
+    assert found.problems == () and found.figure(SECONDS) is not None
+    assert (found.figure(SECONDS).old, found.figure(SECONDS).new) == (1.9, 2.0)  # type: ignore[union-attr]
+    assert [p.batch for p in found.batches] == [7, 8, 9, 10] and found.figure(ROWS_OUT).old == 400  # type: ignore[union-attr]
+    few = compare(old, new, "q", limits, recorded[:2])
+    assert "2 batches with input that were recorded of the old version's code, too, at least 3" in few.problems[0]
+    assert compare(old, new, "q", Limits(), ()).problems == ()
+
+
 def test_what_was_not_compared_is_told() -> None:
     """Found from outside: batches without a row, and a query that was not compared at all, looked like no problem."""
     nothing = RowDifference(query="q", batches=(8, 12), compared=5)

@@ -265,29 +265,39 @@ def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
     assert "two may commit now" in str(error) and queries.started == []
 
 
-@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("what", ["ends", "lives on", "is silent", "of another release", "told to end"])
 def test_a_successor_that_lives_has_ended_before_the_old_one_goes_on(
-    app: AppRegistry, monkeypatch: pytest.MonkeyPatch, ends: bool
+    app: AppRegistry, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Found from outside: a batch of it could come to the sink after the old one had looked there."""
     looks: list[int] = []  # at the successor, once the epoch was taken back
 
-    def death(self: Any) -> str | None:
+    def gone(*_: Any) -> bool:
         if app.current_id() == "one":
             looks.append(len(queries.started))
-        return "it has ended" if ends and len(looks) > 3 else None
+            if what == "told to end" and len(looks) > 3:
+                agent.driver.signals.number = 15
+        return what == "ends" and len(looks) > 3
 
-    monkeypatch.setattr(module.Successor, "death", death)
-    monkeypatch.setattr(hand_over_module, "GONE_SECONDS", 60.0 if ends else 0.1)
+    monkeypatch.setattr(module.Successor, "is_gone", gone)
+    monkeypatch.setattr(module.Successor, "death", lambda self: "no sign of life" if looks and silent else None)
+    silent = what == "is silent"
+    monkeypatch.setattr(hand_over_module, "GONE_SECONDS", 60.0 if what in ("ends", "is silent", "told to end") else 0.1)
     set_status(app, "two", successor("running"))
-    app.deployment_folder("two").write("plan.json", to_json(app_plan()))
+    plan = to_json(app_plan()) if what != "of another release" else b"{"
+    app.deployment_folder("two").write("plan.json", plan)
     agent = driver(app, pace=Pace(commands=0.01, takeover=0.05))
     queries: Queries = agent.driver.engine  # type: ignore[assignment]
+    if what == "told to end":
+        with pytest.raises(SystemExit):
+            hand_over(app, agent)
+        assert queries.started == [] and app.current_id() == "one"
+        return
     _, _, error = hand_over(app, agent)
     assert error is None and queries.started == ["one"]
-    assert looks and set(looks) == {0} and (len(looks) == 4 or not ends)
+    assert looks and set(looks) == {0} and (len(looks) == 4 or what != "ends")
     fenced = {Checkpoint(app.checkpoint("two", q.name)).fenced() is not None for q in app_plan().queries}
-    assert fenced == {not ends}, "it begins no other batch"
+    assert fenced == {what in ("lives on", "is silent")}, "it begins no other batch"
 
 
 def runs(app: AppRegistry, looks: int, patience: int) -> tuple[Agent, Serving]:

@@ -522,6 +522,11 @@ def test_what_is_expected_to_differ_is_left_out(spark) -> None:
     assert found.samples[0].new == {"k": "2", "v": "2"} and "id were not compared" in next(found.notes())
     assert compare_rows(old, new.drop("Id"), ["k"], left_out=["Id"]).problems == found.problems
     assert compare_rows(old, new, ["k"], ["Id = 'b' OR Id = 'd'"], left_out=["id"]).expected == 1
+    with_by = new.withColumn("loaded_by", F.lit("x"))
+    one_sided = compare_rows(
+        old, with_by, ["k"], ["loaded_by = 'x'", "loaded_by IS NULL"], left_out=["loaded_by", "Id"]
+    )
+    assert (one_sided.equal, one_sided.expected, one_sided.new_columns) == (1, 1, ())
     for wrong, words in ((["other"], "neither version's rows have it; they have: k, v, Id"), (["K"], "paired by it")):
         with pytest.raises(InvalidInputError, match=words):
             compare_rows(old, new, ["k"], left_out=wrong)

@@ -28,8 +28,8 @@ class LaunchFiles:
 
 
 def launch_files(app: AppRegistry, spec: DeploymentSpec, root: str) -> LaunchFiles:
-    """Bring them to this machine, which may fail, so before another driver is fenced. StorageError when they cannot be
-    read."""
+    """Bring what the driver needs to this machine. This may fail, so it is done before another driver is fenced.
+    StorageError when it cannot be read."""
     own = app.deployment_folder(spec.deployment)
     folder = local_folder(own, spec)
     earlier = app.launch(spec.deployment)

@@ -241,6 +241,8 @@ class UpdateOptions:
                 f"diff={without[0]!r} has no columns by which rows are paired, so that a tolerance (diff_tolerance) "
                 f"says nothing: write {without[0]}=COLUMN,COLUMN"
             )
+        if tolerance is not None and tolerance >= 1:
+            raise InvalidInputError(f"diff_tolerance={self.diff_tolerance!r} must be less than 100%")
         return Asked(keys=keys, tolerance=tolerance or 0.0)
 
     @property

@@ -12,7 +12,7 @@ import attrs
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
-from ...core.errors import DriverError, NotFoundError, NotRunningError, RefusedError
+from ...core.errors import DriverError, NotFoundError, NotRunningError, RefusedError, StreamUpdateError
 from ...core.names import check_name
 from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
 from ...core.registry.registry import AppRegistry
@@ -125,8 +125,6 @@ def _go_back(
             committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
             progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
         stop_deployment(context, app, new)  # if it stands by, too
-    if record is not None:
-        strategy_named(record.strategy).clear(context, registry, new)
     boundary("new-stopped")
     state = _settled(registry, drivers, old, timeout)
     boundary("old-settled")
@@ -159,6 +157,11 @@ def _go_back(
         deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
     if deployed is not None:
         progress(f"{app} runs as {old} again")
+    if record is not None:
+        try:
+            strategy_named(record.strategy).clear(context, registry, new)
+        except StreamUpdateError as error:  # of no use to the app, which runs
+            progress(f"what the update to {new} has made beside its deployments is not all removed: {error}")
     # Whoever runs this again finds it by what is under way, so that is ended last.
     if record is not None and record.outcome is None:
         _end_rollback(registry, note, deployed)

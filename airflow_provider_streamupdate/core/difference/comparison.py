@@ -54,14 +54,17 @@ class Comparison:
     def __init__(self, deployment: Folder) -> None:
         self.folder = deployment.sub("diff")
 
-    def ask(self, asked: Asked) -> None:
-        """What was found for another question, by an earlier try of the update, counts for nothing."""
+    def ask(self, asked: Asked | None) -> None:
+        """What was found for another question, by an earlier try of the update, counts for nothing. None: rows are not
+        to be compared"""
         if self.asks_anew(asked):
             self.folder.remove("found.json")
             self.remove_rows()
-        self.folder.write("asked.json", to_json(asked))
+            self.folder.remove("asked.json")
+        if asked is not None:
+            self.folder.write("asked.json", to_json(asked))
 
-    def asks_anew(self, asked: Asked) -> bool:
+    def asks_anew(self, asked: Asked | None) -> bool:
         """Whether something else was asked before: what was compared then is gone, and may be needed."""
         before = self.asked()
         return before is not None and before != asked
@@ -97,11 +100,13 @@ class Comparison:
         return sorted((old & new) - set(self.found().batches.get(query, ())))
 
     def remove_compared(self, query: str) -> None:
-        """Remove the rows of the batches that were compared: a new version may wait for long to be let on."""
+        """Remove the rows of the batches that were compared, and those that the new version has from before the first
+        one of the old: a new version may wait for long to be let on."""
         compared = set(self.found().batches.get(query, ()))
+        first = min(compared.union(_noted(self.rows(OLD, query))), default=0)
         for version in (OLD, NEW):
             rows = self.rows(version, query)
-            for batch in compared.intersection(_noted(rows)):
+            for batch in [each for each in _noted(rows) if each in compared or each < first]:
                 where = rows_of(rows, batch)
                 rows.remove(str(batch))
                 rows.remove(where)

@@ -91,10 +91,18 @@ class QueryDifference:
 
 
 def compare(
-    old: Sequence[BatchFigures], new: Sequence[BatchFigures], query: str, limits: Limits | None = None
+    old: Sequence[BatchFigures],
+    new: Sequence[BatchFigures],
+    query: str,
+    limits: Limits | None = None,
+    timed: Sequence[BatchFigures] | None = None,
 ) -> QueryDifference:
     """What both versions tell of the batches that both have run. A figure that a limit was asked for and that nobody
-    knows is a problem: what is unknown may be anything."""
+    knows is a problem: what is unknown may be anything.
+
+    timed: of a driver with the old version's code that works as the new one does, whose times count instead; it may
+        have run other batches than are compared
+    """
     limits = limits or Limits()
     before = {figures.batch: figures for figures in old}
     pairs = tuple(
@@ -106,7 +114,7 @@ def compare(
         why = f"query {query}: no batch was run by both versions (old: {_span(before)}; new: {_span(_ids(new))})"
         problems = (f"{why}, so that its limits cannot be checked",) if limits.any else ()
         return QueryDifference(query=query, problems=problems, not_compared=(why,))
-    found = [_rows_in(pairs), _rows_out(pairs, limits), _seconds(pairs, limits), *_state(pairs, limits)]
+    found = [_rows_in(pairs), _rows_out(pairs, limits), _seconds(pairs, limits, timed), *_state(pairs, limits)]
     figures = tuple(part.figure for part in found if part.figure)
     wrong = [_sentence(figure, pairs) for figure in figures if figure.too_much]
     wrong += _moved([figure for figure in figures if not figure.too_much], pairs)
@@ -156,21 +164,21 @@ def _summed(
     return _Part(figure=compared, missing=missing, limited=limit is not None)
 
 
-def _seconds(pairs: Sequence[BatchPair], limits: Limits) -> _Part:
+def _seconds(pairs: Sequence[BatchPair], limits: Limits, timed: Sequence[BatchFigures] | None) -> _Part:
     """The medians over the batches with input: a batch without any takes its time for other reasons."""
     limited = limits.max_slower is not None
-    timed = [p for p in pairs if p.with_input]
-    if len(timed) < MIN_BATCHES:
-        few = (
-            f"{SECONDS} were not compared: {_count(len(timed), 'batch', 'batches')} with input, at least {MIN_BATCHES}"
-        )
+    with_input = [p for p in pairs if p.with_input]
+    before = [p.old for p in with_input] if timed is None else [f for f in timed if f.rows_in]
+    if (known := min(len(with_input), len(before))) < MIN_BATCHES:
+        of = "" if timed is None else " that were recorded of the old version's code, too"
+        few = f"{SECONDS} were not compared: {_count(known, 'batch', 'batches')} with input{of}, at least {MIN_BATCHES}"
         return _Part(missing=f"{few} are needed", limited=limited)
     return _Part(
         figure=ComparedFigure(
             figure=SECONDS,
-            old=statistics.median(p.old.seconds for p in timed),
-            new=statistics.median(p.new.seconds for p in timed),
-            batches=tuple(p.batch for p in timed),
+            old=statistics.median(f.seconds for f in before),
+            new=statistics.median(p.new.seconds for p in with_input),
+            batches=tuple(p.batch for p in with_input),
             limit=float(_exact(limits.max_slower) - 1) if limits.max_slower is not None else None,
         ),
         limited=limited,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 
 from ...core.boundaries import boundary
@@ -10,7 +11,7 @@ from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.fence import put_up
 from ...core.coordination.commands import CommandBox
 from ...core.coordination.successor import Successor
-from ...core.errors import DriverError, FencedError, StorageError
+from ...core.errors import DriverError, FencedError, StorageError, StreamUpdateError
 from ...core.registry.deployment import DRAINING, RESTORING, RUNNING, Current
 from .context import DriverContext
 
@@ -56,18 +57,30 @@ def hand_over(driver: DriverContext, successor: Successor) -> None:
 
 def _wait_gone(driver: DriverContext, successor: Successor) -> None:
     """Wait until a successor that lives has noticed that its epoch is over, and has ended: a batch of it could come to
-    the sink after this driver has looked there. One that does not end is kept from beginning another batch."""
+    the sink after this driver has looked there. One that does not end, or gives no sign of life, is kept from beginning
+    another batch."""
     deadline = time.monotonic() + GONE_SECONDS
     while driver.signals.number is None:
         with contextlib.suppress(StorageError):
-            if successor.death() is not None:
+            status = successor.status()
+            if successor.is_gone(status) or (status is not None and status.final):
                 return
-            if time.monotonic() > deadline:
-                plan = driver.app.plan(successor.deployment)
-                for query in plan.queries if plan else ():
-                    put_up(Checkpoint(driver.app.checkpoint(successor.deployment, query.name)))
+            if successor.death() is not None or driver.signals.evicted or time.monotonic() > deadline:
+                _fence(driver, successor)
                 return
         driver.signals.woken.wait(driver.pace.commands)
+    raise driver.signals.exit()
+
+
+def _fence(driver: DriverContext, successor: Successor) -> None:
+    try:
+        plan = driver.app.plan(successor.deployment)
+        for query in plan.queries if plan else ():
+            put_up(Checkpoint(driver.app.checkpoint(successor.deployment, query.name)))
+    except StorageError:
+        raise
+    except StreamUpdateError as error:  # of a newer release, for example: the app is not to stay down for it
+        print(f"WARNING: {successor.deployment} may run and could not be fenced: {error}", file=sys.stderr)
 
 
 def _take_back(driver: DriverContext, successor: Successor) -> bool:
@@ -85,6 +98,7 @@ def _take_back(driver: DriverContext, successor: Successor) -> bool:
         driver.epoch.claim()
     driver.report_or_later(state=RESTORING, epoch=epoch)  # no longer draining: its queries are not to start before
     _wait_gone(driver, successor)
+    driver.check_fence()
     while True:
         try:
             driver.go_on_after_others()

@@ -35,14 +35,20 @@ class ComparedColumn:
 
 @attrs.frozen(kw_only=True)
 class Columns:
-    """Of two frames. keys: positions in `compared`; left_out: names that are not compared; only_old, only_new: fields
-    that one version has."""
+    """Of two frames.
+
+    keys: positions in `compared`
+    left_out: names that are not compared
+    only_old, only_new: fields that one version has, without those left out; old_lacks, new_lacks: with them
+    """
 
     compared: tuple[ComparedColumn, ...]
     keys: tuple[int, ...]
     left_out: tuple[str, ...]
     only_old: tuple[T.StructField, ...]
     only_new: tuple[T.StructField, ...]
+    old_lacks: tuple[T.StructField, ...]
+    new_lacks: tuple[T.StructField, ...]
     same_name: Callable[[str], str]
 
     @property
@@ -56,6 +62,8 @@ def match_columns(old: DataFrame, new: DataFrame, keys: Sequence[str], left_out:
         raise InvalidInputError("rows of a stream cannot be compared; compare those of its batches")
     same_name = _same_name(old)
     mine, other = _by_name("old", old, same_name), _by_name("new", new, same_name)
+    old_lacks = tuple(field for name, field in other.items() if name not in mine)
+    new_lacks = tuple(field for name, field in mine.items() if name not in other)
     without = _left_out(left_out, keys, {**mine, **other}, same_name)
     for fields in (mine, other):
         for name in without:
@@ -71,6 +79,8 @@ def match_columns(old: DataFrame, new: DataFrame, keys: Sequence[str], left_out:
         left_out=tuple(without.values()),
         only_old=tuple(field for name, field in mine.items() if name not in other),
         only_new=tuple(field for name, field in other.items() if name not in mine),
+        old_lacks=old_lacks,
+        new_lacks=new_lacks,
         same_name=same_name,
     )
 

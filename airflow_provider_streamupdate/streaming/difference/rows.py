@@ -54,7 +54,7 @@ def compare_rows(
     columns = match_columns(*plain, keys, left_out)
     _check_options(columns, samples, tolerance)
     predicates = _predicates(expected)
-    frames = (_with_columns(old, columns.only_new), _with_columns(new, columns.only_old))
+    frames = (_with_columns(old, columns.old_lacks), _with_columns(new, columns.new_lacks))
     for frame, predicate in ((frame, predicate) for predicate in predicates for frame in frames):
         _check_predicate(predicate, frame, plain)
     of = F.lit(0) if apart is None else F.col(apart)

@@ -39,12 +39,17 @@ def _must_compute(query: QueryPlan) -> bool:
 
 def may_be_skipped(snapshot: QuerySnapshot, query: QueryPlan, ahead: bool | None = None) -> bool:
     """Whether the sink may have the batch in flight, and skip it without making its state. What is not computed whole
-    is in no sink. ahead: whether that batch's state is whole; None: as the snapshot says"""
+    is in no sink. In checkpoint format v2 Spark finds the state of a skipped batch in no driver, so that nothing is
+    gained by that of another one.
+
+    ahead: whether that batch's state is whole; None: as the snapshot says
+    """
     whole = snapshot.state_ahead if ahead is None else ahead
     return (
         snapshot.in_flight is not None
         and bool(query.stages)
         and whole
+        and snapshot.state_format != 2
         and in_sink(query, snapshot.in_flight) is None
         and not _must_compute(query)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -33,13 +33,12 @@ def batches_again(update: Update) -> int:
 
 
 def start_comparison(update: Update) -> None:
-    """Ask for the rows to be compared, before the new version's driver is started; nothing where that was not asked
-    for. Where an earlier try of the update asked for something else, the drivers of it are ended: they record other
-    queries, and what they have recorded may be gone."""
-    if not update.options.diff:
-        return
-    comparison, asked = Comparison(update.registry.deployment_folder(update.record.new)), update.options.asked
-    if comparison.asks_anew(asked) and update.pending:
+    """Ask for the rows to be compared, before the new version's driver is started. Where an earlier try of the update
+    asked for something else, the drivers of it are ended: they record other queries, and what they have recorded may be
+    gone."""
+    comparison = _comparison(update)
+    asked = update.options.asked if update.options.diff else None
+    if comparison.asks_anew(asked):
         update.progress(f"other rows are to be compared than before: {update.record.new} starts again")
         end_comparison(update)
         stop_deployment(update.context, update.app, update.record.new)
@@ -78,8 +77,7 @@ def _owner_of(new: str) -> str:
 def end_comparison(update: Update) -> None:
     """End the driver that compares, once the versions were compared: it takes the processors that the hand-over
     needs."""
-    if update.options.diff:
-        _end_witness(update.context, update.registry, update.record.new)
+    _end_witness(update.context, update.registry, update.record.new)
 
 
 def clear_comparison(context: Context, registry: AppRegistry, new: str) -> None:
@@ -92,7 +90,7 @@ def clear_comparison(context: Context, registry: AppRegistry, new: str) -> None:
 
 def _end_witness(context: Context, registry: AppRegistry, new: str) -> None:
     name = _witness_of(new)
-    if name in registry.deployment_ids() and registry.spec(name).owner == _owner_of(new):
+    if registry.launch(name) is not None and registry.spec(name).owner == _owner_of(new):
         stop_deployment(context, registry.name, name)
 
 
@@ -174,10 +172,11 @@ def _compared(update: Update) -> DifferenceReport:
         app=update.app,
         queries=tuple(
             compare(
-                _old_figures(name, known, update),
+                _renamed(known[name], update) if name in known else (),
                 queries[name].figures if name in queries else (),
                 name,
                 update.options.limits,
+                _timed(name, update),
             )
             for name in _in_both(update)
         ),
@@ -219,7 +218,7 @@ def _remarks(update: Update, rows: Sequence[RowDifference]) -> Iterator[str]:
                 f"query {query.name}: the rows that its {query.sink.format} function is given were compared, not what "
                 "it writes"
             )
-    if rows and not _witness_lives(update):
+    if rows and update.drivers.state(witness_of(update)) in FINAL_STATES:
         yield f"later batches' rows were not compared: {witness_of(update)}, which compares them, has ended"
 
 
@@ -235,17 +234,14 @@ def _check_witness(update: Update) -> None:
         )
 
 
-def _old_figures(name: str, known: Mapping[str, QueryStatus], update: Update) -> tuple[BatchFigures, ...]:
-    """Of the old version, with the names that stages have in the new one. Where the rows are compared, a batch of the
-    new version's takes longer by the time that recording its rows takes: a limit for the times then holds against those
-    of the driver that runs the old version's code and records them, too."""
-    found = _renamed(known[name], update) if name in known else ()
+def _timed(name: str, update: Update) -> tuple[BatchFigures, ...] | None:
+    """The figures of the driver that runs the old version's code along. Where the rows are compared, a batch of the new
+    version's takes longer by the time that recording its rows takes: a limit for the times holds against a driver that
+    records them, too. None: nobody does, or there is no limit"""
     if name not in update.options.diff_keys or update.options.limits.max_slower is None:
-        return found
+        return None
     status = update.registry.status(witness_of(update))
-    recorded = status.queries.get(name) if status else None
-    seconds = {figures.batch: figures.seconds for figures in recorded.figures} if recorded else {}
-    return tuple(attrs.evolve(each, seconds=seconds[each.batch]) for each in found if each.batch in seconds)
+    return status.queries[name].figures if status is not None and name in status.queries else ()
 
 
 def _renamed(query: QueryStatus, update: Update) -> tuple[BatchFigures, ...]:

@@ -7,7 +7,7 @@ import time
 from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.coordination.following import unfollowable
 from ....core.difference.report import DifferenceReport
-from ....core.errors import DriverError, InvalidInputError, RefusedError, WaitTimeoutError
+from ....core.errors import DriverError, InvalidInputError, RefusedError, StreamUpdateError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
 from ....core.plan.rename import rename
 from ....core.registry.deployment import FINAL_STATES, STANDBY
@@ -52,7 +52,7 @@ class Follow(Standby):
         return super().accept(options)
 
     def plan(self, update: Update) -> Planned:
-        return own_driver.plan(update, _start)
+        return own_driver.plan(update, _start, self.drop)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         old = update.registry.plan(update.registry.running()[0])
@@ -86,7 +86,10 @@ class Follow(Standby):
             check_difference(update)
             end_comparison(update)
         super().stop_old(update)
-        self.clear(update.context, update.registry, update.record.new)
+        try:
+            self.clear(update.context, update.registry, update.record.new)
+        except StreamUpdateError as error:  # the hand-over is done
+            update.progress(f"the rows that were compared are not all removed: {error}")
 
     def drop(self, update: Update) -> None:
         if update.pending:
@@ -114,7 +117,8 @@ def _check_comparable(update: Update, plan: AppPlan, old: AppPlan | None) -> Non
 
 def _start(update: Update) -> bool:
     """Start the new version's driver, unless that of an earlier try runs."""
-    start_comparison(update)
+    if update.pending:
+        start_comparison(update)
     return start(update, follow=batches_again(update))
 
 

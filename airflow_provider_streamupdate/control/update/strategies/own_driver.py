@@ -15,13 +15,15 @@ from ...waiting import wait_for
 from ..update import Update
 
 
-def plan(update: Update, start: Callable[[Update], object]) -> Planned:
-    """Return the plan and report from the new version's driver; `start` starts that driver unless it runs.
+def plan(update: Update, start: Callable[[Update], object], drop: Callable[[Update], None]) -> Planned:
+    """Return the plan and report from the new version's driver; `start` starts that driver unless it runs, `drop` drops
+    what an earlier try has made.
 
     Raises the error that the driver found in the application; DriverError when it died without an answer;
     WaitTimeoutError after TIMEOUT_SECONDS.
     """
-    _drop_other(update)
+    if _is_other(update):
+        drop(update)
     start(update)
     registry, drivers, new = update.registry, update.drivers, update.record.new
 
@@ -43,11 +45,10 @@ def plan(update: Update, start: Callable[[Update], object]) -> Planned:
         ) from error
 
 
-def _drop_other(update: Update) -> None:
-    """Drop a deployment that an earlier try of the update made with other agreements or renames."""
+def _is_other(update: Update) -> bool:
+    """Whether an earlier try of the update made the deployment with other agreements or renames."""
     spec, version = stored_spec(update.registry, update.version), update.version
-    if spec is not None and (spec.agree, spec.renames) != (version.agree, dict(version.renames or {})):
-        drop(update)
+    return spec is not None and (spec.agree, spec.renames) != (version.agree, dict(version.renames or {}))
 
 
 def drop(update: Update) -> None:

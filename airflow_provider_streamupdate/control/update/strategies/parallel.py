@@ -52,7 +52,7 @@ class Parallel(Strategy):
     has_pause = False
 
     def plan(self, update: Update) -> Planned:
-        return own_driver.plan(update, start)
+        return own_driver.plan(update, start, self.drop)
 
     def drop(self, update: Update) -> None:
         own_driver.drop(update)

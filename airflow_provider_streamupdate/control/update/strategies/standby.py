@@ -40,16 +40,16 @@ class Standby(Strategy):
         strategy = super().accept(options)
         if not options.snapshot:
             return strategy
-        if options.catch_up_timeout or options.compares:
+        if options.catch_up_timeout or options.compares or options.diff_tolerance:
             raise InvalidInputError(
                 "a given snapshot is restored by strategy restart, so that the versions do not run the same batches: "
                 "leave out --snapshot, or else --catch-up-timeout, --max-slower, --max-rows-changed, "
-                "--max-state-changed and --diff"
+                "--max-state-changed, --diff and --diff-tolerance"
             )
         return Restart().accept(options)
 
     def plan(self, update: Update) -> Planned:
-        return own_driver.plan(update, start)
+        return own_driver.plan(update, start, self.drop)
 
     def drop(self, update: Update) -> None:
         own_driver.drop(update)
