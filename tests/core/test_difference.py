@@ -371,8 +371,8 @@ def test_a_sample_shows_where_long_values_differ_and_hides_secrets() -> None:
 
 
 def test_times_are_held_against_a_driver_that_does_the_same_work() -> None:
-    """Found from outside: recording the rows made a good version too slow, and the driver that records the old one's may
-    be at other batches."""
+    """Found from outside: recording the rows made a good version too slow. The driver that records the old one's
+    may be at other batches."""
     limits = Limits(max_slower=1.5)
     old, new = batches(100, 100, 100, 100, seconds=1.0), batches(100, 100, 100, 100, seconds=2.0)
     assert "is 2 times the old version's" in compare(old, new, "q", limits).problems[0]
