@@ -12,14 +12,14 @@ from ....core.difference.difference import QueryDifference, compare
 from ....core.difference.figures import COLD_BATCHES, BatchFigures
 from ....core.difference.report import DifferenceError, DifferenceReport
 from ....core.difference.row_difference import RowDifference
-from ....core.errors import DriverError, InvalidInputError, WaitTimeoutError
-from ....core.registry.deployment import FINAL_STATES, NEW, QueryStatus
+from ....core.errors import WaitTimeoutError
+from ....core.registry.deployment import FINAL_STATES, QueryStatus
 from ....core.registry.registry import AppRegistry
 from ...operations.context import Context
 from ...operations.stop import stop_deployment
-from ...operations.version import store_copy
 from ...waiting import wait_for
 from ..update import Update
+from .witness import Witness
 
 COMPARED_BATCHES = 5  # of each query, at least, where a difference may end the update
 REST_SECONDS = 60.0  # for what is recorded and not compared when that is reached; a comparison takes seconds
@@ -40,66 +40,24 @@ def start_comparison(update: Update) -> None:
     asked = update.options.asked if update.options.diff else None
     if comparison.asks_anew(asked):
         update.progress(f"other rows are to be compared than before: {update.record.new} starts again")
-        end_comparison(update)
+        Witness.of(update).end()
         stop_deployment(update.context, update.app, update.record.new)
     comparison.ask(asked)
 
 
 def start_witness(update: Update) -> None:
-    """Start the driver that runs the old version's code along and compares, unless it runs. The new version has caught
-    up by then: three drivers that run many batches at once slow each other down, and the running one, too."""
-    registry, drivers, name = update.registry, update.drivers, witness_of(update)
-    if not update.options.diff or drivers.state(str(update.record.old)) in FINAL_STATES:
-        return
-    old, epoch = registry.running()
-    if name not in registry.deployment_ids():
-        store_copy(registry, drivers, old, name, owner=_owner_of(update.record.new))
-    if drivers.state(name) in (*FINAL_STATES, NEW):
-        drivers.start_witness(registry.spec(name), epoch + 1, batches_again(update), update.record.new)
-        update.progress(f"{name}: driver started, to compare the rows of {update.record.new} with those of {old}")
-
-
-def check_witness_name(update: Update) -> None:
-    """InvalidInputError when a deployment of another origin has the name of the driver that is to compare rows."""
-    name = witness_of(update)
-    known = name in update.registry.deployment_ids()
-    if update.options.diff and known and update.registry.spec(name).owner != _owner_of(update.record.new):
-        raise InvalidInputError(
-            f"rows cannot be compared (--diff): the driver for it would be deployment {name}, and {update.app} has a "
-            "deployment of that name; give the new version another id (--deployment)"
-        )
-
-
-def _owner_of(new: str) -> str:
-    return f"witness of {new}"
-
-
-def end_comparison(update: Update) -> None:
-    """End the driver that compares, once the versions were compared: it takes the processors that the hand-over
-    needs."""
-    _end_witness(update.context, update.registry, update.record.new)
+    """Start the driver that compares rows, unless it runs or none are to be compared. The new version has caught up by
+    then: three drivers that run many batches at once slow each other down, and the running one, too."""
+    if update.options.diff and update.drivers.state(str(update.record.old)) not in FINAL_STATES:
+        Witness.of(update).start(update, batches_again(update))
 
 
 def clear_comparison(context: Context, registry: AppRegistry, new: str) -> None:
     """End the driver that compares, and remove the rows of both versions: the deployment `new` records none any
     more."""
-    _end_witness(context, registry, new)
+    Witness(context, registry, new).end()
     if new in registry.deployment_ids():
         Comparison(registry.deployment_folder(new)).remove_rows()
-
-
-def _end_witness(context: Context, registry: AppRegistry, new: str) -> None:
-    name = _witness_of(new)
-    if registry.launch(name) is not None and registry.spec(name).owner == _owner_of(new):
-        stop_deployment(context, registry.name, name)
-
-
-def witness_of(update: Update) -> str:
-    return _witness_of(update.record.new)
-
-
-def _witness_of(new: str) -> str:
-    return f"{new}-witness"
 
 
 def check_difference(update: Update) -> DifferenceReport:
@@ -136,7 +94,8 @@ def _enough(update: Update) -> DifferenceReport:
         counts += [len(compared.get(query, ())) for query in update.options.diff_keys]
         if all(count >= COMPARED_BATCHES for count in counts):
             return True
-        _check_witness(update)  # it was ended once enough was compared, should this be a rerun
+        if update.options.diff:
+            Witness.of(update).check(update)  # it was ended once enough was compared, should this be a rerun
         return True if update.drivers.state(str(update.record.old)) in FINAL_STATES else None  # no batch comes any more
 
     try:
@@ -153,7 +112,7 @@ def _compare_rest(update: Update) -> None:
 
     def poll() -> bool | None:
         left = any(batches.intersection(_comparison(update).recorded(query)) for query, batches in recorded.items())
-        return None if left and _witness_lives(update) else True
+        return None if left and Witness.of(update).lives else True
 
     with contextlib.suppress(WaitTimeoutError):
         wait_for(poll, "the rest of the comparison", REST_SECONDS, 0.5)
@@ -218,20 +177,8 @@ def _remarks(update: Update, rows: Sequence[RowDifference]) -> Iterator[str]:
                 f"query {query.name}: the rows that its {query.sink.format} function is given were compared, not what "
                 "it writes"
             )
-    if rows and update.drivers.state(witness_of(update)) in FINAL_STATES:
-        yield f"later batches' rows were not compared: {witness_of(update)}, which compares them, has ended"
-
-
-def _witness_lives(update: Update) -> bool:
-    return update.drivers.state(witness_of(update)) not in (*FINAL_STATES, NEW)
-
-
-def _check_witness(update: Update) -> None:
-    if update.options.diff and (state := update.drivers.state(witness_of(update))) in FINAL_STATES:
-        raise DriverError(
-            f"the rows of {update.record.new} and {update.record.old} cannot be compared: "
-            f"{update.drivers.death(witness_of(update), state)}"
-        )
+    if rows and (witness := Witness.of(update)).ended:
+        yield f"later batches' rows were not compared: {witness.name}, which compares them, has ended"
 
 
 def _timed(name: str, update: Update) -> tuple[BatchFigures, ...] | None:
@@ -240,8 +187,8 @@ def _timed(name: str, update: Update) -> tuple[BatchFigures, ...] | None:
     records them, too. None: nobody does, or there is no limit"""
     if name not in update.options.diff_keys or update.options.limits.max_slower is None:
         return None
-    status = update.registry.status(witness_of(update))
-    return status.queries[name].figures if status is not None and name in status.queries else ()
+    told = Witness.of(update).query(name)
+    return told.figures if told is not None else ()
 
 
 def _renamed(query: QueryStatus, update: Update) -> tuple[BatchFigures, ...]:

@@ -22,14 +22,13 @@ from . import own_driver
 from .comparing import (
     batches_again,
     check_difference,
-    check_witness_name,
     clear_comparison,
-    end_comparison,
     start_comparison,
     start_witness,
 )
 from .standby import Standby, note_ready, start
 from .strategy import Strategy
+from .witness import Witness
 
 TELL_SECONDS = 10.0  # between messages of how far the new version is behind
 CLOSE_BATCHES = 1  # that the new version may be behind: the one that the old version works on
@@ -65,7 +64,8 @@ class Follow(Standby):
                     f"has {', '.join(q.name for q in plan.queries)}"
                 )
         _check_comparable(update, plan, old)
-        check_witness_name(update)
+        if update.options.diff:
+            Witness.of(update).check_name()
         if problems := unfollowable(plan, old):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
 
@@ -84,7 +84,7 @@ class Follow(Standby):
             start_witness(update)  # it may have died, or have been ended by an earlier try of this step
             wait_caught_up(update)
             check_difference(update)
-            end_comparison(update)
+            Witness.of(update).end()
         super().stop_old(update)
         try:
             self.clear(update.context, update.registry, update.record.new)

@@ -1,0 +1,73 @@
+"""The driver that runs the old version's code along with the new version's, so that their rows can be compared."""
+
+from __future__ import annotations
+
+from ....core.errors import DriverError, InvalidInputError
+from ....core.registry.deployment import FINAL_STATES, NEW, DriverState, QueryStatus
+from ....core.registry.registry import AppRegistry
+from ...operations.context import Context
+from ...operations.stop import stop_deployment
+from ...operations.version import store_copy
+from ..update import Update
+
+
+class Witness:
+    """Of the update that brings in the deployment `new`. It has a deployment of its own (`name`)."""
+
+    def __init__(self, context: Context, registry: AppRegistry, new: str) -> None:
+        self.name = f"{new}-witness"
+        self._context, self._registry, self._new = context, registry, new
+        self._owner = f"witness of {new}"
+
+    @classmethod
+    def of(cls, update: Update) -> Witness:
+        return cls(update.context, update.registry, update.record.new)
+
+    def check_name(self) -> None:
+        """InvalidInputError when a deployment of another origin has its name."""
+        if self.name in self._registry.deployment_ids() and self._registry.spec(self.name).owner != self._owner:
+            raise InvalidInputError(
+                f"rows cannot be compared (--diff): the driver for it would be deployment {self.name}, and "
+                f"{self._registry.name} has a deployment of that name; give the new version another id (--deployment)"
+            )
+
+    def start(self, update: Update, again: int) -> None:
+        """Start it, unless it runs. again: so many of the running version's last batches are run by it, too"""
+        registry, drivers = self._registry, update.drivers
+        old, epoch = registry.running()
+        if self.name not in registry.deployment_ids():
+            store_copy(registry, drivers, old, self.name, owner=self._owner)
+        if self.state in (*FINAL_STATES, NEW):
+            drivers.start_witness(registry.spec(self.name), epoch + 1, again, self._new)
+            update.progress(f"{self.name}: driver started, to compare the rows of {self._new} with those of {old}")
+
+    def end(self) -> None:
+        """It takes the processors that the hand-over needs. Nothing when it was never started."""
+        if self._registry.launch(self.name) is not None and self._registry.spec(self.name).owner == self._owner:
+            stop_deployment(self._context, self._registry.name, self.name)
+
+    @property
+    def state(self) -> DriverState:
+        return self._context.drivers(self._registry).state(self.name)
+
+    @property
+    def lives(self) -> bool:
+        return self.state not in (*FINAL_STATES, NEW)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was started, and runs no more."""
+        return self.state in FINAL_STATES
+
+    def check(self, update: Update) -> None:
+        """DriverError when it has ended."""
+        if (state := self.state) in FINAL_STATES:
+            raise DriverError(
+                f"the rows of {self._new} and {update.record.old} cannot be compared: "
+                f"{update.drivers.death(self.name, state)}"
+            )
+
+    def query(self, name: str) -> QueryStatus | None:
+        """What it told last of a query."""
+        status = self._registry.status(self.name)
+        return status.queries.get(name) if status is not None else None
