@@ -234,10 +234,20 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     return plain(result) if isinstance(result, Deployed) else result
 
 
+def _with_difference(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+    """Run the step that ends the old version, which compares both once more, and show what differs too much."""
+    try:
+        return engine.run(task.step_name, update)
+    except DifferenceError as error:
+        _show(context, update, error.report)
+        raise
+
+
 _AROUND: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
     Step.CHECK: _with_report,
     Step.REHEARSE: _with_report,
     Step.STANDBY: _with_driver,
+    Step.SNAPSHOT: _with_difference,
     Step.SUBMIT: _with_driver,
 }
 

@@ -600,3 +600,18 @@ def test_the_manual_dag_with_its_form(site: Site) -> None:
     assert spec is not None
     assert spec.application.params == {"grace": "10"}
     assert spec.application.conf == {"spark.sql.shuffle.partitions": "2"}
+
+
+def test_what_differs_too_much_just_before_the_old_version_would_end_is_shown(
+    site: Site, context: dict[str, Any]
+) -> None:
+    """It is compared once more then: an approval may take long."""
+    site.submit()
+    update = {"application": site.application("v2", ROWS_OUT=11), "strategy": "follow"}
+    plan_of(deployment_id="v2", **update).execute(context)
+    step_of("standby", **update).execute(context)
+    context["ti"].pushed.clear()
+    with pytest.raises(AirflowFailException, match="differs too much"):
+        step_of("snapshot", max_rows_changed="5%", **update).execute(context)
+    assert context["ti"].pushed["report"]["problems"] and "too different" in context["ti"].pushed["report_markdown"]
+    assert "v1" in site.drivers_alive() and site.client.status("alarm").current.deployment == "v1"
