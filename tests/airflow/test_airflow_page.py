@@ -704,7 +704,7 @@ def test_what_the_versions_of_an_update_made_of_the_same_batches(page: Page, app
     path = "/api/apps/streamupdate_default/flights"
     assert page.get(path)["difference"] is None
     figure = ComparedFigure(figure="rows out", old=100, new=50, batches=(3, 4), limit=0.1)
-    sample = Sample(kind="changed", old={"k": "a", "n": "1"}, new={"k": "a", "n": "2"})
+    sample = Sample(kind="changed", batch=4, old={"k": "a", "n": "1"}, new={"k": "a", "n": "2"})
     report = DifferenceReport(
         app="flights",
         queries=(QueryDifference(query="windows", figures=(figure,), problems=("too few",)),),
@@ -716,8 +716,8 @@ def test_what_the_versions_of_an_update_made_of_the_same_batches(page: Page, app
     assert (found["deployment"], found["outcome"], found["problems"][0]) == ("v2", "too different", "too few")
     assert found["figures"][0]["change"] == "50% less" and found["rows"][0]["changed"] == 1
     assert found["samples"] == [
-        {"query": "windows", "kind": "changed", "column": "k", "new": "a", "old": "a"},
-        {"query": "windows", "kind": "changed", "column": "n", "new": "2", "old": "1"},
+        {"query": "windows", "batch": 4, "kind": "changed", "column": "k", "new": "a", "old": "a"},
+        {"query": "windows", "batch": 4, "kind": "changed", "column": "n", "new": "2", "old": "1"},
     ]
     app.remove_reports("v2")
     assert page.get(path)["difference"] is None
