@@ -318,7 +318,7 @@ def it_restores_a_query_whose_first_batch_came_after_the_following_began(ground:
     drained = SavedState.find(ground.registry, "drained:d1", without=new.followed())
     assert new.doubtful(drained) == frozenset()
     new.catch_up(drained)
-    with pytest.raises(CorruptError, match="no file of it"):
+    with pytest.raises(CorruptError, match="none of its files is listed"):
         new.restore(SavedState.find(ground.registry, "drained:d1", without=(QUERY,)))
     new.restore(drained)
     assert new.committed() == {QUERY: last} and ground.checkpoint("d2").logged_batch() == last

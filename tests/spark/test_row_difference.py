@@ -527,7 +527,7 @@ def test_what_is_expected_to_differ_is_left_out(spark) -> None:
         old, with_by, ["k"], ["loaded_by = 'x'", "loaded_by IS NULL"], left_out=["loaded_by", "Id"]
     )
     assert (one_sided.equal, one_sided.expected, one_sided.new_columns) == (1, 1, ())
-    for wrong, words in ((["other"], "neither version's rows have it; they have: k, v, Id"), (["K"], "paired by it")):
+    for wrong, words in ((["other"], r"expect_difference\); they have: k, v, Id"), (["K"], "paired by it")):
         with pytest.raises(InvalidInputError, match=words):
             compare_rows(old, new, ["k"], left_out=wrong)
 

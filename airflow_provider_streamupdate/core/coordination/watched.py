@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..checkpoint.checkpoint import Checkpoint
+from ..checkpoint.fence import put_up
 from ..processes.pulse import Pulse
 from ..registry.deployment import SILENT_SECONDS, Status
 from ..registry.registry import AppRegistry
@@ -30,6 +34,14 @@ class Watched:
             return f"its process {status.pid} exited without a final status"
         quiet = self._pulse.look(self.deployment, status.pulse).quiet
         return f"it has given no sign of life for {quiet:.0f} s" if quiet >= SILENT_SECONDS else None
+
+    def fence(self, goes_on: Callable[[], bool] = lambda: True) -> None:
+        """Keep it from beginning another batch, wherever it runs. goes_on: asked before each query; False: stop"""
+        plan = self.app.plan(self.deployment)
+        for query in plan.queries if plan is not None else ():
+            if not goes_on():
+                return
+            put_up(Checkpoint(self.app.checkpoint(self.deployment, query.name)))
 
     def is_gone(self, status: Status | None) -> bool:
         """Whether its processes have certainly ended. The process that was started is spark-submit's: the JVM may

@@ -215,7 +215,10 @@ def bring_files(
     Without `state` those are only looked for. `copied` is what `bring_ahead` has brought.
     """
     if not plan.moves and not plan.offsets:
-        raise CorruptError(f"there is nothing to restore in {source.path()}: no file of it was looked for")
+        raise CorruptError(
+            f"the state in {source.path()} cannot be restored: none of its files is listed. Nothing is lost there; "
+            "start the deployment again, and report this with its driver's log"
+        )
     there = copied or {}
     known: set[str] = set()
     places = Counter(_place(file.object) for file, _ in plan.moves)

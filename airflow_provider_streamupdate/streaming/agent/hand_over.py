@@ -7,8 +7,6 @@ import sys
 import time
 
 from ...core.boundaries import boundary
-from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.checkpoint.fence import put_up
 from ...core.coordination.commands import CommandBox
 from ...core.coordination.successor import Successor
 from ...core.errors import DriverError, FencedError, StorageError, StreamUpdateError
@@ -66,17 +64,15 @@ def _wait_gone(driver: DriverContext, successor: Successor) -> None:
             if successor.is_gone(status) or (status is not None and status.final):
                 return
             if successor.death() is not None or driver.signals.evicted or time.monotonic() > deadline:
-                _fence(driver, successor)
+                _fence(successor)
                 return
         driver.signals.woken.wait(driver.pace.commands)
     raise driver.signals.exit()
 
 
-def _fence(driver: DriverContext, successor: Successor) -> None:
+def _fence(successor: Successor) -> None:
     try:
-        plan = driver.app.plan(successor.deployment)
-        for query in plan.queries if plan else ():
-            put_up(Checkpoint(driver.app.checkpoint(successor.deployment, query.name)))
+        successor.fence()
     except StorageError:
         raise
     except StreamUpdateError as error:  # of a newer release, for example: the app is not to stay down for it

@@ -39,17 +39,28 @@ class Columns:
 
     keys: positions in `compared`
     left_out: names that are not compared
-    only_old, only_new: fields that one version has, without those left out; old_lacks, new_lacks: with them
+    old_lacks, new_lacks: fields that only the other version has
     """
 
     compared: tuple[ComparedColumn, ...]
     keys: tuple[int, ...]
     left_out: tuple[str, ...]
-    only_old: tuple[T.StructField, ...]
-    only_new: tuple[T.StructField, ...]
     old_lacks: tuple[T.StructField, ...]
     new_lacks: tuple[T.StructField, ...]
     same_name: Callable[[str], str]
+
+    @property
+    def only_old(self) -> tuple[T.StructField, ...]:
+        """Without those left out; likewise `only_new`."""
+        return self._told(self.new_lacks)
+
+    @property
+    def only_new(self) -> tuple[T.StructField, ...]:
+        return self._told(self.old_lacks)
+
+    def _told(self, fields: tuple[T.StructField, ...]) -> tuple[T.StructField, ...]:
+        left_out = set(map(self.same_name, self.left_out))
+        return tuple(field for field in fields if self.same_name(field.name) not in left_out)
 
     @property
     def unlike(self) -> tuple[str, ...]:
@@ -77,8 +88,6 @@ def match_columns(old: DataFrame, new: DataFrame, keys: Sequence[str], left_out:
         compared=compared,
         keys=_positions(keys, [same_name(column.name) for column in compared], mine, other, same_name),
         left_out=tuple(without.values()),
-        only_old=tuple(field for name, field in mine.items() if name not in other),
-        only_new=tuple(field for name, field in other.items() if name not in mine),
         old_lacks=old_lacks,
         new_lacks=new_lacks,
         same_name=same_name,
@@ -94,10 +103,14 @@ def _left_out(
         if name not in fields:
             known = ", ".join(field.name for field in fields.values())
             raise InvalidInputError(
-                f"column {given!r} is expected to differ, and neither version's rows have it; they have: {known}"
+                f"column {given!r} is expected to differ, and neither version's rows have it; correct its name "
+                f"(expect_difference); they have: {known}"
             )
         if name in map(same_name, keys):
-            raise InvalidInputError(f"column {given!r} is expected to differ, so that rows cannot be paired by it")
+            raise InvalidInputError(
+                f"column {given!r} is expected to differ, so that rows cannot be paired by it; take it "
+                "out of the keys (--diff), or out of expect_difference"
+            )
     return found
 
 

@@ -30,7 +30,6 @@ def compare_rows(
     samples: int = 10,
     tolerance: float = 0.0,
     query: str = "",
-    batches: tuple[int, int] | None = None,
     apart: str | None = None,
     left_out: Sequence[str] = (),
 ) -> RowDifference:
@@ -63,7 +62,7 @@ def compare_rows(
     )
     counted = _counted(both, columns)
     paired = _paired(counted, columns, tolerance) if columns.keys else _single(counted, columns)
-    return _told(_summary(paired, columns, samples), columns, query, batches, samples, apart)
+    return _told(_summary(paired, columns, samples), columns, query, samples, apart)
 
 
 def _check_options(columns: Columns, samples: int, tolerance: float) -> None:
@@ -289,23 +288,16 @@ def _text(value: Column, column: ComparedColumn) -> Column:
     return text(value, column.common) if column.common else value.getField("f1")
 
 
-def _told(
-    summary: Any,
-    columns: Columns,
-    query: str,
-    batches: tuple[int, int] | None,
-    samples: int,
-    apart: str | None,
-) -> RowDifference:
+def _told(summary: Any, columns: Columns, query: str, samples: int, apart: str | None) -> RowDifference:
+    counts: dict[str, Any] = {field: summary[field] or 0 for field in _FIELDS.values()}
     found = [list(_samples(kind, summary[f"{field}_rows"] or (), columns, apart)) for kind, field in _FIELDS.items()]
     in_turn = (sample for turn in zip_longest(*found) for sample in turn if sample)
     return RowDifference(
         query=query,
-        batches=batches,
         keys=tuple(columns.compared[at].name for at in columns.keys),
         equal=summary["equal"] or 0,
         expected=summary["expected"] or 0,
-        **{field: summary[field] or 0 for field in _FIELDS.values()},
+        **counts,
         samples=tuple(islice(in_turn, samples)),
         old_columns=tuple(field.name for field in columns.only_old),
         new_columns=tuple(field.name for field in columns.only_new),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 
-from ....core.checkpoint.checkpoint import Checkpoint
-from ....core.checkpoint.fence import put_up
 from ....core.coordination import lease
 from ....core.coordination.commands import CommandBox
 from ....core.coordination.lease import Lease
@@ -126,12 +124,8 @@ class HotStandby:
         """Keep a driver that may still run on another machine from beginning a batch."""
         app, leader = self._driver.app, self._leader
         assert leader is not None  # it was looked at
-        plan = app.plan(current.deployment)
-        if plan is not None and not leader.is_gone(leader.status()):
-            for query in plan.queries:
-                if app.current() != current:  # this process was held up, and somebody else started a driver
-                    return
-                put_up(Checkpoint(app.checkpoint(current.deployment, query.name)))
+        if not leader.is_gone(leader.status()):  # somebody else may start a driver while this process is held up
+            leader.fence(lambda: app.current() == current)
 
 
 def _give_back(app: Folder, held: Lease) -> None:
