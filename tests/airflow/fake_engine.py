@@ -9,6 +9,8 @@ The "application" is a Python file of constants:
          | "practise" (its restore will raise) | "adopt" (the checkpoint is not this application's)
          | "stuck" (commits nothing) | "never" (never gets to run)
     WARNINGS = ()         what it warns of when it is planned
+    INPUT = None          how many batches there is input for (None: it never ends); then it is idle
+    LAG = 0.0             the rows that it says it is behind
     DRAIN_SECONDS = 0.0   how long the last batch takes
     RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
     DIES = None | "before" | "after": a change in flight is recorded
@@ -300,9 +302,10 @@ class FakeEngine:
         self._status = attrs.evolve(
             status,
             active=self._active,
+            idle=self._active and batch + 1 == self._application.get("INPUT"),
             error=None if self._error is None else describe(self._error),
             figures=tuple(map(self._figures, range(max(batch - 20, 0), batch + 1))),
-            lag=0.0,
+            lag=self._application.get("LAG", 0.0),
             state_rows={stage.name: 10 for stage in self._plan.queries[0].stages},
         )
         return {QUERY: self._status}
@@ -322,7 +325,7 @@ class FakeEngine:
         return {QUERY: -1 if batch is None else batch}
 
     def settled(self, since: Mapping[str, int]) -> bool:
-        return not self.ended() and self.committed()[QUERY] > since[QUERY]
+        return not self.ended() and (self.committed()[QUERY] > since[QUERY] or self.progress()[QUERY].idle)
 
     def ended(self) -> bool:
         if self._active:
@@ -365,7 +368,7 @@ class FakeEngine:
                     raise ValueError("a row the new version cannot read")
                 return
             while not self._ending.is_set():
-                if not self._fails("stuck"):
+                if not self._fails("stuck") and self.committed()[QUERY] + 1 != self._application.get("INPUT"):
                     self._batch()
                 self._ending.wait(BATCH_SECONDS)
         except Exception as error:

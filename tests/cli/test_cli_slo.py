@@ -95,3 +95,36 @@ def test_health_alone_compares_nothing(running: Site) -> None:
 
     until(lambda: held().failed or None, "the end of its patience")
     assert not held().healthy and "rows-out" in held().reasons[0]
+
+
+@pytest.fixture
+def without_input(site: Site) -> Site:
+    """Its input has ended, long before its update by the pace at which batches came."""
+    assert site.run("submit", site.application(INPUT=KEPT), "--deployment", "v1").exit_code == 0
+    until(lambda: len(commits(site, "v1")) == KEPT or None, "its last batch")
+    status = site.client.registry.app("alarm").status
+    until(lambda: ((known := status("v1")) and known.queries["events"].idle) or None, "it to be idle")
+    return site
+
+
+def test_nothing_is_waited_for_where_nothing_arrives(without_input: Site) -> None:
+    """It was, for a minute or more (PATIENCE_SECONDS), though no batch could come to be compared."""
+    result = update(without_input, INPUT=KEPT)
+    assert result.exit_code == 0, result.stderr
+    record = without_input.client.registry.app("alarm").update("v2")
+    assert record is not None and record.outcome == "promoted"
+    assert [text for text in record.verified if "nothing has arrived since" in text], record.verified
+    assert "batches by which to compare" not in result.stderr
+
+
+def test_a_version_that_fails_where_nothing_arrives_is_rolled_back(without_input: Site) -> None:
+    result = update(without_input, "--strategy", "restart", "--verify-for", "9", INPUT=KEPT, FAIL="run")
+    assert result.exit_code == 1 and "a row the new version cannot read" in result.stderr
+    assert without_input.alive() == ["v1"]
+
+
+def test_a_version_that_leaves_input_unread_is_not_taken_for_idle(without_input: Site) -> None:
+    """Its source says that there are rows, and it reads none."""
+    result = update(without_input, "--timeout", "20", INPUT=KEPT, LAG=500.0)
+    assert result.exit_code == 1 and "query events is 500 rows behind; it was 0" in " ".join(result.stderr.split())
+    assert without_input.alive() == ["v1"]

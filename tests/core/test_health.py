@@ -78,6 +78,14 @@ def test_batches_count_from_the_start_of_this_driver(first: int | None, batch: i
     assert well or "of 2 batches since its start" in found[0]
 
 
+def test_an_idle_query_hides_neither_one_that_has_stopped_nor_one_that_leaves_input_unread() -> None:
+    idle = QueryStatus(batch=9, idle=True)
+    stopped = attrs.evolve(GOOD, active=False, error="boom")
+    assert assess("v2", "running", status(queries={"a": idle, "b": stopped})).reasons == ("query b has stopped",)
+    unread = attrs.evolve(idle, lag=16.0)
+    assert reasons(unread, baseline()) == ("query windows is 16 rows behind; it was 10",)
+
+
 def test_a_stopped_query_is_told() -> None:
     assert reasons(attrs.evolve(GOOD, active=False)) == ("query windows has stopped",)
 

@@ -219,6 +219,28 @@ def test_one_batch_is_a_sign_only_where_it_took_very_long(app: AppRegistry) -> N
     assert held(app, running(40, 2, ran=311, seconds=60.0), run_for=10.0).failed
 
 
+def test_nothing_is_waited_for_where_nothing_arrives(app: AppRegistry) -> None:
+    """It was for a minute, and longer where batches came seldom."""
+    busy(app)  # a batch a second
+    told = "query windows was not compared with the hours before: nothing has arrived since 30 s before the update"
+
+    def idle(**changes: Any) -> Health:
+        state = running(40, 0, ran=20)
+        query = attrs.evolve(state.queries[Q], **{"first_batch": None, "idle": True, "lag": 0.0, **changes})
+        return held(app, attrs.evolve(state, queries={Q: query}), run_for=10.0)
+
+    set_status(app, "v1", running(0, 40, commits_ago=30.0))
+    assert idle().healthy and idle().holds == (told,)
+    assert idle(lag=None).healthy, "most sources do not tell"
+    assert idle(batch=41, first_batch=40, figures=figures(40, 2)).reasons, "something arrives"
+    assert "has 0 of 5 batches" in idle(lag=7.0).reasons[0], "there is input"
+    assert "has 0 of 5 batches" in idle(idle=False).reasons[0], "it has not found out yet"
+    set_status(app, "v1", running(0, 40, commits_ago=2.0))
+    assert "has 0 of 5 batches" in idle().reasons[0], "the old version had input until the end"
+    late = idle(first_commit_at=(datetime.now(timezone.utc) - timedelta(seconds=90)).isoformat())
+    assert late.healthy and "query windows has read nothing since the update, although" in late.holds[0]
+
+
 def held(app: AppRegistry, state: Status, **gate: Any) -> Health:
     set_status(app, "v2", state)
     healthy = Health(healthy=True, failed=False, reasons=(), status=state)

@@ -116,6 +116,7 @@ class Driver:
             last_commit_at=moment(zero, done[-1].end) if done else None,
             figures=tuple(batch.figures for batch in done[-KEPT:]),
             batch_running=max(at - now.begin, 0.0) if now else 0.0,
+            idle=now is None or at < now.begin,
         )
         return status(queries={QUERY: query}, heartbeat_at=moment(zero, at), started_at=moment(zero, self.begin))
 

@@ -127,9 +127,9 @@ class QueryStatus:
     state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); state_bytes: of all
     stages, on the executors' disks (RocksDB) or else in their memory (None: unknown); removed_rows: those
     that have left each stage after batch `removed_since` (None: not known). first_batch: the first one this driver
-    committed. idle: between triggers, with no new data. batch_running: seconds that it has been seen to work at the
-    batch in flight, which has data (0: there is none, or a version before this). error: what it failed with (None: it
-    did not). figures: of its last batches."""
+    committed. idle: it looked for data, found none, and has found none since. batch_running: seconds that it has been
+    seen to work at the batch in flight, which has data (0: there is none, or a version before this). error: what it
+    failed with (None: it did not). figures: of its last batches."""
 
     batch: int = -1
     last_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)

@@ -14,6 +14,7 @@ class Before:
     own: those runs that are the old version's, where they tell enough: what the one before it gave for a row may have
         been changed on purpose
     pace: batches a minute of its last driver, the mean (0: not known)
+    quiet: seconds from the old version's last commit to its driver's last heartbeat
 
     Stages have the names that they have in the new version.
 
@@ -26,6 +27,7 @@ class Before:
     own: tuple[tuple[Span, ...], ...] = ()
     batches: tuple[BatchFigures, ...] = ()
     pace: float = 0.0
+    quiet: float = 0.0
     changed: str = ""
     uncounted: frozenset[str] = frozenset()
     rare: str = ""

@@ -55,6 +55,7 @@ def hours_before(
             else (),
             batches=_batches(known[name], stages),
             pace=_pace(known[name]),
+            quiet=_seconds_between(known[name].last_commit_at, old.heartbeat_at) if old else 0.0,
             changed=changed.get(name, "") or _changed(before, after),
             uncounted=frozenset(s.partition("/")[2] for s in uncounted if s.partition("/")[0] == name),
             rare=_rare(after, runs, cut),
@@ -154,10 +155,12 @@ def _batches(query: QueryStatus, renames: Mapping[str, str]) -> tuple[BatchFigur
 
 def _pace(query: QueryStatus) -> float:
     """Batches a minute since its driver's first one."""
-    if query.first_batch is None or not query.first_commit_at or not query.last_commit_at:
-        return 0.0
-    seconds = (clock.parse(query.last_commit_at) - clock.parse(query.first_commit_at)).total_seconds()
-    return 60 * (query.batch - query.first_batch) / seconds if seconds > 0 else 0.0
+    seconds = _seconds_between(query.first_commit_at, query.last_commit_at)
+    return 60 * (query.batch - query.first_batch) / seconds if query.first_batch is not None and seconds > 0 else 0.0
+
+
+def _seconds_between(begin: str | None, end: str | None) -> float:
+    return (clock.parse(end) - clock.parse(begin)).total_seconds() if begin and end else 0.0
 
 
 def _renamed_span(span: Span, renames: Mapping[str, str]) -> Span:

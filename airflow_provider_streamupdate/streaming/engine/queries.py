@@ -148,7 +148,9 @@ class RunningQueries:
         checkpoint = self._checkpoints[name]
         begun = query.status  # before the commits, so that a batch that ends in between is seen to have ended
         batch = checkpoint.committed_batch()
-        running = self._batch_running(name, begun, batch in (None, status.batch))
+        same_batch = batch in (None, status.batch)
+        running = self._batch_running(name, begun, same_batch)
+        was_idle = status.idle and same_batch
         if batch is not None and batch != status.batch:
             if status.first_batch is None and batch > self._before[name]:
                 first = self._before[name] + 1
@@ -160,12 +162,14 @@ class RunningQueries:
         if progress is not None and progress == self._reported.get(name):
             progress = None
         after = query.status  # after the report
-        waiting = query.isActive and not after["isDataAvailable"] and not after["isTriggerActive"]
+        # Until its next look for data ends, a query that found none has none: else many queries, each of which looks
+        # most of the time, would hardly ever be seen idle together.
+        no_data = query.isActive and not after["isDataAvailable"] and (was_idle or not after["isTriggerActive"])
         # Before its first trigger a query looks the same: only a progress report says that it has looked for data.
         status = attrs.evolve(
             status,
             active=query.isActive,
-            idle=waiting and progress is not None,
+            idle=no_data and progress is not None,
             batch_running=running,
             error=_failure(query),
         )

@@ -53,8 +53,9 @@ class Gate:
 
         While it exceeds a limit it is not healthy; once it has done so for PATIENCE_SECONDS after `run_for` it has
         failed. As long it is waited for rows, where too few came to say what looks like a fault; and for batches to
-        judge by WAIT times as long as they took before, where they took no longer than `longest`. Nothing is compared
-        of a deployment that no update brought in; whatever goes wrong here is told, and is no reason to roll back.
+        judge by WAIT times as long as they took before, where they took no longer than `longest`. A query for which
+        nothing arrives (`_without_input`) is not waited for. Nothing is compared of a deployment that no update
+        brought in; whatever goes wrong here is told, and is no reason to roll back.
 
         uncounted: stages (``query/stage``) whose rows are not compared
         """
@@ -74,7 +75,9 @@ class Gate:
         before = self._before(record, status.queries, uncounted)
         ran = _ran_for(status) - self.run_for
         patience = min(PATIENCE_SECONDS, self.longest)
+        without_input = _without_input(status, before)
         few = _too_few(status, before, self.longest) if self.run_for else {}
+        few = {name: reason for name, reason in few.items() if name not in without_input}
         waits = max((min(self.longest, WAIT * _for_enough(before[name])) for name in few), default=0.0)
         if few and ran < max(patience, waits):
             return attrs.evolve(found, healthy=False, reasons=tuple(few.values()))
@@ -82,6 +85,7 @@ class Gate:
         judged = [
             judgement
             for name, query in sorted(status.queries.items())
+            if name not in without_input
             for judgement in (
                 *judge(
                     name,
@@ -100,7 +104,8 @@ class Gate:
             f"{j.text}; to allow it, give option slo: {j.limit}=LIMIT, or {j.limit}=off" for j in judged if j.exceeded
         )
         unread = _unread(before.values())
-        holds = (*found.holds, *told(j for j in judged if not j.exceeded), *unread)
+        compared = told(j for j in judged if not j.exceeded)
+        holds = (*found.holds, *without_input.values(), *_reads_nothing(status, few), *compared, *unread)
         reasons = (*worse, *not_yet, *(unread if worse else ()))
         failed = not patient and any(j.exceeded for j in judged if j not in waits_for)
         return attrs.evolve(found, healthy=not reasons, failed=failed, reasons=reasons, holds=holds)
@@ -165,6 +170,34 @@ def _too_few(status: Status, before: Mapping[str, Before], longest: float) -> di
         if name in before and _for_enough(before[name]) <= longest
         if (known := len(with_rows(warm(query)))) < FEWEST_BATCHES
     }
+
+
+def _without_input(status: Status, before: Mapping[str, Before]) -> dict[str, str]:
+    """Return, by query, that nothing arrives for it: neither the new version nor, when it was replaced, the old one had
+    a batch where one came before.
+
+    What only the new version does not read may be there: it reads something else, or waits for more.
+    """
+    return {
+        name: f"query {name} was not compared with the hours before: nothing has arrived since {known.quiet:.0f} s "
+        "before the update"
+        for name, query in sorted(status.queries.items())
+        if (known := before.get(name)) and _has_read_nothing(query) and not query.lag
+        if (pace := _batches_a_minute(known)) and known.quiet > WAIT * 60 / pace
+    }
+
+
+def _reads_nothing(status: Status, names: Iterable[str]) -> list[str]:
+    return [
+        f"query {name} has read nothing since the update, although rows came until then: see that its sources are right"
+        for name in names
+        if _has_read_nothing(status.queries[name])
+    ]
+
+
+def _has_read_nothing(query: QueryStatus) -> bool:
+    first = query.batch + 1 if query.first_batch is None else query.first_batch
+    return query.idle and not any(f.rows_in for f in query.figures if f.batch >= first)
 
 
 def _for_enough(before: Before) -> float:
