@@ -56,9 +56,10 @@ class StreamingApp:
         location or query name (the deployment has its own).
 
         seen_batch: what the query's foreachBatch function (or foreach object) does with a batch id that it has seen.
-            ``skips``: it writes nothing; ``replaces``: it replaces what it wrote for the id; ``adds``: it writes once
-            more, or merges rows by their own key. A rollback needs to know this, because the previous version computes
-            batches again under ids that the newer one has used. Not needed where the function does not use the id.
+            ``skips``: it writes nothing; ``replaces``: it replaces what it wrote for the id; ``upserts``: it replaces
+            rows that have the same key, whichever batch wrote them (MERGE); ``adds``: it writes once more. A rollback
+            needs to know this, because the previous version computes batches again under ids that the newer one has
+            used. Not needed where the function does not use the id.
         """
         check_name("query", name)
         if seen_batch is not None and seen_batch not in SEEN_BATCH:

@@ -41,6 +41,7 @@ def judged(old: QueryPlan, new: QueryPlan, *agree: str) -> CompatibilityReport:
         (writing("kafka", topic="x"), writing("kafka", topic="y"), "carried"),
         (writing("foreachBatch"), writing("foreachBatch"), "carried with loss"),
         (writing("foreachBatch"), function("replaces"), "carried with loss"),
+        (writing("foreachBatch"), function("upserts"), "carried with loss"),
         (writing("foreachBatch"), function("skips"), "refused"),
         (writing("kafka", topic="x"), writing("foreachBatch"), "carried with loss"),
         (writing("kafka", topic="x"), function("skips"), "carried with loss"),  # it has had none of them

@@ -55,6 +55,7 @@ def deploy(app: AppRegistry, deployment: str, query: QueryPlan, last: int | None
         (writing("kafka", topic="x"), function("skips"), {}, "carried with loss"),
         (writing("foreachBatch"), function("skips"), {}, "refused"),
         (writing("foreachBatch"), function("replaces"), {}, "carried with loss"),
+        (writing("foreachBatch"), function("upserts"), {}, "carried with loss"),
         (writing("noop"), writing("noop"), {}, "empty"),
         (writing("kafka", topic="x"), writing("kafka", topic="x"), {}, "carried with loss"),
         (writing("kafka", topic="x"), writing("kafka", topic="y"), {}, "empty"),

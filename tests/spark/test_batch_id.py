@@ -11,8 +11,9 @@ from bench import Bench, row, stage
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS
+from airflow_provider_streamupdate.core.compatibility.self_update import check_updatable
 from airflow_provider_streamupdate.core.errors import ApplicationError
-from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED
+from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED, UPSERTS
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.engine.renumbering import go_on_after_others, used_beyond
@@ -187,14 +188,24 @@ def test_it_is_declared_or_found_in_the_function_s_code(spark, tmp_path) -> None
     ):
         planned(bench, lambda writer: writer.format("noop"), SKIPS)
     with pytest.raises(
-        ApplicationError, match="query q of app bench: seen_batch='once' must be one of skips, replaces, adds"
+        ApplicationError, match="query q of app bench: seen_batch='once' must be one of skips, replaces, adds, upserts"
     ):
         planned(bench, lambda writer: writer.foreachBatch(both), "once")
 
 
 def test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to(spark, tmp_path) -> None:
+    """With the first update, not when it is submitted: it was refused then, as one that could never be updated."""
     bench = Bench(spark, tmp_path)
     bench.seen_batch = None
+    plan, _ = bench.plan(counts)
+    check_updatable(plan)
+    [warning] = plan.warnings
+    assert (
+        "query q: its foreachBatch function may use the batch id" in warning and "(--agree q/foreachBatch)" in warning
+    )
+    bench.sink = lambda writer: writer.foreachBatch(nothing)
+    assert bench.plan(counts)[0].warnings == (), "it does not look at it"
+    bench.sink = None
     bench.write([row("a", 1)])
     bench.run(counts)
     bench.seen_batch = REPLACES  # in the new version; the old one, which a rollback starts, did not say
@@ -260,6 +271,42 @@ def test_after_a_rollback_every_kind_of_function_has_every_row(spark, tmp_path, 
     bench = Kind(spark, tmp_path, kind, kind)
     bench.roll_back()
     assert bench.sunk() == RIGHT + left
+
+
+class Upserts(Bench):
+    """Its function merges rows by their key into a table."""
+
+    def __init__(self, spark, folder) -> None:
+        super().__init__(spark, folder)
+        self.seen_batch = UPSERTS
+        self.table: dict[str, int] = {}
+
+    def keep(self, batch_id: int, rows: list[dict]) -> None:
+        self.table |= {r["k"]: r["n"] for r in rows}
+
+
+def sums(files: str, factor: int = 1):
+    def build(bench: Bench):
+        rows = bench.source(maxFilesPerTrigger=files)
+        return stage("sums", rows.groupBy("k").agg(F.sum("a").alias("s"))).select("k", (F.col("s") * factor).alias("n"))
+
+    return build
+
+
+def test_upserts_are_right_when_the_input_is_done_however_batches_are_cut(spark, tmp_path) -> None:
+    """Version d2 is wrong, and reads one file a batch; after the rollback d1 reads three under the same ids."""
+    bench = Upserts(spark, tmp_path)
+    bench.write([row("a", 1), row("b", 1)])
+    first = bench.run(sums("1"))
+    for number in range(3):
+        bench.write([row("a", 10), row(f"c{number}", number)])
+    bench.run(sums("1", factor=100), snapshot=first)
+    assert bench.table == {"a": 3100, "b": 1, "c0": 0, "c1": 100, "c2": 200}
+    plan, writers = bench.plan(sums("3"))
+    assert go_on_after_others(bench.registry, "d1", plan) == {}, "it gets the same ids"
+    bench.unread = 6
+    bench._read_all(writers, bench.registry.checkpoint("d1", "q"), plan)
+    assert bench.table == {r["k"]: r["n"] for r in bench.batch(sums("3"))}
 
 
 @pytest.mark.parametrize("said", [False, True])

@@ -187,6 +187,8 @@ def check_stateless(
     )
     if app is not None:
         same_app(application, planned.plan, app)
+    for warning in planned.plan.warnings:
+        progress(f"warning: {warning}")
     name, report = planned.plan.app, planned.report
     assert report is not None  # it was asked for
     if find_owned(context, name, owner) is not None:

@@ -9,18 +9,21 @@ from ..plan.plan import AppPlan, QueryPlan
 from .agreement import SAME, agreements
 from .compatibility import compare
 from .report import CARRIED, ReportItem
+from .rules.sink import BATCH_AGAIN
 
 
 def check_updatable(plan: AppPlan, agree: Iterable[str] = (), again: AppPlan | None = None) -> None:
     """Raise ApplicationError with every stage, source and query that an update of the app to itself would not carry,
-    and why. Such an app could run, but never be updated or started from a snapshot.
+    and why. Such an app could run, but never be updated or started from a snapshot. Not a sink function that uses its
+    batch id undeclared: that is a question of the first update (the plan warns of it).
 
     agree: the names of those that may run anyway
     again: the same app's plan made a second time (default: the plan itself). What differs each time, such as a key with
         a random number, is not recognised
     """
     agreed = {name.removesuffix(SAME) for name in agreements(agree)}
-    found = [i for i in compare(plan, again or plan, "itself").items if i.verdict != CARRIED]
+    changed = [i for i in compare(plan, again or plan, "itself").items if i.verdict != CARRIED]
+    found = [i for i in changed if set(i.rules) != {BATCH_AGAIN}]
     problems = [_described(plan, item) for item in found if item.name not in agreed]
     if problems:
         names = " ".join(f"--agree {item.name}" for item in found)

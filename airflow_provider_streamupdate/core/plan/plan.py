@@ -166,9 +166,9 @@ class SourcePlan:
 
 
 # What a foreachBatch function does with a batch id that it has had: it writes nothing; it replaces what it wrote for
-# the id; it adds to it (or merges rows by a key of their own).
-SKIPS, REPLACES, ADDS = "skips", "replaces", "adds"
-SEEN_BATCH = (SKIPS, REPLACES, ADDS)
+# the id; it writes its rows once more; it replaces rows that have the same key, whichever batch wrote them.
+SKIPS, REPLACES, ADDS, UPSERTS = "skips", "replaces", "adds", "upserts"
+SEEN_BATCH = (SKIPS, REPLACES, ADDS, UPSERTS)
 UNUSED = "unused"  # it does not look at the id (streaming/planning/batch_id.py)
 
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 import dis
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.compatibility.rules.fork import FUNCTIONS
+from ...core.compatibility.rules.fork import FUNCTIONS, is_function
 from ...core.compatibility.rules.sources.source import short_format
 from ...core.errors import ApplicationError
-from ...core.plan.plan import UNUSED
+from ...core.plan.plan import UNUSED, QueryPlan
 from .. import spark_internals
 from ..code.owner import Owner, owner
 
@@ -57,6 +57,18 @@ def seen_batch(where: str, writer: DataStreamWriter, format: str, declared: str 
     if declared is not None:
         return declared
     return UNUSED if uses_id(spark_internals.batch_function(writer)) is False else None
+
+
+def undeclared(queries: Iterable[QueryPlan]) -> Iterator[str]:
+    """Warn of each query whose function may use the batch id, and whose app does not declare what it does with it."""
+    for query in queries:
+        if is_function(query) and query.sink.seen_batch is None:
+            yield (
+                f"query {query.name}: its {query.sink.format} function may use the batch id. Declare what it does with "
+                f"an id that it has seen: @app.query({query.name!r}, seen_batch=...), with 'replaces' (what it wrote "
+                "for the id), 'upserts' (rows of the same key: MERGE), 'skips' (it writes nothing) or 'adds'. Without "
+                f"it, the next update asks to agree (--agree {query.name}/{query.sink.format})"
+            )
 
 
 def uses_id(function: Any) -> bool | None:

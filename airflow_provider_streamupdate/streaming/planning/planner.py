@@ -38,7 +38,7 @@ from ..catalyst import marks
 from ..catalyst.tree import STATEFUL, Node, parse_plan
 from ..sources import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
 from ..stages import stage_names
-from .batch_id import seen_batch
+from .batch_id import seen_batch, undeclared
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
 from .expressions.expression import zone
@@ -93,18 +93,17 @@ def plan_app(
         for name, writer in writers.items()
     ]
     queries = with_imports(planned, imported)
-    warnings = [
+    unnamed = [
         f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
         "matched after the plan changes"
         for q in queries
         for s in q.stages
         if not s.named
     ]
-    if warnings and require_names:
-        raise ApplicationError(f"app {app} requires names: {'; '.join(warnings)}")
-    return AppPlan(
-        app=app, spark_version=version, queries=queries, warnings=tuple(warnings), reloadable=tuple(reloadable)
-    )
+    if unnamed and require_names:
+        raise ApplicationError(f"app {app} requires names: {'; '.join(unnamed)}")
+    warnings = (*unnamed, *undeclared(queries))
+    return AppPlan(app=app, spark_version=version, queries=queries, warnings=warnings, reloadable=tuple(reloadable))
 
 
 def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:

@@ -101,7 +101,8 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         verdict=LOSS,
         change="a start without state of an app that had some, with a function as the sink",
         reason="the {format} function receives the batch ids from 0 on a second time: if it skips ids that it has "
-        "seen, these rows are lost; if not, results are written twice",
+        "seen, these rows are lost; if it replaces rows that have the same key, they are right only where the sources "
+        "still have all input of the key; if neither, results are written twice",
         source="foreachBatch is given the batch id, not the query id",
         applies=_function,
         tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),

@@ -85,7 +85,8 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         verdict=LOSS,
         change="an update in place from an older snapshot, with a function as the sink",
         reason=_AGAIN + "the {format} function receives the same batch ids a second time; its output is correct "
-        "afterwards only if it replaces what it wrote for them",
+        "afterwards only if it replaces what it wrote for them, or the rows of the same keys (rows whose keys do not "
+        "come again stay)",
         source="foreachBatch: the batch id can be used to deduplicate; two runs of a batch need not hold the same rows",
         applies=_function,
         tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),

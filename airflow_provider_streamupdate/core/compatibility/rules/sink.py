@@ -15,6 +15,7 @@ from .fork import is_function
 from .rule import Facts, Rule, differ
 from .sources.source_options import ALIASES, FILES, FORMATS, ZONE, folder, form, short_format
 
+BATCH_AGAIN = "sink.batch-again"
 _GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
 _BATCH_IDS = "batch ids continue"
 # Stages that emit a row once, in append mode and in update mode alike (Spark has outer joins in append mode only).
@@ -335,13 +336,14 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         applies=_layout,
     ),
     _SinkRule(
-        id="sink.batch-again",
+        id=BATCH_AGAIN,
         verdict=LOSS,
         change="any change of a query whose function (`foreachBatch`) uses the batch id, when the running version "
         "does not declare what it does with an id that it has seen",
         reason="if this update is rolled back, the running version receives batch ids that the new one has used, and "
         "a {format} function that skips ids it has seen keeps the new version's rows. Declare what it does, "
-        "@app.query(..., seen_batch='skips', 'replaces' or 'adds'), and agree until a version that declares it runs",
+        "@app.query(..., seen_batch='skips', 'replaces', 'upserts' or 'adds'), and agree until a version that declares "
+        "it runs",
         source="foreachBatch is given the batch id to detect repeats (Structured Streaming guide); a rollback "
         "continues from the older version's own checkpoint, with its next batch id",
         tests=(
