@@ -130,8 +130,12 @@ types, flags and arguments changed.
   made may change, and the name should not.
 - A name is a promise: the same name means the same state. To start a stage without state on purpose, give it another name and agree
   to the loss of the old one.
-- To change a name, say so once, with the update that introduces it: `--rename old=new` (`renames={"old": "new"}` in Airflow). It
-  works for stages and sources, and gives an unnamed one its name: `--rename aggregate-1=visits`, `--rename source-1=orders`.
+- To give an unnamed source its first name, just name it: it is matched with the one source that reads the same place in the same
+  format, and goes on where it was. An unnamed stage is matched with the one new stage that means the same.
+- To change a name, say so once, with the update that introduces it: `--rename QUERY/OLD=NEW` (`renames={"QUERY/OLD": "NEW"}` in
+  Airflow). It works for stages and sources. The query may be left out when no other query has the name. The report offers the
+  rename first, with what is lost or read twice without it.
+- A query keeps its name, by which its checkpoint is found. Under another name it is a new query, which reads everything again.
 - `source()` needs no setting. Spark's own `.name()` (4.2+, with `spark.sql.streaming.queryEvolution.enableSourceEvolution`)
   is supported as well; a query keeps the kind of names it began with.
 

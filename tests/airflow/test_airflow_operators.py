@@ -411,7 +411,7 @@ def test_check_takes_renames(site: Site, context: Context) -> None:
     def operator(renames: Any) -> StreamCompatibilityCheckOperator:
         return StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, renames=renames)
 
-    with pytest.raises(AirflowFailException, match="--rename hours=clock carries its state"):
+    with pytest.raises(AirflowFailException, match="--rename events/hours=clock carries its state"):
         operator(None).execute(context)
     for renames in ({"hours": "clock"}, '{"events/hours": "clock"}'):
         assert operator(renames).execute(context)["compatible"]

@@ -191,7 +191,7 @@ def test_check_with_an_agreed_loss(running: Site) -> None:
 def test_a_renamed_stage_is_carried_by_a_rename(running: Site) -> None:
     renamed = running.application("v2", STAGES={"places": ["room"]})
     without = running.run("check", renamed)
-    assert without.exit_code == 1 and "--rename rooms=places carries its state" in without.stdout
+    assert without.exit_code == 1 and "--rename events/rooms=places carries its state" in without.stdout
     result = running.run("check", renamed, "--rename", "rooms=places")
     assert result.exit_code == 0, result.stderr
     assert any(row[:3] == ["stage", "events/places", "carried"] for row in table(result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -95,6 +96,51 @@ def test_a_stage_and_a_source_get_new_names_by_renames(bench: Bench) -> None:
     rows.append(row("x", 2))
     bench.write(rows[-1:], "a")
     bench.run(named, snapshot=first, renames={"source-1": "a", "totals": "sums"})
+    assert bench.last("k") == oracle(rows)
+
+
+def unnamed(bench: Bench, *names: str):
+    return [bench.source(name=name).select("k", "a") for name in names]
+
+
+def test_sources_and_a_stage_without_names_get_them_and_nothing_is_asked(bench: Bench) -> None:
+    """Old behaviour: the report offered the agreement to lose the sources; with it every file was read again."""
+
+    def version1(bench: Bench):
+        first, second = unnamed(bench, "a", "b")
+        return first.union(second).groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s"))
+
+    rows = [row("x", 1), row("y", 2), row("x", 3)]
+    bench.write(rows[:1], "a")
+    bench.write(rows[1:2], "a")
+    bench.write(rows[2:], "b")
+    first = bench.run(version1)
+    version2 = totals(ours, "b", "a")  # in another order
+    assert {i.name: i.verdict for i in bench.check(first, version2).items if i.thing in ("source", "stage")} == {
+        "q/a": "carried", "q/b": "carried", "q/totals": "carried"
+    }  # fmt: skip
+    more = [row("y", 10), row("z", 20)]
+    bench.write(more[:1], "a")
+    bench.write(more[1:], "b")
+    bench.run(version2, snapshot=first)
+    assert bench.last("k") == oracle([*rows, *more])
+
+
+def test_what_the_report_offers_for_a_source_with_another_name_gives_the_right_totals(bench: Bench) -> None:
+    rows = [row("x", 1), row("y", 2)]
+    bench.write(rows, "a")
+    first = bench.run(totals(ours, "a"))
+    version2 = lambda bench: stage(  # noqa: E731
+        "totals",
+        source("eu", bench.source(name="a")).groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")),
+    )
+    rows.append(row("x", 3))
+    bench.write(rows[-1:], "a")
+    [problem] = [p for p in bench.check(first, version2).problems if p.startswith("source")]
+    given = dict(re.findall(r"--rename (\S+)=(\S+)", problem))
+    assert given == {"q/a": "eu"} and "rows are counted twice" in problem
+    assert bench.check(first, version2, renames=given).compatible
+    bench.run(version2, snapshot=first, renames=given)
     assert bench.last("k") == oracle(rows)
 
 

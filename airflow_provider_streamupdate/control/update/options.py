@@ -72,8 +72,8 @@ class UpdateOptions:
     )
     renames: Mapping[str, str] | None = option(
         Kind.RENAMES,
-        "Stages and sources with new names.",
-        examples=('{"daily": "per_day"}',),
+        "Stages and sources with new names, QUERY/OLD: NEW.",
+        examples=('{"windows/daily": "per_day"}',),
         flag="--rename",
         section=STATE,
     )

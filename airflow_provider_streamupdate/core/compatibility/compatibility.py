@@ -7,7 +7,7 @@ columns. Equal texts mean equal meaning; a difference that no rule knows to be h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import attrs
@@ -29,6 +29,7 @@ from .rules.query import (
     NEW_QUERY_RULES,
     WATERMARK_RULES,
     AppChange,
+    GoneQuery,
     QueryChange,
 )
 from .rules.settings.setting import OTHER_SETTING_RULES, SETTING_RULES, OtherSetting, SettingChange
@@ -40,6 +41,7 @@ from .rules.stages.layout import same_form
 from .rules.stages.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
 from .rules.stages.stage import STAGE_RULES
 from .rules.stages.store import STORE_RULES
+from .successors import app_under_new_names, new_names
 
 _T = TypeVar("_T", SourcePlan, StagePlan)
 
@@ -61,8 +63,21 @@ def compare(
     """
     if renames:
         old = rename(old, renames)
-    items = agreed(_items(old, new, fork), agree)
+    succeeded = {
+        f"{query}/{name}": before for query, names in new_names(old, new).items() for before, name in names.items()
+    }
+    old = app_under_new_names(old, new)
+    items = agreed((_with_predecessor(item, succeeded) for item in _items(old, new, fork)), agree)
     return CompatibilityReport(app=new.app, source=source, items=items, graph=graph(new, old))
+
+
+def _with_predecessor(item: ReportItem, succeeded: Mapping[str, str]) -> ReportItem:
+    """The item with the unnamed stage or source that it was matched with."""
+    before = succeeded.get(item.name) if item.thing in ("source", "stage") else None
+    if before is None:
+        return item
+    same = "reads the same place" if item.thing == "source" else "means the same"
+    return attrs.evolve(item, reason=f"{item.reason}; it continues {before}, which had no name and {same}")
 
 
 def _items(old: AppPlan, new: AppPlan, fork: bool) -> Iterator[ReportItem]:
@@ -79,7 +94,8 @@ def _items(old: AppPlan, new: AppPlan, fork: bool) -> Iterator[ReportItem]:
             yield from _query(before, query, fork)
     for query in old.queries:
         if new.query(query.name) is None:
-            yield report_item("query", query.name, judge(GONE_QUERY_RULES, query))
+            added = tuple(q for q in new.queries if old.query(q.name) is None)
+            yield report_item("query", query.name, judge(GONE_QUERY_RULES, GoneQuery(query=query, added=added)))
 
 
 def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
@@ -138,8 +154,10 @@ def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
             yield report_item("source", name, judge(SOURCE_RULES, change))
         else:
             yield report_item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source, others=old.sources)))
+    added = tuple(_gone(new.sources, old.sources))
     for source in _gone(old.sources, new.sources):
-        yield report_item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, LoneSource(source=source)))
+        gone = LoneSource(source=source, others=added, query=new.name)
+        yield report_item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, gone))
 
 
 def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
@@ -158,8 +176,7 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
             known = refusals and all(f.agreeable for f in refusals) and same_form(before, stage)
             yield attrs.evolve(item, offer=f"{name}{SAME}") if known else item
     for stage in lost:
-        twins = (s for s in _gone(new.stages, old.stages) if _means_the_same(s, stage))
-        lone = LoneStage(stage=stage, twin=next(twins, None))
+        lone = LoneStage(stage=stage, query=new, added=tuple(_gone(new.stages, old.stages)))
         yield report_item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
 
 
@@ -242,10 +259,6 @@ def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
 def _named(query: QueryPlan) -> set[str]:
     """The names that texts of definitions may refer to."""
     return {s.name for s in query.sources} | {s.name for s in query.stages}
-
-
-def _means_the_same(one: StagePlan, other: StagePlan) -> bool:
-    return (one.kind, one.definition) == (other.kind, other.definition)
 
 
 def _gone(before: tuple[_T, ...], after: tuple[_T, ...]) -> list[_T]:

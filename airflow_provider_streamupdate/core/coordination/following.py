@@ -30,6 +30,7 @@ from ..compatibility.rules.sources.source_options import (
     servers,
     short_format,
 )
+from ..compatibility.successors import app_under_new_names
 from ..plan.plan import LATE, QUOTED, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold
 from ..union_branches import apart, ordered, without
 
@@ -82,6 +83,7 @@ def unfollowable(new: AppPlan, old: AppPlan | None = None) -> list[str]:
     problems = [problem for query in new.queries for problem in _alone(query)]
     if old is None:
         return problems
+    old = app_under_new_names(old, new)
     for query in new.queries:
         if before := old.query(query.name):
             problems += [problem for problem in _alone(before) if problem not in problems]

@@ -17,29 +17,39 @@ from .plan import QUOTED, AppPlan, QueryPlan
 
 
 def rename(plan: AppPlan, renames: Mapping[str, str]) -> AppPlan:
-    """`plan` with stages and sources renamed: ``{"old": "new"}`` or ``{"query/old": "new"}``.
+    """`plan` with stages and sources renamed: ``{"query/old": "new"}``, or ``{"old": "new"}`` where one query has it.
 
-    InvalidInputError for a name the plan does not have (a rename of nothing hides a mistake), and when two would share
-    a name.
+    InvalidInputError for a name the plan does not have (a rename of nothing hides a mistake), for one that several
+    queries have, and when two would share a name.
     """
-    used: set[str] = set()
-    queries = tuple(_query(query, renames, used) for query in plan.queries)
-    if unknown := sorted(set(renames) - used):
-        known = sorted({n for q in plan.queries for n in _names(q)})
-        raise InvalidInputError(
-            f"renames of {', '.join(unknown)}: the saved state has no such stage or source (known: "
-            f"{', '.join(known) or 'none'}); correct the names"
-        )
-    return attrs.evolve(plan, queries=queries)
+    known = [f"{query.name}/{name}" for query in plan.queries for name in _names(query)]
+    for key, new in renames.items():
+        owners = sorted({name.rpartition("/")[0] for name in known if key in (name, name.rpartition("/")[2])})
+        if not owners:
+            raise InvalidInputError(
+                f"rename of {key}: the saved state has no such stage or source (known: "
+                f"{', '.join(sorted(known)) or 'none'}); correct the name"
+            )
+        if len(owners) > 1:
+            raise InvalidInputError(
+                f"rename of {key}: queries {', '.join(owners)} have a stage or source of this name; say which one is "
+                f"meant: {' or '.join(f'{owner}/{key}={new}' for owner in owners)}"
+            )
+    return attrs.evolve(plan, queries=tuple(rename_query(query, renames_of(query, renames)) for query in plan.queries))
 
 
-def _query(query: QueryPlan, renames: Mapping[str, str], used: set[str]) -> QueryPlan:
-    names: dict[str, str] = {}
+def renames_of(query: QueryPlan, renames: Mapping[str, str]) -> dict[str, str]:
+    """Return those renames that name a stage or source of the query, without the query's name."""
+    names = {}
     for key, new in renames.items():
         owner, _, name = key.rpartition("/")
         if owner in ("", query.name) and name in _names(query):
             names[name] = new.removeprefix(f"{query.name}/")
-            used.add(key)
+    return names
+
+
+def rename_query(query: QueryPlan, names: Mapping[str, str]) -> QueryPlan:
+    """The query with its stages and sources under other names. InvalidInputError when two would share a name."""
     if not names:
         return query
     called = _Names(names, query)

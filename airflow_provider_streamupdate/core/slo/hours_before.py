@@ -9,6 +9,7 @@ import attrs
 
 from .. import clock
 from ..compatibility.report import CARRIED
+from ..compatibility.successors import new_names
 from ..difference.figures import BatchFigures
 from ..history.history import minute_of
 from ..history.recorded import Recorded, recorded, utc_now
@@ -34,8 +35,8 @@ def hours_before(
     """
     old = registry.status(str(record.old))
     known = old.queries if old else {}
-    renames = registry.spec(record.new).renames
     plans = registry.plan(str(record.old)), registry.plan(record.new)
+    names = new_names(*plans, registry.spec(record.new).renames)
     cut = minute_of(clock.parse(record.step_times.get("snapshotted", clock.now())))
     unread: list[str] = []
     found = _recorded(registry, record, cut, unread)
@@ -46,7 +47,7 @@ def hours_before(
             continue
         runs = _runs([r for r in found if r.query == name])
         own = _runs([r for r in found if r.query == name and r.deployment == record.old])
-        stages = _renames(name, renames)
+        stages = names.get(name, {})
         before, after = (plan.query(name) if plan else None for plan in plans)
         made[name] = Before(
             runs=tuple(tuple(_renamed_span(span, stages) for span in run) for run in runs),
@@ -137,12 +138,6 @@ def _changed(before: QueryPlan | None, after: QueryPlan | None) -> str:
 
 def _places(query: QueryPlan) -> list[tuple[str, str]]:
     return sorted((source.format, str(source.location)) for source in query.sources)
-
-
-def _renames(query: str, renames: Mapping[str, str]) -> dict[str, str]:
-    """Of the query's stages: those that are named with it, and those without a query."""
-    pairs = ((old.rpartition("/"), new.rpartition("/")) for old, new in renames.items())
-    return {old[2]: new[2] for old, new in pairs if old[0] in ("", query)}
 
 
 def _batches(query: QueryStatus, renames: Mapping[str, str]) -> tuple[BatchFigures, ...]:

@@ -153,7 +153,7 @@ def _rehearsed(
         queries = rehearse(saved, made, writers, app.migrations, options.rehearse, folder)
     finally:
         scratch.remove(registry, options.scratch)
-    rows = saved_rows(snapshot, saved)
+    rows = saved_rows(snapshot, saved.continued_by(made))
     return made, report, Rehearsal(snapshot=name, deployment=snapshot.deployment, queries=queries, state_rows=rows)
 
 

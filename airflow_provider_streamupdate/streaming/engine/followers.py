@@ -63,7 +63,7 @@ class Followers:
         for query in self._plan.queries:
             if not saved.holds(query.name):
                 continue
-            old = saved.plan.query(query.name)
+            old = saved.before(query)
             assert old is not None  # it has state
             self._following[query.name] = Following(
                 self._spark,

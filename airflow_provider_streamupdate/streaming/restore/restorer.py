@@ -65,7 +65,7 @@ def metadata_ahead(
     absolute paths)."""
     found = {}
     for query in new.queries:
-        old = saved.plan.query(query.name)
+        old = saved.before(query)
         if old is None or not saved.holds(query.name):
             continue
         conf = plan_restore(saved.queries[query.name], old, query).conf
@@ -92,7 +92,7 @@ def copy_ahead(
         for _ in range(COPY_ROUNDS):
             saved, missing = find(), 0
             for query in new.queries:
-                old, checkpoint = saved.plan.query(query.name), app.checkpoint(deployment, query.name)
+                old, checkpoint = saved.before(query), app.checkpoint(deployment, query.name)
                 if old is None or checkpoint.links or not saved.holds(query.name):
                     continue
                 if query.name not in copied:
@@ -168,7 +168,7 @@ def check_room_for(
     """NoRoomError when the restore of what is not restored yet would fill the disk."""
     needed = 0
     for query in new.queries:
-        old, snapshot = saved.plan.query(query.name), saved.queries.get(query.name)
+        old, snapshot = saved.before(query), saved.queries.get(query.name)
         restored = app.folder.exists(f"deployments/{deployment}/restored/{query.name}.json")
         if old is None or snapshot is None or not saved.holds(query.name) or restored:
             continue
@@ -253,7 +253,7 @@ def check_restorable(
 def _check_migration_fits(saved: SavedState, query: QueryPlan) -> None:
     """NoRoomError when the root has no room for the stages that an update would migrate: a restore beside the saved
     state links what it can."""
-    old, snapshot, source = saved.plan.query(query.name), saved.queries[query.name], saved.folders[query.name]
+    old, snapshot, source = saved.before(query), saved.queries[query.name], saved.folders[query.name]
     if old is not None:
         plan = plan_restore(snapshot, old, query)
         check_room(source, room_needed(plan, snapshot, source, source), f"migrating state of query {query.name}")
@@ -261,7 +261,7 @@ def _check_migration_fits(saved: SavedState, query: QueryPlan) -> None:
 
 def _problem(saved: SavedState, writer: DataStreamWriter, query: QueryPlan) -> str | None:
     """Why the query cannot continue, though the plans fit."""
-    snapshot, old = saved.queries[query.name], saved.plan.query(query.name)
+    snapshot, old = saved.queries[query.name], saved.before(query)
     problem = _format_problem(writer, query, snapshot)
     return problem or (skipped_problem(snapshot, old, query, saved.fork) if old is not None else None)
 
@@ -297,7 +297,7 @@ def _restore(
     """Everything but the state of migrated stages; what was done and is left to do. Into a `scratch` folder no state is
     brought: the files are only looked for (measured: to link those of 40 stores takes 40 ms, for their folders)."""
     snapshot = saved.queries[query.name]
-    old = saved.plan.query(query.name)
+    old = saved.before(query)
     if old is None:
         raise CorruptError(f"{saved.source} holds files of query {query.name}, but its plan does not know the query")
     plan = plan_restore(snapshot, old, query, in_sink(query, snapshot.in_flight, saved.fork))

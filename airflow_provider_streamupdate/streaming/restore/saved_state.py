@@ -11,8 +11,9 @@ from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.compatibility import compare
 from ...core.compatibility.fork import compare_fork
 from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.successors import app_under_new_names, under_new_names
 from ...core.errors import NotFoundError
-from ...core.plan.plan import AppPlan
+from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.plan.rename import rename
 from ...core.plan.state_stores import as_recorded
 from ...core.registry.registry import AppRegistry
@@ -81,6 +82,15 @@ class SavedState:
     def under(self, renames: Mapping[str, str] | None) -> SavedState:
         """The same state with its stages and sources under new names."""
         return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
+
+    def continued_by(self, new: AppPlan) -> SavedState:
+        """The same state with its stages and sources under the names of their successors in `new`."""
+        return attrs.evolve(self, plan=app_under_new_names(self.plan, new))
+
+    def before(self, query: QueryPlan) -> QueryPlan | None:
+        """The saved plan of a query of the new version, under the names that its stages and sources have there."""
+        old = self.plan.query(query.name)
+        return old and under_new_names(old, query)
 
     def forked(self, app: AppRegistry, beside: str | None = None) -> SavedState:
         """The same state for a fork of `app`: it continues under its own query ids, beside that deployment (by default

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
+import attrs
+
+from ....core.checkpoint.snapshot import Snapshot
 from ....core.compatibility.report import CARRIED
+from ....core.compatibility.successors import new_names
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import RUNNING
 from ....core.registry.registry import AppRegistry
@@ -16,6 +21,7 @@ from ..context import Context
 from . import slo as slo_gate
 from .health import Health, assess
 
+T = TypeVar("T")
 # Stages whose functions add and remove any rows, timers and expired values included.
 _FUNCTIONS = ("transform-with-state", "apply-in-pandas-with-state")
 _REPORTS = "spark.sql.streaming.numRecentProgressUpdates"
@@ -26,21 +32,33 @@ _TRACKED = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
 def uncounted(registry: AppRegistry, deployment: str) -> set[str]:
     """Return the stages (``query/stage``) whose number of rows does not show whether their state was carried over.
 
-    These are: stages that the update did not carry unchanged, stages of state functions, renamed stages, and all stages
-    of a query whose rows are not counted or not reported.
+    These are: stages that the update did not carry unchanged, stages of state functions, stages without a name, and all
+    stages of a query whose rows are not counted or not reported.
     """
     report, plan = registry.report(deployment), registry.plan(deployment)
     found = {i.name for i in report.items if i.thing == "stage" and i.verdict != CARRIED} if report else set()
-    renames = registry.spec(deployment).renames if deployment in registry.deployment_ids() else {}
-    renamed = {name.rpartition("/")[2] for name in (*renames, *renames.values())}
     for query in plan.queries if plan else ():
         silent = _not_counted(query.given or {})
-        found |= {
-            f"{query.name}/{s.name}"
-            for s in query.stages
-            if silent or s.kind in _FUNCTIONS or s.name in renamed or not s.named
-        }
+        found |= {f"{query.name}/{s.name}" for s in query.stages if silent or s.kind in _FUNCTIONS or not s.named}
     return found
+
+
+def under_new_names(registry: AppRegistry, deployment: str, snapshot: str) -> Snapshot:
+    """Return the snapshot with its figures under the names that stages and sources have in the deployment."""
+    found, plan = SnapshotStore(registry).get(snapshot), registry.plan(deployment)
+    if plan is None or found.deployment == deployment:
+        return found
+    names = new_names(found.plan, plan, registry.spec(deployment).renames)
+
+    def renamed(query: str, figures: Mapping[str, T]) -> dict[str, T]:
+        new = names.get(query, {})
+        return {new.get(name, name): figure for name, figure in figures.items()}
+
+    queries = {
+        name: attrs.evolve(q, state_rows=renamed(name, q.state_rows), source_lag=renamed(name, q.source_lag))
+        for name, q in found.queries.items()
+    }
+    return attrs.evolve(found, queries=queries)
 
 
 def _not_counted(given: Mapping[str, str]) -> bool:
@@ -94,7 +112,7 @@ def _health(
     deployment = deployment or registry.running()[0]
     registry.spec(deployment)
     drivers = context.drivers(registry)
-    baseline = SnapshotStore(registry).get(baseline_snapshot) if baseline_snapshot else None
+    baseline = under_new_names(registry, deployment, baseline_snapshot) if baseline_snapshot else None
     state = drivers.state(deployment)
     apart = uncounted(registry, deployment) if (baseline or gate) and state == RUNNING else ()
     found = assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
+from ....core.compatibility.successors import new_names
 from ....core.difference.comparison import Comparison
 from ....core.difference.difference import QueryDifference, compare
 from ....core.difference.figures import COLD_BATCHES, BatchFigures
@@ -126,12 +127,14 @@ def _compared(update: Update) -> DifferenceReport:
     registry, old, new = update.registry, str(update.record.old), update.record.new
     before, now = registry.status(old), registry.status(new)
     known, queries = (status.queries if status else {} for status in (before, now))
+    plans = registry.plan(old), registry.plan(new)
+    names = new_names(*plans, update.options.renames)
     rows = _rows(update)
     return DifferenceReport(
         app=update.app,
         queries=tuple(
             compare(
-                _renamed(known[name], update) if name in known else (),
+                _renamed(known[name], names.get(name, {})) if name in known else (),
                 queries[name].figures if name in queries else (),
                 name,
                 update.options.limits,
@@ -191,11 +194,10 @@ def _timed(name: str, update: Update) -> tuple[BatchFigures, ...] | None:
     return told.figures if told is not None else ()
 
 
-def _renamed(query: QueryStatus, update: Update) -> tuple[BatchFigures, ...]:
+def _renamed(query: QueryStatus, names: Mapping[str, str]) -> tuple[BatchFigures, ...]:
     """The old version's figures, with the names that stages have in the new one."""
-    renames = update.options.renames or {}
     return tuple(
-        attrs.evolve(f, state_rows={renames.get(stage, stage): rows for stage, rows in f.state_rows.items()})
+        attrs.evolve(f, state_rows={names.get(stage, stage): rows for stage, rows in f.state_rows.items()})
         if f.state_rows is not None
         else f
         for f in query.figures

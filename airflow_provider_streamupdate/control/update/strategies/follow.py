@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from ....core.checkpoint.checkpoint import Checkpoint
+from ....core.compatibility.successors import app_under_new_names
 from ....core.coordination.following import unfollowable
 from ....core.difference.report import DifferenceReport
 from ....core.errors import DriverError, InvalidInputError, RefusedError, StreamUpdateError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
-from ....core.plan.rename import rename
 from ....core.registry.deployment import FINAL_STATES, STANDBY
 from ....core.registry.registry import AppRegistry
 from ...app_lease import holding
@@ -55,8 +55,7 @@ class Follow(Standby):
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         old = update.registry.plan(update.registry.running()[0])
-        if old is not None and update.options.renames:
-            old = rename(old, update.options.renames)
+        old = old and app_under_new_names(old, plan, update.options.renames)
         for query in update.options.diff_keys:
             if plan.query(query) is None or (old is not None and old.query(query) is None):
                 raise InvalidInputError(

@@ -6,21 +6,19 @@ Until then it holds no epoch of the app, and either version can be dropped witho
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 
 from ....core import clock
 from ....core.boundaries import boundary
 from ....core.checkpoint.checkpoint import Checkpoint
+from ....core.compatibility.successors import app_under_new_names
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
 from ....core.coordination.parallel import Position, behind, check_side_by_side, positions
-from ....core.errors import CorruptError, DriverError, FencedError, InvalidInputError, WaitTimeoutError
+from ....core.errors import CorruptError, DriverError, FencedError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
-from ....core.plan.rename import rename
 from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, STANDBY, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.shared_objects import check_shared
-from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding, keep
 from ...drivers.drivers import Drivers
 from ...operations.context import Context
@@ -28,7 +26,7 @@ from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import save_snapshot, verify_snapshot
 from ...operations.stop import cancel
 from ...operations.verification.health import assess
-from ...operations.verification.verify import uncounted
+from ...operations.verification.verify import uncounted, under_new_names
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
@@ -209,7 +207,7 @@ class CatchUp:
         assert old is not None  # an update has begun
         self.old, self.new = old, new
         self._registry, self._drivers = registry, context.drivers(registry)
-        self._baseline = SnapshotStore(registry).get(snapshot)
+        self._baseline = under_new_names(registry, new, snapshot)
         self._since = (noted.step_times.get(Parallel.ready) if noted else None) or clock.now()
         self._seconds = run_beside or 0.0
         self._timeout = catch_up_timeout or CATCH_UP_SECONDS
@@ -269,9 +267,9 @@ class _Chase:
     def _positions(self, deployment: str) -> dict[tuple[str, str], Position]:
         plan = self._registry.plan(deployment)
         assert plan is not None  # it runs
-        if deployment == self._old:
-            with suppress(InvalidInputError):  # of names that only an older snapshot has
-                plan = rename(plan, self._registry.spec(self._new).renames)
+        new = self._registry.plan(self._new)
+        if deployment == self._old and new is not None:
+            plan = app_under_new_names(plan, new, self._registry.spec(self._new).renames)
         return {
             (query.name, source): position
             for query in plan.queries

@@ -10,6 +10,7 @@ from ...names import confused
 from ...plan.plan import EXPIRY, AppPlan, QueryPlan
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
+from .sources.source_options import reads_the_same
 from .stages.lone_stage import not_understood
 
 
@@ -29,6 +30,14 @@ class QueryChange:
     @property
     def stateful(self) -> bool:
         return bool(self.old.stages and self.new.stages)
+
+
+@attrs.frozen(kw_only=True)
+class GoneQuery:
+    """A query that only the old plan has. added: those that only the new plan has."""
+
+    query: QueryPlan
+    added: tuple[QueryPlan, ...] = ()
 
 
 # Pairs of minor versions of Spark: the second can read what the first has written.
@@ -120,15 +129,37 @@ NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
     ),
 )
 
-GONE_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
-    Rule[QueryPlan](
+
+def _gone_query(c: GoneQuery) -> Facts:
+    """Return the hint at new queries that read what it reads: one may be it, under another name."""
+    same = [query.name for query in c.added if _read_the_same(c.query, query)]
+    if not same:
+        return {"hint": ""}
+    return {
+        "hint": f". The new query {' and '.join(same)} reads the same: if it is this one, keep the name "
+        f'(@app.query("{c.query.name}")). As {" and ".join(same)} it reads everything again from its starting offsets, '
+        "without state: what it writes to the same place as before is there twice"
+    }
+
+
+def _read_the_same(old: QueryPlan, new: QueryPlan) -> bool:
+    return len(old.sources) == len(new.sources) and all(
+        any(reads_the_same(before, source) for source in new.sources) for before in old.sources
+    )
+
+
+GONE_QUERY_RULES: tuple[Rule[GoneQuery], ...] = (
+    Rule[GoneQuery](
         id="query.gone",
         verdict=IGNORED,
         change="a query that was removed or renamed",
-        reason="the new version has no query with this name: its progress and state are left behind",
+        reason="the new version has no query with this name: its progress and state are left behind{hint}",
         source="queries are matched by name alone",
-        tests=("core/test_compatibility.py::test_a_removed_query_needs_agreement",),
-        applies=lambda c: {},
+        tests=(
+            "core/test_compatibility.py::test_a_removed_query_needs_agreement",
+            "core/test_new_names.py::test_a_query_with_another_name",
+        ),
+        applies=_gone_query,
     ),
 )
 

@@ -20,6 +20,7 @@ from .source_options import (
     meaning,
     place,
     positional,
+    reads_the_same,
     same_place,
     servers,
     short_format,
@@ -437,15 +438,33 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
 
 @attrs.frozen(kw_only=True)
 class LoneSource:
-    """A source that only one of the plans has; `others` are those the other plan has."""
+    """A source that only one of the plans has.
+
+    others: the other plan's sources; of a source that is gone, only those that are new
+    query: the name of the query of a source that is gone
+    """
 
     source: SourcePlan
     others: tuple[SourcePlan, ...] = ()
+    query: str = ""
 
 
 def _new_naming(c: LoneSource) -> Facts | None:
     before = [s for s in c.others if s.native != c.source.native]
     return {"old": _by(before[0]), "new": _by(c.source)} if before else None
+
+
+def _new_source_there(c: LoneSource) -> Facts:
+    """Return the hint at new sources that read the same place: without a rename, they read it all again."""
+    same = [s.name for s in c.others if s.named and reads_the_same(c.source, s)]
+    if not same or c.source.native:
+        return {"hint": ""}
+    renames = " or ".join(f"--rename {c.query}/{c.source.name}={name}" for name in same)
+    again = "every file there" if short_format(c.source.format) in FILES else "what its starting offset says"
+    return {
+        "hint": f". The new source {' and '.join(same)} reads the same place: {renames} continues where it was. "
+        f"Without that it reads {again} again: rows are counted twice in the query's state and sink"
+    }
 
 
 _LoneRule = Rule[LoneSource]
@@ -487,9 +506,12 @@ GONE_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         id="source.gone",
         verdict=IGNORED,
         change="a source that was removed, or renamed without --rename",
-        reason="the new version has no source with this name: its offsets are left behind",
+        reason="the new version has no source with this name: its offsets are left behind{hint}",
         source="measured: its line is left out of the offset log",
-        tests=("spark/test_sources.py::test_sources_change_their_order_come_and_go",),
-        applies=lambda c: {},
+        tests=(
+            "spark/test_sources.py::test_sources_change_their_order_come_and_go",
+            "core/test_new_names.py::test_a_source_with_another_name",
+        ),
+        applies=_new_source_there,
     ),
 )

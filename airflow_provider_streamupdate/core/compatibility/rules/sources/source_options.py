@@ -291,6 +291,13 @@ def same_place(old: SourcePlan, new: SourcePlan) -> bool:
     return before == after
 
 
+def reads_the_same(old: SourcePlan, new: SourcePlan) -> bool:
+    """Whether both read the same place in the same format. Without a place (rate) the options must be the same."""
+    if short_format(old.format) != short_format(new.format) or old.native != new.native or not same_place(old, new):
+        return False
+    return bool(place(new)) or meaning(old) == meaning(new)
+
+
 def meaning(source: SourcePlan) -> dict[str, str]:
     """The options that decide what the rows are, besides place and start: all that are not known to be harmless, except
     those that have their default."""

@@ -14,12 +14,15 @@ from .stage import STAGE_RULES
 
 @attrs.frozen(kw_only=True)
 class LoneStage:
-    """A stage that only one plan has. twin: a stage of the other plan that means the same under another name. query:
-    the query of a new stage."""
+    """A stage that only one plan has.
+
+    query: its query in the new plan
+    added: of a stage that is gone, the stages that only the new plan has
+    """
 
     stage: StagePlan
-    twin: StagePlan | None = None
     query: QueryPlan | None = None
+    added: tuple[StagePlan, ...] = ()
 
 
 def _initial_state(c: LoneStage) -> Facts | None:
@@ -43,11 +46,21 @@ def _not_understood(c: LoneStage) -> Facts | None:
     return {"why": why} if (why := not_understood(c.stage, c.query)) else None
 
 
+def means_the_same(old: StagePlan, new: StagePlan) -> bool:
+    return (old.kind, old.definition) == (new.kind, new.definition)
+
+
 def _gone(c: LoneStage) -> Facts | None:
     hints = [] if c.stage.named else ["it has no name: name it with stage() so that it can be matched"]
-    if c.twin is not None:
-        rename = f"{c.stage.name}={c.twin.name}"
-        hints.append(f"it means the same as the new stage {c.twin.name}: --rename {rename} carries its state")
+    alike = [s for s in c.added if s.named and s.kind == c.stage.kind]
+    twins = [s for s in alike if means_the_same(c.stage, s)]
+    for stage in twins or alike:
+        is_it = "it means the same as" if twins else "if it became"
+        then = "carries its state" if twins else "compares the two"
+        query = f"{c.query.name}/" if c.query else ""
+        hints.append(f"{is_it} the new stage {stage.name}: --rename {query}{c.stage.name}={stage.name} {then}")
+    if alike:
+        hints.append("without a rename its state is dropped, and the new stage starts empty")
     return {"hint": f" ({'; '.join(hints)})" if hints else ""}
 
 
