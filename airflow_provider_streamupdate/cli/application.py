@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,4 +125,4 @@ def absolute_paths(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    return os.path.abspath(os.path.expanduser(path))

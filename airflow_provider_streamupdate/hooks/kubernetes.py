@@ -80,7 +80,7 @@ def from_extra(conn_id: str, extra: Mapping[str, Any], env_vars: Mapping[str, st
             "it, or name it as kube_config_path"
         )
     if path is not None:
-        path = str(Path(path).expanduser().absolute())
+        path = os.path.abspath(os.path.expanduser(path))
         if not Path(path).is_file():
             raise EnvironmentProblem(f"{where}: there is no kubeconfig at {path} on this machine")
     named = {"namespace": NAMESPACE, "cluster_context": "spark.kubernetes.context"}
@@ -91,7 +91,7 @@ def from_extra(conn_id: str, extra: Mapping[str, Any], env_vars: Mapping[str, st
 
 def _kubeconfig_here(env_vars: Mapping[str, str]) -> str | None:
     """The one that spark-submit would find by itself."""
-    usual = Path("~/.kube/config").expanduser()
+    usual = Path(os.path.expanduser("~/.kube/config"))
     return {**os.environ, **env_vars}.get(KUBECONFIG) or (str(usual) if usual.exists() else None)
 
 

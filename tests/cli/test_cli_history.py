@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_streamupdate.cli.commands.history import _print_code
 from airflow_provider_streamupdate.control.review.code import CodeDiff, FileDiff
-from airflow_provider_streamupdate.control.this_user import this_user
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.users import user_and_host
 
 from .conftest import Site, document, table
 
@@ -31,10 +31,10 @@ def test_history_lists_updates_and_rollbacks_the_newest_first(updated: Site) -> 
     rows = table(updated.run("history", "alarm"))
     assert rows[0] == ["STARTED", "FROM", "TO", "STRATEGY", "OUTCOME", "PAUSE", "ASKED", "BY", "REASON"]
     assert [row[1:4] for row in rows[1:]] == [["v2", "v1", "rollback"], ["v1", "v2", "standby"]]
-    assert this_user() in updated.run("history", "alarm").stdout
+    assert user_and_host() in updated.run("history", "alarm").stdout
     found = document(updated.run("history", "alarm", "--json"))
     [update] = found["updates"]
-    assert (update["asked_by"], update["outcome"], update["runs"]) == (this_user(), "rolled-back", "v2")
+    assert (update["asked_by"], update["outcome"], update["runs"]) == (user_and_host(), "rolled-back", "v2")
     assert [r["left"] for r in found["rollbacks"]] == ["v2"]
 
 
@@ -44,7 +44,7 @@ def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
     words = " ".join(result.stdout.split())
     for told in (
         "update from v1 to v2, standby",
-        f"asked by {this_user()}",
+        f"asked by {user_and_host()}",
         "parameters threshold 1 7",
         "parameters api_token (hidden) (hidden), another",
         "conf spark.x - 1",

@@ -23,9 +23,9 @@ from ...core.registry import hot_standby
 from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, DeploymentSpec, DriverState
 from ...core.registry.hot_standby import HotStandby
 from ...core.registry.registry import AppRegistry
+from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..this_user import this_user
 from ..waiting import Progress, quiet, wait_for
 from .context import Context
 from .stop import stop_deployment
@@ -84,7 +84,7 @@ def stand_by(
         if found is None or not found.alive or registry.spec(found.deployment).parent != deployment:
             spec = _store(registry, drivers, deployment)
             wanted = hot_standby.read(registry.folder)
-            asked = (wanted.asked_by, wanted.asked_at) if wanted else (this_user(), clock.now())
+            asked = (wanted.asked_by, wanted.asked_at) if wanted else (user_and_host(), clock.now())
             # Before its driver is started: one that is not named here ends at once.
             hot_standby.write(
                 registry.folder, HotStandby(deployment=spec.deployment, asked_by=asked[0], asked_at=asked[1])

@@ -21,6 +21,7 @@ from ...core.names import check_name
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import Attempt, UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalError, RehearsalReport
+from ...core.users import user_and_host
 from ..app_lease import holding
 from ..operations import check, rehearse
 from ..operations.context import Context
@@ -28,7 +29,6 @@ from ..operations.plan import Planned
 from ..operations.submit import Deployed
 from ..operations.verification import verify
 from ..operations.verification.health import Health
-from ..this_user import this_user
 from ..waiting import Progress, quiet
 from . import preflight, record, rollback
 from .options import UpdateOptions
@@ -195,7 +195,7 @@ class UpdateEngine:
                 return self._steps[step](update)
 
     def _attempt(self, step: Step) -> Attempt:
-        by, parent = self.options.asked_by or this_user(), self.options.traceparent
+        by, parent = self.options.asked_by or user_and_host(), self.options.traceparent
         parent = parent if context_of(parent) else None
         return Attempt(step=step, began_at=clock.now(), by=by, traceparent=parent)
 

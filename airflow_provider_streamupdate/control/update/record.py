@@ -22,10 +22,10 @@ from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import FAILED, LOST, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import Attempt, Outcome, UpdateRecord
+from ...core.users import user_and_host
 from ..app_lease import holding
 from ..operations.abandoned import supersede
 from ..operations.context import Context
-from ..this_user import this_user
 from .trace.sending import send_ended
 
 MOST_ATTEMPTS = 100  # of the steps of an update that are noted; no more, so that its record stays small
@@ -76,7 +76,7 @@ def draft(
         in_place=in_place,
         started_at=now,
         step_times={"planned": now},
-        asked_by=asked_by or this_user(),
+        asked_by=asked_by or user_and_host(),
     )
 
 

@@ -19,13 +19,13 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
 from ...core.snapshots.superseded import check_kept, version_before
+from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
 from ..operations.context import Context
 from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
-from ..this_user import this_user
 from ..waiting import Progress, quiet, wait_for
 from .strategies import strategy_named
 from .trace.sending import send_ended
@@ -75,7 +75,7 @@ def rollback(
             )
         for told in ids_used_again(registry, new, old, later_ids):
             progress(told)
-        return _go_back(context, registry, new, old, timeout, progress, reason, asked_by or this_user(), later_ids)
+        return _go_back(context, registry, new, old, timeout, progress, reason, asked_by or user_and_host(), later_ids)
 
 
 def _version_before(registry: AppRegistry, deployment: str) -> str | None:

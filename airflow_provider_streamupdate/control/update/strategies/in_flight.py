@@ -18,10 +18,10 @@ from ....core.registry.deployment import FINAL_STATES, RUNNING
 from ....core.registry.in_flight import ChangeRequest, check_applications
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
+from ....core.users import user_and_host
 from ...app_lease import holding
 from ...drivers.drivers import Drivers
 from ...operations.submit import Deployed
-from ...this_user import this_user
 from ...waiting import Progress, wait_for
 from ..options import UpdateOptions
 from ..step import Step
@@ -58,7 +58,7 @@ class InFlight(Strategy):
             id=record.new,
             params=options.application.params,
             digest=options.application.digest(),
-            asked_by=options.asked_by or this_user(),
+            asked_by=options.asked_by or user_and_host(),
             agree=options.agree,
         )
         timeout = options.drain_timeout + options.submit_timeout

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import getpass
 import os
 import uuid
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFS
 from fsspec.utils import infer_storage_options
 
+from ...users import this_user
 from .backend import CHUNK
 
 SCHEMES = ("webhdfs", "swebhdfs")  # the second over TLS; Hadoop knows both
@@ -58,7 +58,7 @@ class WebHdfs(WebHDFS):
         if not settings["host"]:
             raise ValueError(f"it names no host; write {scheme}://<namenode>:<its HTTP port>/<path>")
         if not any(settings.get(name) for name in ("user", "kerberos", "token")):
-            settings["user"] = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+            settings["user"] = os.environ.get("HADOOP_USER_NAME") or this_user()
         return cls(**settings), found["path"]
 
     def _connect(self) -> None:
