@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shlex
 import subprocess
 import time
 import uuid
@@ -16,6 +17,8 @@ import attrs
 from ..core import clock
 from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
+from ..core.storage.sharing import foreign_folders
+from ..core.users import group_name, user_name
 from .drivers.launcher import check_java, check_spark_submit, spark_environment
 from .drivers.orphans import orphans
 from .interruption import interruption
@@ -163,6 +166,7 @@ def _apps(context: Context) -> Iterator[Finding]:
     for name in apps(context):
         yield _found(f"app {name}", lambda name=name: _app(context, name))  # type: ignore[misc]
         yield from _copies(context, name)
+        yield from _owners(context, name)
         try:
             yield from _in_cluster(context, name)
         except StreamUpdateError as error:
@@ -182,6 +186,22 @@ def _copies(context: Context, name: str) -> Iterator[Finding]:
             found=f"{registry.folder.path(path)} tells of {other}, so it is a copy and is left out everywhere; remove "
             "it, or give it its name back",
         )
+
+
+def _owners(context: Context, name: str) -> Iterator[Finding]:
+    """Folders that another user made, which the root's owner, its group and the driver cannot write to."""
+    root, app = context.registry.folder.path_here, context.registry.app(name).folder.path_here
+    if root is None or app is None or not (foreign := foreign_folders(str(root), str(app))):
+        return
+    owner, other = root.stat(), user_name(Path(foreign[0]).stat().st_uid)
+    user, group = user_name(owner.st_uid), group_name(owner.st_gid)
+    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+    yield Finding(
+        thing=f"owners of {name}",
+        outcome=FAILED,
+        found=f"{foreign[0]}{more} belongs to {other}, so that {user}, to whom the root belongs, cannot write "
+        f"commands, answers or snapshots there: as root, run chown -R {user}:{group} {shlex.quote(str(app))}",
+    )
 
 
 def _in_cluster(context: Context, name: str) -> Iterator[Finding]:

@@ -3,6 +3,7 @@ the epoch back, since somebody else may. No Spark runs: what is looked at is whe
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections import Counter
@@ -23,6 +24,7 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Re
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.core.storage.patience import tried_again
 from airflow_provider_streamupdate.streaming.agent import hand_over as hand_over_module
 from airflow_provider_streamupdate.streaming.agent import obeying as module
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
@@ -95,7 +97,7 @@ class Failing:
                 real(folder, relative, *arguments, **options)
             raise StorageError(f"cannot {method} {relative}")
 
-        self.monkeypatch.setattr(Folder, method, call)
+        self.monkeypatch.setattr(Folder, method, tried_again(call))
 
 
 @pytest.fixture
@@ -402,3 +404,59 @@ def test_an_idle_driver_asks_a_storage_seldom_whose_requests_are_paid_for(
     agent.driver.box.issue(commands.CANCEL)
     serve(agent.driver)
     assert agent.driver.final is not None and queries.looks > 0, "it ended by the command"
+
+
+def test_an_answer_that_cannot_be_written_ends_no_driver(app: AppRegistry, fail: Failing) -> None:
+    """Whoever made the folder of a command may have closed it to the driver. What was asked for is done once."""
+    agent, queries = runs(app, looks=40, patience=0)
+    name = agent.driver.box.issue("dance")
+    fail("write", f"commands/1/{name}.result.json", times=10)
+    serve(agent.driver)
+    assert queries.looks == 0 and agent.driver.final is not None and agent.driver.final[0] == "cancelled"
+    result = agent.driver.box.result(name)
+    assert result is not None and "does not know the command 'dance'" in str(result.error)
+    events = (app.deployment_folder("one").read("events.jsonl") or b"").decode()
+    assert events.count('"event": "command"') == 1
+
+
+def test_an_answer_outlasts_a_hand_over_that_was_taken_back(app: AppRegistry, fail: Failing) -> None:
+    box = driver(app).driver.box
+    fail("write", "commands/1/drain.1.result.json")
+    box.answer("drain.1")
+    box.of_epoch(3).deliver()
+    assert box.result("drain.1") is not None
+
+
+@pytest.mark.parametrize("path", ["one/status.json", "one/plan.json"])
+def test_a_write_that_fails_while_it_starts_or_ends_is_made_again(app: AppRegistry, fail: Failing, path: str) -> None:
+    agent = driver(app)
+    fail("write", path, times=5)
+    with agent.driver.patiently():
+        agent.driver.note_plan()
+    agent.driver.report_end(state="cancelled", reason="drained")
+    assert app.plan("one") is not None
+    assert (status := app.status("one")) is not None and status.state == "cancelled"
+
+
+def test_patience_ends_with_the_epoch_a_signal_a_full_disk_and_the_time(app: AppRegistry, fail: Failing) -> None:
+    full = StorageError("cannot write")
+    full.__cause__ = OSError(errno.ENOSPC, "no space left on device")
+    agent = driver(app)
+    assert agent.driver._wait_for_storage(StorageError("cannot write"), 0.0)
+    assert not agent.driver._wait_for_storage(full, 0.0)
+    assert not agent.driver._wait_for_storage(StorageError("cannot write"), 601.0)
+    agent.driver.signals.number = 15
+    assert not agent.driver._wait_for_storage(StorageError("cannot write"), 0.0)
+    fail("write", "plan.json", times=10**9)
+    assert app.claim(Current(deployment="two", epoch=2))
+    other = driver(app)
+    with pytest.raises(FencedError, match="epoch 1 of deployment one is over"), other.driver.patiently():
+        other.driver.note_plan()
+
+
+def test_the_last_word_is_not_written_over_a_later_driver_s(app: AppRegistry, fail: Failing) -> None:
+    agent = driver(app)
+    fail("write", "one/status.json", times=3)
+    app.deployment_folder("one").create("drivers/2.json", b"{}")
+    agent.driver.report_end(state="failed", error="why")
+    assert (status := app.status("one")) is not None and status.state == "running"

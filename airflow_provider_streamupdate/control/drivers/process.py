@@ -25,6 +25,7 @@ from ...core.boundaries import boundary
 from ...core.processes.kernel import Kernel, Seen, Unseen, this_kernel
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry.deployment import Launch, Status
+from ...core.storage.sharing import share, umask_in
 
 # A driver begins only when it reads a line: if the process that starts it dies before, nothing of the driver runs.
 GATE = ["/bin/sh", "-c", 'read -r line && exec "$@" </dev/null', "driver"]
@@ -52,6 +53,7 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex
     with open(log, "ab") as output:
+        share(output.fileno(), str(log.parent))
         child = subprocess.Popen(
             [*GATE, *command],
             stdin=subprocess.PIPE,
@@ -60,6 +62,7 @@ def start(
             env={**environment, MARK: mark},
             cwd=str(log.parent),
             start_new_session=True,
+            umask=umask_in(str(log.parent)),
         )
     _children[child.pid] = child
     process, started = ProcessIdentity.of(child.pid), None

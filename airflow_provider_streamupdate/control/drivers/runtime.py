@@ -62,8 +62,6 @@ def of_deployment(deployment: Folder, here: Path, root: str, earlier: Path | Non
     target = here / NAME
     if target.exists():
         return target
-    if deployment.path_here is not None:
-        return build(target, root)
     content = deployment.read(NAME)
     if content is None:
         kept = earlier / NAME if earlier is not None else None
@@ -71,7 +69,8 @@ def of_deployment(deployment: Folder, here: Path, root: str, earlier: Path | Non
         content = made if deployment.create(NAME, made) else deployment.read(NAME)
     if content is None:
         raise StorageError(f"{deployment.path(NAME)} was removed while it was looked for; try again")
-    Folder.scratch(here).write(NAME, content)
+    if deployment.path_here is None:
+        Folder.scratch(here).write(NAME, content)
     return target
 
 

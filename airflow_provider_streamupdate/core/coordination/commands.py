@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import attrs
 
 from .. import clock
-from ..errors import CorruptError, NewerFormatError
+from ..errors import CorruptError, NewerFormatError, StorageError
 from ..names import named
 from ..registry.in_flight import ChangeRequest
 from ..serde import from_json, to_json
@@ -48,7 +48,16 @@ class CommandBox:
     """The commands of one deployment's epoch; the controller issues, the agent answers."""
 
     def __init__(self, deployment: Folder, epoch: int) -> None:
-        self.folder = deployment.sub(f"commands/{epoch}")
+        self._deployment = deployment
+        self._path = f"commands/{epoch}"
+        self.folder = deployment.sub(self._path)
+        self._undelivered: dict[str, CommandResult] = {}  # by path, of the epochs before, too
+
+    def of_epoch(self, epoch: int) -> CommandBox:
+        """Return the box of a later epoch of the same driver."""
+        box = CommandBox(self._deployment, epoch)
+        box._undelivered = self._undelivered
+        return box
 
     def issue(
         self,
@@ -86,10 +95,13 @@ class CommandBox:
 
         refuse: answer unreadable ones with the reason, so that the driver continues and the sender learns it
         """
+        with contextlib.suppress(StorageError):
+            self.deliver()
         names = set(self.folder.names())
         commands = []
         for name in _asked(names):
-            if f"{name}.result.json" not in names and (text := self.folder.read(f"{name}.json")) is not None:
+            answered = f"{name}.result.json" in names or self._answer_path(name) in self._undelivered
+            if not answered and (text := self.folder.read(f"{name}.json")) is not None:
                 try:
                     commands.append(self._command(name, text))
                 except (CorruptError, NewerFormatError) as error:
@@ -120,7 +132,19 @@ class CommandBox:
         return command
 
     def answer(self, name: str, error: str | None = None) -> None:
-        self.folder.write(f"{name}.result.json", to_json(CommandResult(done_at=clock.now(), error=error)))
+        """Answer a command. What cannot be written now is kept for `deliver`: who is healthy does not end for it."""
+        self._undelivered[self._answer_path(name)] = CommandResult(done_at=clock.now(), error=error)
+        with contextlib.suppress(StorageError):
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Write the answers that could not be written; StorageError when they still cannot."""
+        for path, result in list(self._undelivered.items()):
+            self._deployment.write(path, to_json(result))
+            self._undelivered.pop(path, None)
+
+    def _answer_path(self, name: str) -> str:
+        return f"{self._path}/{name}.result.json"
 
     def result(self, name: str) -> CommandResult | None:
         path = f"{name}.result.json"

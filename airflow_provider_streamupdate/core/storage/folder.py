@@ -29,6 +29,7 @@ from . import calls
 from .backends.backend import CHUNK, Backend, FileNames
 from .backends.disk import Disk
 from .backends.opening import backend_at
+from .patience import tried_again
 
 READS_AT_ONCE = 16
 _Of = TypeVar("_Of")
@@ -114,6 +115,7 @@ class Folder:
     def sub(self, relative: str) -> Folder:
         return Folder(self.backend, self.path(relative))
 
+    @tried_again
     def read(self, relative: str, first: int | None = None) -> bytes | None:
         """The bytes of a file, or its `first` ones; None when there is none."""
         with self._errors("read", relative):
@@ -122,12 +124,14 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
+    @tried_again
     def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
         """Create or replace a file atomically. It survives a power failure, unless it need not be `lasting`: then the
         file that it replaced may come back, complete."""
         with self._errors("write", relative):
             self.backend.write(self.path(relative), data, lasting)
 
+    @tried_again
     def create(self, relative: str, data: bytes, nonce: str | None = None) -> bool:
         """Create a file that did not exist; False when it does (the only lock primitive used anywhere). It survives a
         power failure.
@@ -141,6 +145,7 @@ class Folder:
         with self._errors("create", relative):
             return self.backend.create(self.path(relative), data, unique=nonce is not None)
 
+    @tried_again
     def sync(self, paths: Iterable[str], but: Collection[str] = ()) -> None:
         """Make files, or whole folders, survive a power failure, no matter who wrote them, and the folders on the way
         to them, too. `but`: files whose bytes do so already."""
@@ -156,6 +161,7 @@ class Folder:
             with self._errors("look for", relative):
                 self.backend.check_regular(self.base, relative, known)
 
+    @tried_again
     def names(self, relative: str = "", hidden: bool = False) -> list[str]:
         """Names directly below a folder, sorted, `hidden` ones on demand; empty when there is no such folder."""
         with self._errors("list", relative):
@@ -179,6 +185,7 @@ class Folder:
                 written[path] = self.modified(path)
         return max(written, key=lambda path: (written[path], path), default=None)
 
+    @tried_again
     def files(self, relative: str = "", hidden: bool = False) -> list[str]:
         """Paths, relative to `relative`, of all files below it, sorted, `hidden` ones on demand. A symbolic link is one
         of them: none is followed."""
@@ -188,6 +195,7 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
+    @tried_again
     def sizes(self, relative: str = "") -> dict[str, int]:
         """Bytes of the files below a folder, by their paths here, as far as a listing tells them: where each call is a
         request, one for a thousand files. A file that is missing in it may be there."""
@@ -198,10 +206,12 @@ class Folder:
                 return {}
         return {f"{relative}/{path}" if relative else path: size for path, size in found.items()}
 
+    @tried_again
     def exists(self, relative: str) -> bool:
         with self._errors("look for", relative):
             return self.backend.exists(self.path(relative))
 
+    @tried_again
     def size(self, relative: str) -> int:
         """Bytes; FileNotFoundError when there is no such file."""
         with self._errors("look for", relative):
@@ -222,6 +232,7 @@ class Folder:
         with self._errors("rename", relative):
             self.backend.rename(self.path(relative), self.path(target))
 
+    @tried_again
     def remove(self, relative: str) -> None:
         """Remove a file or a whole folder; nothing when there is none."""
         with self._errors("remove", relative), contextlib.suppress(FileNotFoundError):
@@ -274,6 +285,7 @@ class Folder:
                     held.enter_context(self.backend.lock(self.path(relative)))
             yield
 
+    @tried_again
     def copy_from(self, source: Folder, path: str, relative: str) -> None:
         """Bring an immutable file here without moving its bytes through this process where that is possible:
         a hard link on one local disk, a server-side copy on one object store. On a local disk it survives a power
@@ -281,6 +293,7 @@ class Folder:
         with self._errors("copy to", relative):
             self.backend.copy_from(source.backend, source.path(path), self.path(relative))
 
+    @tried_again
     def sha256(self, relative: str, expected: int | None = None) -> tuple[str, int]:
         """Checksum and size in bytes of a file; FileNotFoundError when there is none. expected: its size, where that
         has just been looked for: a small file is read at once (s3fs asks for the size of what it opens)"""

@@ -3,7 +3,19 @@ the fence (fence.py) keeps two drivers from running the same batch, not a look a
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import ParamSpec, TypeVar
+
+from ..errors import StorageError
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+Wait = Callable[[StorageError, float], bool]  # given the seconds since a call failed first; False: give up
+_wait: ContextVar[Wait | None] = ContextVar("wait", default=None)  # of this thread
 
 
 class Patience:
@@ -19,3 +31,34 @@ class Patience:
 
     def over(self) -> bool:
         return time.monotonic() - self._at > self._seconds
+
+
+@contextlib.contextmanager
+def patiently(wait: Wait | None) -> Iterator[None]:
+    """Try each call that this thread makes inside the block, and that fails, again for as long as `wait` says. None:
+    do not."""
+    token = _wait.set(wait)
+    try:
+        yield
+    finally:
+        _wait.reset(token)
+
+
+def tried_again(call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Decorate a call to the storage that may be made again after it has failed: see `patiently`."""
+
+    @functools.wraps(call)
+    def until_given_up(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        began = time.monotonic()
+        while True:
+            try:
+                return call(*args, **kwargs)
+            except StorageError as error:
+                wait = _wait.get()
+                if wait is None:
+                    raise
+                with patiently(None):
+                    if not wait(error, time.monotonic() - began):
+                        raise
+
+    return until_given_up

@@ -6,7 +6,9 @@ import contextlib
 import os
 import signal
 import sys
+import time
 import traceback
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ...core.boundaries import boundary
@@ -17,6 +19,8 @@ from ...core.registry.deployment import CANCELLED, RESTORING, RUNNING, STANDBY, 
 from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
+from ...core.storage.patience import Patience, patiently
+from ...core.storage.space import no_room
 from ..engine.port import QueryEngine
 from .epoch import Epoch
 from .pace import Pace
@@ -67,7 +71,7 @@ class DriverContext:
         """Start the queries."""
         self.engine.start()
         boundary("queries-started")
-        self.reporter.report(state=RUNNING, reason=self.why)
+        self.report(state=RUNNING, reason=self.why)
         boundary("running-reported")
 
     def end(self, reason: str) -> bool:
@@ -106,10 +110,43 @@ class DriverContext:
                 file=sys.stderr,
             )
 
-    def report_or_later(self, **changes: Any) -> None:
+    def report(self, **changes: Any) -> None:
         """Report; without the storage, with the next heartbeat."""
         with contextlib.suppress(StorageError):
             self.reporter.report(**changes)
+
+    def report_end(self, **changes: Any) -> None:
+        """Report the final state, and deliver what is not answered yet, as soon as the storage takes it. A signal ends
+        the wait, and a later driver of this deployment, whose status it is then. StorageError after the patience."""
+        patience = Patience(self.settings.patience)
+        while True:
+            with contextlib.suppress(StorageError):
+                self.box.deliver()
+            try:
+                return self.reporter.report(**changes)
+            except StorageError:
+                with contextlib.suppress(StorageError):
+                    if self.epoch.replaced():
+                        return None
+                if self.signals.number is not None or patience.over():
+                    raise
+            time.sleep(self.pace.commands)
+
+    def patiently(self) -> AbstractContextManager[None]:
+        """While the block runs, calls to the storage that fail are tried again, for as long as the patience lasts and
+        this driver's epoch is not over."""
+        return patiently(self._wait_for_storage)
+
+    def _wait_for_storage(self, error: StorageError, seconds: float) -> bool:
+        """Wait a moment; whether the call is to be made again. FencedError when the epoch is over."""
+        if no_room(error) or seconds > self.settings.patience:
+            return False
+        with contextlib.suppress(StorageError):
+            self.check_fence()
+        if self.final is not None or self.signals.number is not None or self.signals.evicted:
+            return False
+        self.signals.woken.wait(self.pace.commands)
+        return True
 
 
 def print_error() -> None:

@@ -7,7 +7,6 @@ import sys
 import time
 
 from ...core.boundaries import boundary
-from ...core.coordination.commands import CommandBox
 from ...core.coordination.successor import Successor
 from ...core.errors import DriverError, FencedError, StorageError, StreamUpdateError
 from ...core.registry.deployment import DRAINING, RESTORING, RUNNING, Current
@@ -22,7 +21,7 @@ def hand_over(driver: DriverContext, successor: Successor) -> None:
     The point of no return is one exclusive creation: the claim of the next epoch for the successor.
     """
     successor.check_ready()
-    driver.reporter.report(state=DRAINING)
+    driver.report(state=DRAINING)
     driver.engine.drain()
     driver.successor = successor  # before the claim, which would fence this driver in the moment after it
     try:
@@ -89,10 +88,10 @@ def _take_back(driver: DriverContext, successor: Successor) -> bool:
     if not claimed:
         raise FencedError(f"another driver claimed epoch {epoch} of {driver.spec.app} before this one could take back")
     boundary("taken-back")
-    driver.epoch.number, driver.box, driver.successor = epoch, CommandBox(driver.folder, epoch), None
+    driver.epoch.number, driver.box, driver.successor = epoch, driver.box.of_epoch(epoch), None
     with contextlib.suppress(StorageError):  # no other driver is started for this epoch
         driver.epoch.claim()
-    driver.report_or_later(state=RESTORING, epoch=epoch)  # no longer draining: its queries are not to start before
+    driver.report(state=RESTORING, epoch=epoch)  # no longer draining: its queries are not to start before
     _wait_gone(driver, successor)
     driver.check_fence()
     while True:
@@ -104,5 +103,5 @@ def _take_back(driver: DriverContext, successor: Successor) -> bool:
                 raise driver.signals.exit() from None
             driver.signals.woken.wait(driver.pace.commands)
     driver.engine.start()
-    driver.report_or_later(state=RUNNING, reason=f"taken back from {successor.deployment}")
+    driver.report(state=RUNNING, reason=f"taken back from {successor.deployment}")
     return True

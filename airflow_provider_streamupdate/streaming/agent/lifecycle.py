@@ -93,33 +93,57 @@ class Agent:
                 with self.driver.reporter.heartbeat(), kept_short(log):
                     self._work()
                 state, reason = self.driver.final or (FINISHED, "all queries ended by themselves")
-                self.driver.reporter.report(state=state, reason=reason)
+                self.driver.report_end(state=state, reason=reason)
             except BaseException as error:
-                self._fail(error)
                 print_error()
+                self._fail(error)
             self.driver.recorder.settle()
         return 0 if self.driver.reporter.state in (CANCELLED, FINISHED) else 1
 
     def _work(self) -> None:
         gets_ready = self.driver.epoch.standby or self.driver.epoch.beside
-        queries, saved, plan = self._answered() if gets_ready else self._planned(self.origin.saved)
         beyond = True
-        if self.driver.epoch.standby:
-            assert saved is not None  # a standby goes on from a deployment
-            beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
-            if self.follows:
-                self.driver.engine.follow(lambda: self.origin.before(self.follows), self.hot, *self._comparison())
-                boundary("following")
-            else:
-                self.driver.engine.practise(saved)
-                self.driver.engine.bring_ahead(self.origin.running)
-                boundary("practised")
-        if gets_ready:
-            if not stand_by(self.driver, bool(self.follows), self._role()):
-                return
-            saved = self._drained() if self.driver.epoch.standby else self.origin.saved()
+        with self.driver.patiently():
+            queries, saved, plan = self._answered() if gets_ready else self._planned(self.origin.saved)
+            if self.driver.epoch.standby:
+                assert saved is not None  # a standby goes on from a deployment
+                beyond = self._get_ready(saved)
+        if gets_ready and not stand_by(self.driver, bool(self.follows), self._role()):
+            return
+        with self.driver.patiently():
+            if gets_ready:
+                saved = self._drained() if self.driver.epoch.standby else self.origin.saved()
+            self._restore(queries, saved, plan, beyond)
+        if self.driver.final is not None:
+            return
+        with self.driver.recorder.writing():
+            try:
+                self.driver.start()
+                serve(self.driver)
+            finally:
+                self.driver.engine.stop()
+                with contextlib.suppress(Exception):
+                    last = self.driver.engine.progress()
+                    self.driver.recorder.note(last)
+                    self.driver.reporter.report(queries=last)
+
+    def _get_ready(self, saved: SavedState) -> bool:
+        """Do what can be done of the takeover before it; return whether a sink may have batches beyond those of the
+        running deployment."""
+        beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
+        if self.follows:
+            self.driver.engine.follow(lambda: self.origin.before(self.follows), self.hot, *self._comparison())
+            boundary("following")
+        else:
+            self.driver.engine.practise(saved)
+            self.driver.engine.bring_ahead(self.origin.running)
+            boundary("practised")
+        return beyond
+
+    def _restore(self, queries: Sequence[str], saved: SavedState | None, plan: AppPlan, beyond: bool) -> None:
+        """Bring the checkpoints to where the queries go on."""
         if saved is not None:
-            self.driver.reporter.report(state=RESTORING)
+            self.driver.report(state=RESTORING)
             boundary("restoring")
             self._check(saved.compare(plan, self.driver.spec.agree), saved)
             if self.follows:
@@ -135,16 +159,6 @@ class Agent:
             self.driver.go_on_after_others()
         if saved is None:
             self.driver.engine.check_start(self.driver.spec.agree)
-        with self.driver.recorder.writing():
-            try:
-                self.driver.start()
-                serve(self.driver)
-            finally:
-                self.driver.engine.stop()
-                with contextlib.suppress(Exception):
-                    last = self.driver.engine.progress()
-                    self.driver.recorder.note(last)
-                    self.driver.reporter.report(queries=last)
 
     def _drained(self) -> SavedState:
         """What the deployment that this one takes over from has left: with the files of those queries that have to be
@@ -177,9 +191,7 @@ class Agent:
                 f"of {self.driver.spec.app}"
             )
         session = self.driver.engine.open(f"{self.driver.spec.app} {self.driver.spec.deployment}")
-        self.driver.reporter.report(
-            spark_ui=session.ui, spark_app_id=session.application_id, spark_version=session.version
-        )
+        self.driver.report(spark_ui=session.ui, spark_app_id=session.application_id, spark_version=session.version)
         self.driver.engine.on_termination(self.driver.evict)
         queries = self.driver.engine.build(self.driver.spec.application.params)
         saved = find()
@@ -248,12 +260,12 @@ class Agent:
         if self.driver.signals.evicted:  # whoever watches the app starts it again
             own = isinstance(error, SystemExit) or str(error) == TOLD_TO_END
             why = TOLD_TO_END if own else f"{TOLD_TO_END}, and before its end: {told(error)}"
-            self.driver.reporter.report(state=FAILED, error=why, reason=EVICTED)
+            self.driver.report_end(state=FAILED, error=why, reason=EVICTED)
             return
         if self.driver.signals.number is not None:
-            self.driver.reporter.report(state=CANCELLED, reason=self.driver.signals.reason)
+            self.driver.report_end(state=CANCELLED, reason=self.driver.signals.reason)
             return
         why = told(error)
         if gone := self.driver.engine.gone(error):
             why = f"{gone} ({why})"
-        self.driver.reporter.report(state=FAILED, error=why, reason=type(error).__name__)
+        self.driver.report_end(state=FAILED, error=why, reason=type(error).__name__)

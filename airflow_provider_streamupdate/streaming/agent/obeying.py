@@ -33,14 +33,14 @@ def obey(driver: DriverContext, command: Command) -> None:
             raise FencedError(f"{driver.successor.deployment} may commit now: {describe(error)}") from error
         if driver.reporter.state == DRAINING:  # nothing was lost: go on where it stopped
             driver.engine.start()
-            driver.reporter.report(state=RUNNING)
+            driver.report(state=RUNNING)
         box.answer(command.name, error=describe(error))
         if driver.reporter.state == RESTORING:  # it took back, and what its sinks hold lets no query go on
             raise
         return
     if final is not None:
         # The answer first: who asked sees it even if this process dies before its final status.
-        driver.reporter.report(queries=driver.engine.progress())
+        driver.report(queries=driver.engine.progress())
         box.answer(command.name)
         boundary("answered")
         driver.final = final
@@ -66,7 +66,7 @@ def _carry_out(driver: DriverContext, command: Command) -> tuple[str, str | None
                 )
             return CANCELLED, f"handed over to {command.successor}"
         if command.cancel:
-            driver.reporter.report(state=DRAINING)
+            driver.report(state=DRAINING)
             driver.engine.drain()
         export(
             driver.app,
@@ -79,16 +79,16 @@ def _carry_out(driver: DriverContext, command: Command) -> tuple[str, str | None
         driver.reporter.events.add("snapshot", name=name, cancel=command.cancel)
         return (CANCELLED, f"snapshot {name} taken with cancel") if command.cancel else None
     if command.kind == words.DRAIN:
-        driver.reporter.report(state=DRAINING)
+        driver.report(state=DRAINING)
         driver.engine.drain()
         return CANCELLED, "drained"
     if command.kind == words.CANCEL:
         driver.engine.stop()
         return CANCELLED, "cancelled"
     if command.kind == words.SUSPEND:
-        driver.reporter.report(state=DRAINING)
+        driver.report(state=DRAINING)
         driver.engine.drain()
-        driver.reporter.report(state=SUSPENDED, reason="suspended")
+        driver.report(state=SUSPENDED, reason="suspended")
         return None
     if command.kind == words.RESUME:
         driver.start()
@@ -110,7 +110,7 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
     if driver.app.spec(driver.spec.deployment).application.params == request.params:
         return  # done by an earlier try
     driver.engine.rebuild(request)
-    driver.reporter.report(state=DRAINING)
+    driver.report(state=DRAINING)
     driver.engine.drain()
     since = driver.engine.committed()
     driver.check_fence()
@@ -124,11 +124,12 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
             driver.signals.woken.wait(driver.pace.commands)
         boundary("change-settled")
     except Exception as error:
-        driver.reporter.report(state=DRAINING)
+        driver.report(state=DRAINING)
         driver.engine.stop()
-        driver.check_fence()
         undo = attrs.evolve(request, params=change.before, digest=change.digest_before)
-        driver.app.add_change(driver.spec.deployment, undo, undoes=describe(error))
+        with driver.patiently():  # it is not to run with parameters that the record does not have
+            driver.check_fence()
+            driver.app.add_change(driver.spec.deployment, undo, undoes=describe(error))
         driver.engine.put_back()
         _go_on(driver)
         driver.reporter.events.add("change undone", id=request.id, reason=describe(error))
@@ -138,5 +139,6 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
 
 
 def _go_on(driver: DriverContext) -> None:
-    driver.note_plan()
+    with driver.patiently():
+        driver.note_plan()
     driver.start()

@@ -77,6 +77,6 @@ def leave(driver: DriverContext) -> None:
     if driver.final is not None:
         return
     if driver.reporter.state == RUNNING:
-        driver.report_or_later(state=DRAINING)
+        driver.report(state=DRAINING)
         driver.engine.drain()
     raise DriverError(TOLD_TO_END)

@@ -20,6 +20,7 @@ from typing import IO, Any
 import attrs
 
 from ...errors import CorruptError
+from .. import sharing
 from . import syncing
 from .backend import CHUNK, Backend, FileNames
 
@@ -34,7 +35,9 @@ def _opener(path: str, flags: int) -> int:
 
 @attrs.frozen
 class Disk(Backend):
-    """syncs: whether files are synced. If not, nothing certainly survives a power failure."""
+    """syncs: whether files are synced. If not, nothing certainly survives a power failure.
+    root: the folder that says who may use what is made below it (sharing.py); None: nobody does
+    """
 
     links = True
     cheap_calls = True
@@ -45,6 +48,7 @@ class Disk(Backend):
     symlinks = True
     hadoop_checksums = True
     syncs: bool = attrs.field(default=True, eq=False)
+    root: str | None = attrs.field(default=None, eq=False)
 
     def path_here(self, path: str) -> Path:
         return Path(path or "/")
@@ -97,10 +101,7 @@ class Disk(Backend):
         temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}")
         for again in range(_TRIES, -1, -1):
             try:
-                if self.syncs:
-                    syncing.make_folder(folder)
-                else:
-                    os.makedirs(folder, exist_ok=True)
+                self._make_folder(folder, self.syncs)
                 file = open(temporary, "wb")  # noqa: SIM115 (closed below)
                 break
             except (FileNotFoundError, FileExistsError):  # somebody removes the folder, because it is empty
@@ -108,6 +109,7 @@ class Disk(Backend):
                     raise
         try:
             with file:
+                self._share(temporary, file.fileno())
                 file.write(data)
                 if self.syncs:
                     file.flush()
@@ -118,10 +120,31 @@ class Disk(Backend):
             raise
         return temporary
 
+    def _make_folder(self, path: str, lasting: bool) -> None:
+        """Make a folder and those above it that are missing; `lasting`: they last when this returns."""
+        if os.path.isdir(path):
+            return
+        above = os.path.dirname(path)
+        self._make_folder(above, lasting)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        else:
+            self._share(path, path)
+        if lasting:
+            syncing.sync_folder(above)
+
+    def _share(self, path: str, made: str | int) -> None:
+        if self.root is not None and path.startswith(f"{self.root}/"):
+            sharing.share(made, self.root)
+
     def copy_from(self, source: Backend, path: str, target: str) -> None:
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        self._make_folder(os.path.dirname(target), lasting=False)
         if not isinstance(source, Disk):
             with source.open(path) as old, open(target, "wb") as new:
+                self._share(target, new.fileno())
                 shutil.copyfileobj(old, new, CHUNK)
             return
         try:
@@ -130,6 +153,8 @@ class Disk(Backend):
             return
         except OSError:  # another disk, or a file system without links
             shutil.copyfile(path, target, follow_symlinks=False)
+            if not os.path.islink(target):
+                self._share(target, target)
 
     def names(self, path: str) -> list[str]:
         return os.listdir(path)

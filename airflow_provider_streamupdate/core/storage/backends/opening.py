@@ -46,5 +46,5 @@ def _connect(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
         return HdfsStore(client), path
     fs, path = fsspec.core.url_to_fs(uri, **options)
     if isinstance(fs, LocalFileSystem):
-        return Disk(), path
+        return Disk(root=path.rstrip("/")), path
     return S3Store(fs) if hasattr(fs, "call_s3") else FsspecStore(fs), path

@@ -54,20 +54,6 @@ def sync_folder(path: str) -> None:
         os.close(descriptor)
 
 
-def make_folder(path: str) -> None:
-    """Make a folder and those above it that are missing; they last when this returns."""
-    if os.path.isdir(path):
-        return
-    above = os.path.dirname(path)
-    make_folder(above)
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise
-    sync_folder(above)
-
-
 def sync(base: str, paths: Iterable[str], but: Collection[str] = ()) -> None:
     """The bytes and names of files, or of whole folders, below `base` last when this returns, and so do the names of
     the folders on the way to them. `but`: files whose bytes last already, whoever made them.

@@ -102,9 +102,9 @@ class HotStandby:
                 epoch = current.epoch + 1
                 if not app.claim(Current(deployment=driver.spec.deployment, epoch=epoch, promoted=current.promoted)):
                     return
-                driver.epoch.number, driver.box = epoch, CommandBox(driver.folder, epoch)
+                driver.epoch.number, driver.box = epoch, driver.box.of_epoch(epoch)
                 driver.why = f"took over from {current.deployment}, which died: {death}"
-                driver.report_or_later(epoch=epoch, reason=driver.why)
+                driver.report(epoch=epoch, reason=driver.why)
                 driver.reporter.events.add("taken over", of=current.deployment, reason=death)
             finally:
                 _give_back(app.folder, held)

@@ -59,12 +59,14 @@ def stand_by(driver: DriverContext, follows: bool, role: Role) -> bool:
                 raise
         driver.signals.woken.wait(driver.pace.standby if driver.folder.cheap_calls else driver.pace.commands)
     boundary("epoch-seen")
-    driver.check_fence()
-    if not driver.epoch.claim():
+    with driver.patiently():
+        driver.check_fence()
+        claimed = driver.epoch.claim()
+    if not claimed:
         raise FencedError(f"epoch {driver.epoch.number} of {driver.spec.app} already has a driver")
     return True
 
 
 def _stands_by(driver: DriverContext) -> None:
-    driver.reporter.report(state=STANDBY)
+    driver.report(state=STANDBY)
     boundary("stands-by")
