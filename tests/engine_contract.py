@@ -256,7 +256,7 @@ def it_practises_and_takes_over_from_one_that_was_drained(ground: Ground) -> Non
         return SavedState.find(ground.registry, "deployment:d1")
 
     new = ground.engine("d2", parent="d1", from_snapshot="s1")
-    new.practise(running())
+    list(new.practise(running()))
     new.bring_ahead(running)
     assert new.used_beyond("d1") is False
     assert new.committed() == {QUERY: -1}

@@ -7,7 +7,7 @@ The "application" is a Python file of constants:
     APP = "alarm"; STAGES = {"rooms": ["room"]}   stage name -> its keys
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
          | "practise" (its restore will raise) | "adopt" (the checkpoint is not this application's)
-         | "stuck" (commits nothing) | "never" (never gets to run)
+         | "stuck" (commits nothing) | "never" (never gets to run) | "slow" (gets ready all the time)
     WARNINGS = ()         what it warns of when it is planned
     INPUT = None          how many batches there is input for (None: it never ends); then it is idle
     LAG = 0.0             the rows that it says it is behind
@@ -28,7 +28,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -153,10 +153,14 @@ class FakeEngine:
     def check_restorable(self, saved: SavedState, report: CompatibilityReport) -> CompatibilityReport:
         return report
 
-    def practise(self, saved: SavedState) -> None:
+    def practise(self, saved: SavedState) -> Generator[None, None, None]:
         """There is nothing that gets faster."""
         if self._fails("practise"):
             raise CorruptError("a migration function raised KeyError: 'room'")
+        yield
+        while self._fails("slow"):
+            time.sleep(BATCH_SECONDS)
+            yield
 
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         """A restore has no state files to copy that would take long."""

@@ -12,6 +12,7 @@ from conftest import ROOT, SPARK_SUBMIT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CASES = (
     "restart:drained:old",
+    "standby:plan-answered:old",
     "standby:current-replaced:storage",
     "standby:first-commit-seen:task+new",
 )
@@ -24,4 +25,4 @@ def test_nothing_is_lost_whoever_dies(tmp_path: Path) -> None:
         [*crash, "--only", chosen, "--folder", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "cases 3, faults 3, lost 0, duplicated 0, stuck 0"
+    assert done.stdout.splitlines()[-1] == "cases 4, faults 4, lost 0, duplicated 0, stuck 0"

@@ -149,7 +149,7 @@ def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(ben
     assert report.compatible, report.problems
     capfd.readouterr()
     plan, writers = bench.plan(totals, snapshot=snapshot)
-    warm_up(bench.spark, writers, bench.saved(snapshot), plan, bench.folder / "warm")
+    list(warm_up(bench.spark, writers, bench.saved(snapshot), plan, bench.folder / "warm"))
     assert "could not be warmed up" not in capfd.readouterr().err
     assert bench.spark.conf.get("spark.sql.streaming.checkpointFileManagerClass") == "for.buckets.Only"
 

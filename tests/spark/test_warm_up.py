@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
+import pandas as pd
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, StreamingQueryListener
 
 from airflow_provider_streamupdate.streaming.engine import warm_up as warm_ups
 from airflow_provider_streamupdate.streaming.engine.warm_up import BATCHES, ROW_STARTS, ROWS, STARTS, warm_up
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 
 class Heard(StreamingQueryListener):
@@ -70,7 +76,7 @@ def test_a_query_gets_warm_on_a_clone_of_its_state(spark, tmp_path, capfd, heard
     emitted = dict(bench.emitted)
     plan, writers = bench.plan(totals, snapshot=snapshot)
     capfd.readouterr()
-    warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm")
+    list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm"))
     for _ in range(ROW_STARTS + STARTS):
         assert heard.ends.acquire(timeout=60)
     assert heard.rows == [ROWS] * BATCHES * ROW_STARTS + [3] * BATCHES * STARTS
@@ -89,7 +95,7 @@ def test_large_state_is_not_loaded_again_and_again(spark, tmp_path, monkeypatch,
     size = sum(file.size for file in saved.queries["q"].files if file.path.startswith("state/"))
     for most, rows in ((STARTS * size, 3), (STARTS * size - 1, 0)):
         monkeypatch.setattr(warm_ups, "MOST_BYTES", most)
-        warm_up(spark, writers, saved, plan, tmp_path / f"warm-{most}")
+        list(warm_up(spark, writers, saved, plan, tmp_path / f"warm-{most}"))
         for _ in range(ROW_STARTS + STARTS):
             assert heard.ends.acquire(timeout=60)
         assert heard.rows[-BATCHES * STARTS :] == [rows] * BATCHES * STARTS
@@ -106,4 +112,72 @@ def test_a_migration_that_fails_fails_before_anything_is_stopped(spark, tmp_path
     bench.migrations["totals", "k string -> count bigint"] = broken
     plan, writers = bench.plan(wider, snapshot=snapshot)
     with pytest.raises(ValueError, match="no such country"):
-        warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm", bench.migrations)
+        list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm", bench.migrations))
+
+
+def remembered(bench: Bench):
+    """A state function that is asked again and again whether a key's time is over."""
+
+    def remember(key, frames, state) -> Iterator[pd.DataFrame]:
+        if not state.hasTimedOut:
+            state.update((sum(len(frame) for frame in frames),))
+            state.setTimeoutDuration(3_600_000)
+        yield pd.DataFrame({"k": [key[0]], "n": list(state.get)})
+
+    kept, timeout = "k string, n long", "ProcessingTimeTimeout"
+    grouped = bench.source().groupBy("k")
+    return stage("kept", grouped.applyInPandasWithState(remember, kept, "n long", "append", timeout))
+
+
+class Remember(StatefulProcessor):
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.count = handle.getValueState("count", "n long")
+
+    def handleInputRows(self, key, rows, timers) -> Iterator[pd.DataFrame]:
+        self.count.update((sum(len(frame) for frame in rows),))
+        yield pd.DataFrame({"k": [key[0]], "n": list(self.count.get())})
+
+    def close(self) -> None:
+        pass
+
+
+def remembered_by_variables(bench: Bench):
+    grouped, schema = bench.source().groupBy("k"), "k string, n long"
+    return stage("kept", grouped.transformWithStateInPandas(Remember(), schema, "Append", "ProcessingTime"))
+
+
+@pytest.mark.parametrize("build", [remembered, pytest.param(remembered_by_variables, marks=pytest.mark.slow)])
+def test_a_query_that_always_has_another_batch_gets_warm(
+    spark, tmp_path, capfd, monkeypatch, heard: Heard, build: Callable
+) -> None:
+    """Spark makes batches without data for it, one after the other, and `availableNow` waits for the last of them."""
+    bench = Bench(spark, tmp_path)
+    bench.write([row("a", 1), row("b", 2), row("c", 3)])
+    snapshot = bench.run(build, "append")
+    assert heard.ends.acquire(timeout=60)
+    heard.rows.clear()
+    plan, writers = bench.plan(build, "append", snapshot)
+    monkeypatch.setattr(warm_ups, "STARTS", 1)
+    monkeypatch.setattr(warm_ups, "MOST_SECONDS", 600.0)
+    capfd.readouterr()
+    list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm"))
+    for _ in range(ROW_STARTS + 1):
+        assert heard.ends.acquire(timeout=60)
+    assert heard.rows == [ROWS] * BATCHES * ROW_STARTS + [3] * BATCHES
+    assert "WARNING" not in capfd.readouterr().err
+    assert spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "true"
+
+
+def test_a_query_whose_batches_do_not_end_is_only_less_warm(spark, tmp_path, capfd, monkeypatch) -> None:
+    """Whatever keeps a batch: the driver stands by, and says it."""
+    bench = Bench(spark, tmp_path)
+    bench.write([row("a", 1)])
+    snapshot = bench.run(totals)
+    plan, writers = bench.plan(totals, snapshot=snapshot)
+    monkeypatch.setattr(warm_ups, "_count_rows", lambda *_: None)
+    monkeypatch.setattr(warm_ups, "MOST_SECONDS", 0.0)
+    began = time.monotonic()
+    list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm"))
+    assert time.monotonic() - began < 30
+    assert "WARNING: query q could not be warmed up: it took more than 0 s" in capfd.readouterr().err
+    assert spark.streams.active == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -162,6 +163,14 @@ class Drivers:
             )
         return self._launch(spec, files, epoch)
 
+    def replace_dead(self, dead: str, successor: Current) -> None:
+        """Make a deployment whose driver stands by current, in place of one whose driver died."""
+        self._fence(dead)
+        if not self.app.claim(successor):
+            raise FencedError(
+                f"epoch {successor.epoch} of {self.app.name} was just claimed by {self.app.current_id()}; try again"
+            )
+
     def _fence(self, deployment: str) -> None:
         """Fence a lost driver whose process cannot be inspected: it may still run on another machine."""
         plan = self.app.plan(deployment)
@@ -267,14 +276,23 @@ class Drivers:
         """Wait until the driver runs its queries; DriverError with its last log lines when it dies instead."""
         self.wait_for_states(deployment, (RUNNING, SUSPENDED), timeout)
 
-    def wait_for_states(self, deployment: str, states: tuple[DriverState, ...], timeout: float) -> None:
-        """Wait until the driver is in one of the states; DriverError with its last log lines when it dies instead."""
+    def wait_for_states(
+        self,
+        deployment: str,
+        states: tuple[DriverState, ...],
+        timeout: float,
+        needless: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Wait until the driver is in one of the states; DriverError with its last log lines when it dies instead.
+
+        needless: asked at each look, ends the wait when true
+        """
 
         def poll() -> bool | None:
             state = self.state(deployment)
             if state in FINAL_STATES:
                 raise DriverError(self.death(deployment, state))
-            return True if state in states else None
+            return True if state in states or needless() else None
 
         try:
             wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)

@@ -18,6 +18,7 @@ from ...core.errors import (
     ApplicationError,
     FencedError,
     RefusedError,
+    StorageError,
 )
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import (
@@ -135,9 +136,7 @@ class Agent:
             self.driver.engine.follow(lambda: self.origin.before(self.follows), self.hot, *self._comparison())
             boundary("following")
         else:
-            self.driver.engine.practise(saved)
-            self.driver.engine.bring_ahead(self.origin.running)
-            boundary("practised")
+            self._practise(saved)
         return beyond
 
     def _restore(self, queries: Sequence[str], saved: SavedState | None, plan: AppPlan, beyond: bool) -> None:
@@ -159,6 +158,17 @@ class Agent:
             self.driver.go_on_after_others()
         if saved is None:
             self.driver.engine.check_start(self.driver.spec.agree)
+
+    def _practise(self, saved: SavedState) -> None:
+        """Get faster, until the epoch begins: the running driver may have died."""
+        role = self._role()
+        with contextlib.closing(self.driver.engine.practise(saved)) as parts:
+            for _ in parts:
+                with contextlib.suppress(StorageError):
+                    if role.begins():
+                        return
+        self.driver.engine.bring_ahead(self.origin.running)
+        boundary("practised")
 
     def _drained(self) -> SavedState:
         """What the deployment that this one takes over from has left: with the files of those queries that have to be

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Protocol
 
 import attrs
@@ -75,9 +75,10 @@ class QueryEngine(Protocol):
         written."""
         ...
 
-    def practise(self, saved: SavedState) -> None:
+    def practise(self, saved: SavedState) -> Generator[None, None, None]:
         """Do what the restore and the first batches will do, on scratch, so that they are fast; the deployment's
-        checkpoints and the app's sinks are not touched. Raises what the restore would raise."""
+        checkpoints and the app's sinks are not touched. In parts of a few seconds: after each one the caller may close
+        it. Raises what the restore would raise."""
         ...
 
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:

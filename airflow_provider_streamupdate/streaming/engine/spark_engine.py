@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,10 +108,10 @@ class SparkEngine:
         with tempfile.TemporaryDirectory(prefix="streamupdate-standby-") as checked:
             return check_restorable(saved, report, self.plan, self._writers, Path(checked))
 
-    def practise(self, saved: SavedState) -> None:
+    def practise(self, saved: SavedState) -> Generator[None, None, None]:
         """What need not be done again by the restore is kept for it."""
         with scratch_folder(self._registry, self._deployment) as folder:
-            warm_up(self._spark, self._writers, saved, self.plan, folder, self._app.migrations)
+            yield from warm_up(self._spark, self._writers, saved, self.plan, folder, self._app.migrations)
         self._ahead = metadata_ahead(saved, self.plan, self._writers)
 
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:

@@ -6,14 +6,15 @@ import contextlib
 import shutil
 import sys
 import tempfile
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.errors import CorruptError, StorageError, describe
+from ...core.errors import CorruptError, StorageError, WaitTimeoutError, describe
 from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.registry import scratch
 from ...core.registry.registry import AppRegistry
@@ -28,6 +29,11 @@ from ..restore.saved_state import SavedState
 # first starts of a query on saved state, which a pause has one of.
 STARTS = 5
 BATCHES = 3  # of a start
+MOST_SECONDS = 60.0  # for all starts together: a driver that is not quite warm is better than one that is never ready
+MOMENT_SECONDS = 0.01  # of a start that comes too late
+# A state function in processing time has a batch made all the time (StatefulOperator.shouldRunAnotherBatch), so that
+# `availableNow` would never end (measured).
+_BATCHES_WITHOUT_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 # Of state, that all starts of a query may bring to the executors' disks and memory, where the running app's is, too.
 # Spark lets go of a start's copy only at its next maintenance, 60 s later (StateStore.doMaintenance).
 MOST_BYTES = 1_000_000_000
@@ -44,11 +50,11 @@ def warm_up(
     plan: AppPlan,
     folder: Path,
     migrations: MigrationFunctions | None = None,
-) -> None:
+) -> Generator[None, None, None]:
     """Count some rows, and run every query on sources without rows, into a sink that writes nothing, on a clone of the
     saved state, so that the code of its restore and first real batch has run once. Nothing of the app is
     written. A query that cannot be run so is only slower in its first batches; but what its restore raises, the app's
-    own migration functions among it, is raised, because the real one would.
+    own migration functions among it, is raised, because the real one would. After each part of it, the caller may stop.
 
     folder: a scratch folder that executors can reach, on the disk of the state, so that it is linked. State that lies
         elsewhere is not brought there twice, and what is larger than MOST_BYTES allows is not loaded: then the query
@@ -58,15 +64,19 @@ def warm_up(
         _count_rows(spark, folder / ".rows")
     except Exception as error:
         print(f"WARNING: the driver could not be warmed up with rows: {describe(error)}", file=sys.stderr)
+    yield
+    until = time.monotonic() + MOST_SECONDS
     for query in plan.queries:
         writer, scratched = writers[query.name], folder / query.name
         scratched.mkdir(parents=True)
-        with _settings(spark, {**saved.recorded().get(query.name, {}), spark_internals.FILE_MANAGER: None}):
+        settings = {spark_internals.FILE_MANAGER: None, _BATCHES_WITHOUT_DATA: "false"}
+        with _settings(spark, {**saved.recorded().get(query.name, {}), **settings}):
             if saved.holds(query.name) and saved.folders[query.name].links:
                 _clone(saved, query, writer, Folder.scratch(scratched / CLONE), migrations)
+            yield
             large = STARTS * _state_bytes(saved, query.name) > MOST_BYTES
             try:
-                _run(writer, scratched, scratched / (ANEW if large else CLONE))
+                yield from _starts(writer, scratched, scratched / (ANEW if large else CLONE), until)
             except Exception as error:
                 print(f"WARNING: query {query.name} could not be warmed up: {describe(error)}", file=sys.stderr)
 
@@ -128,7 +138,8 @@ def _state_bytes(saved: SavedState, query: str) -> int:
     return sum(file.size for file in files if file.path.startswith("state/"))
 
 
-def _run(writer: DataStreamWriter, folder: Path, checkpoint: Path) -> None:
+def _starts(writer: DataStreamWriter, folder: Path, checkpoint: Path, until: float) -> Generator[None, None, None]:
+    """Start the query again and again; WaitTimeoutError at `until`, on the monotonic clock."""
     details = spark_internals.writer_details(writer)
     sources = folder / "sources"
     sources.mkdir()
@@ -139,7 +150,11 @@ def _run(writer: DataStreamWriter, folder: Path, checkpoint: Path) -> None:
     for start in range(STARTS):
         for file in files if start else ():
             shutil.copyfile(file, file.with_name(f"{file.name}-{start}"))
-        muted.option("checkpointLocation", checkpoint.as_uri()).start().awaitTermination()
+        started = muted.option("checkpointLocation", checkpoint.as_uri()).start()
+        if not started.awaitTermination(max(until - time.monotonic(), MOMENT_SECONDS)):
+            started.stop()
+            raise WaitTimeoutError(f"it took more than {MOST_SECONDS:g} s")
+        yield
 
 
 @contextlib.contextmanager

@@ -135,8 +135,7 @@ def wait_caught_up(update: Update) -> None:
         if state in FINAL_STATES:
             raise DriverError(update.drivers.death(new, state))
         if update.drivers.state(old) in FINAL_STATES:
-            update.progress(f"{old} of {update.app}, which {new} follows, has ended")
-            return True  # what comes next says why
+            return True  # what comes next says what becomes of it
         return True if chase.look() <= CLOSE_BATCHES and state == STANDBY else None
 
     try:

@@ -16,7 +16,7 @@ from ....core.coordination.commands import CommandBox
 from ....core.coordination.parallel import Position, behind, check_side_by_side, positions
 from ....core.errors import CorruptError, DriverError, FencedError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
-from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, STANDBY, Current
+from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, STANDBY, SUSPENDED, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.shared_objects import check_shared
 from ...app_lease import holding, keep
@@ -32,7 +32,7 @@ from ...waiting import wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
-from .strategy import Strategy
+from .strategy import Strategy, check_old_lives
 
 CLOSE_SECONDS = 30.0  # how far the new version may be behind the old one, which continues to read
 POLL_SECONDS = 1.0  # a file source's log is read every time
@@ -115,7 +115,8 @@ def run_beside(update: Update) -> None:
         parent = registry.running()[0]
         if not start(update):
             return
-        drivers.wait_for_states(deployment, (STANDBY, RUNNING), timeout)
+        drivers.wait_for_states(deployment, (STANDBY, RUNNING), timeout, lambda: check_old_lives(update))
+        check_old_lives(update)
         if drivers.state(deployment) == STANDBY:
             if registry.deployment_folder(deployment).names("restored"):
                 pass  # an earlier try took the snapshot, and this driver continues from it
@@ -128,7 +129,7 @@ def run_beside(update: Update) -> None:
             assert launch is not None  # it was started
             CommandBox(registry.deployment_folder(deployment), launch.epoch).issue(commands.RESUME)
             boundary("beside-asked")
-        drivers.wait_running(deployment, timeout)
+        drivers.wait_for_states(deployment, (RUNNING, SUSPENDED), timeout, lambda: check_old_lives(update))
         boundary("beside-seen")
         progress(f"deployment {deployment} of {app} runs beside {parent}, from snapshot {snapshot}")
 

@@ -11,12 +11,11 @@ from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox, CommandResult
 from ....core.difference.report import DifferenceReport
 from ....core.errors import AlreadyExistsError, DriverError, InvalidInputError
-from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY
+from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
-from ...drivers.drivers import Drivers
 from ...operations.plan import Planned
 from ...operations.version import store_spec, stored_spec
 from ...waiting import wait_for
@@ -25,7 +24,7 @@ from ..record import note_checked
 from ..update import Update
 from . import own_driver
 from .restart import Restart
-from .strategy import Strategy, check_saved
+from .strategy import Strategy, check_saved, old_died
 
 
 class Standby(Strategy):
@@ -100,41 +99,47 @@ def start(update: Update, follow: int = 0) -> bool:
 
 
 def stand_by(update: Update) -> None:
-    """Wait until the new version's driver stands by to take over; start it if it does not run."""
+    """Wait until the new version's driver stands by to take over; start it if it does not run. When the old version
+    dies meanwhile, nothing more is waited for: the step that follows brings in the new one."""
     deployment = update.record.new
     with holding(update.registry, deployment):
         if start(update):
-            update.drivers.wait_for_states(deployment, (STANDBY,), update.options.submit_timeout)
+            timeout = update.options.submit_timeout
+            update.drivers.wait_for_states(deployment, (STANDBY,), timeout, lambda: old_died(update))
             note_ready(update)
 
 
 def note_ready(update: Update) -> None:
-    """Tell that the new version's driver is ready to take over."""
+    """Tell that the new version's driver is ready to take over, or that it will as the old version died."""
     boundary("standby-ready")
-    update.progress(f"deployment {update.record.new} of {update.app} stands by")
+    if old_died(update):
+        update.progress(f"{update.record.old} died; {update.record.new} takes over from its checkpoint")
+    else:
+        update.progress(f"deployment {update.record.new} of {update.app} stands by")
 
 
 def hand_over(update: Update) -> None:
     """Drain the old version, let the new one continue from there, and store the old one's final state as a snapshot.
+    Where the old version died before it handed over, the new one continues from what it has committed.
 
-    Returns when the new one has committed and the old one is gone. Can be repeated: nothing is done twice. DriverError
-    when the new one failed (the old one then runs again by itself, or a rollback has to start it); WaitTimeoutError
-    after the drain timeout, while the hand-over continues.
+    Returns when the new one has committed and the old one is gone; after the old one's death, when the new one is
+    current. Can be repeated: nothing is done twice. DriverError when the new one failed (the old one then runs again by
+    itself, or a rollback has to start it); WaitTimeoutError after the drain timeout, while the hand-over continues.
     """
     registry, drivers, progress, snapshot = update.registry, update.drivers, update.progress, update.snapshot
     old, new = str(update.record.old), update.record.new
     current = registry.current()
     box, command = CommandBox(registry.deployment_folder(old), 0), ""
-    if current is not None and current.deployment == old:
+    if current is not None and current.deployment == old and not old_died(update):
         progress(f"{old} hands over to {new}")
         box = CommandBox(registry.deployment_folder(old), current.epoch)
         command = box.issue(commands.SNAPSHOT, snapshot=snapshot, cancel=True, successor=new)
         boundary("handover-asked")
 
     def poll() -> bool | None:
-        if not command and registry.current_id() == old:  # an earlier call asked for it
+        if not command and registry.current_id() == old and not old_died(update):  # an earlier call asked for it
             raise DriverError(f"{new} took over and failed, so {old} took over again\n{drivers.last_lines(new)}")
-        return _handed_over(registry, drivers, old, new, box.result(command) if command else None)
+        return _handed_over(update, box.result(command) if command else None)
 
     wait_for(poll, f"the hand-over to {new}", update.options.drain_timeout)
     boundary("handover-seen")
@@ -143,9 +148,8 @@ def hand_over(update: Update) -> None:
     progress(f"{new} has taken over; {old} ended with snapshot {snapshot}")
 
 
-def _handed_over(
-    registry: AppRegistry, drivers: Drivers, old: str, new: str, answer: CommandResult | None
-) -> bool | None:
+def _handed_over(update: Update, answer: CommandResult | None) -> bool | None:
+    registry, drivers, old, new = update.registry, update.drivers, str(update.record.old), update.record.new
     if answer is not None and answer.error:
         raise DriverError(f"{old} did not hand over to {new}: {answer.error}\n{drivers.last_lines(new)}")
     if registry.current_id() == new:
@@ -153,8 +157,22 @@ def _handed_over(
             raise DriverError(drivers.death(new, state))
         return True if drivers.gone(old) else None
     if drivers.gone(old):
-        raise DriverError(f"the old version died before it handed over: {drivers.death(old, drivers.state(old))}")
+        _replace_dead(update)
     return None
+
+
+def _replace_dead(update: Update) -> None:
+    """Let the new version take over from the old one, which died: its driver is nearer to its first batch than one that
+    a rollback would start. DriverError when that is not possible."""
+    drivers, old, new = update.drivers, str(update.record.old), update.record.new
+    if not old_died(update):
+        raise DriverError(f"the old version ended before it handed over: {drivers.death(old, drivers.state(old))}")
+    launch, state = update.registry.launch(new), drivers.state(new)
+    if launch is None or state in (*FINAL_STATES, NEW):
+        why = drivers.death(old, drivers.state(old))
+        raise DriverError(f"the old version died before it handed over, and {new} is {state}: {why}")
+    drivers.replace_dead(old, Current(deployment=new, epoch=launch.epoch))
+    update.progress(f"{old} died before it handed over; {new} takes over from what it has committed")
 
 
 def _complete(registry: AppRegistry, old: str, snapshot: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 from ....core.difference.report import DifferenceReport
-from ....core.errors import InvalidInputError
+from ....core.errors import DriverError, InvalidInputError
 from ....core.plan.plan import AppPlan
-from ....core.registry.deployment import FINAL_STATES
+from ....core.registry.deployment import FAILED, FINAL_STATES, LOST
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
@@ -149,6 +149,19 @@ class Strategy:
     def left_alone(self, old: str) -> str:
         """Return the message for a failed update that has not stopped the old version."""
         return f"{old} was not touched and keeps running"
+
+
+def old_died(update: Update) -> bool:
+    """Return whether the old version's driver died; one that was told to end has not."""
+    return update.record.old is not None and update.drivers.state(update.record.old) in (FAILED, LOST)
+
+
+def check_old_lives(update: Update) -> bool:
+    """Raise DriverError when the old version's driver died; else return False."""
+    if old_died(update):
+        old = str(update.record.old)
+        raise DriverError(f"the old version died: {update.drivers.death(old, update.drivers.state(old))}")
+    return False
 
 
 def check_saved(update: Update) -> bool:
