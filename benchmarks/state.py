@@ -160,7 +160,7 @@ class App:
         writers = self.writers(latest)
         saved = SavedState.find(self.registry, "snapshot:s0")
         plan = plan_app(self.spark, "bench", writers, recorded=saved.recorded())
-        assert saved.compare(plan, ()).compatible
+        assert saved.compare(plan, ("q/totals",) if latest else ()).compatible
         took = timed(lambda: restore_app(saved, plan, writers, self.registry, name))
         checkpoint = self.registry.checkpoint(name, "q")
         if latest:

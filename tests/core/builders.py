@@ -16,6 +16,7 @@ import attrs
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, Snapshot, SnapshotKind
 from airflow_provider_streamupdate.core.plan.plan import (
+    AggregateBuffer,
     AppPlan,
     QueryPlan,
     SinkPlan,
@@ -46,6 +47,18 @@ def stage_plan(name: str = "daily", operator_id: int = 0, **changes: Any) -> Sta
         "schemas": (StateSchema(name="default", key=KEY, value=VALUE),),
     }
     return StagePlan(**{**values, **changes})
+
+
+def aggregation(*functions: str, **changes: Any) -> StagePlan:
+    """An aggregation with the buffers of these functions of one column, a column each."""
+    [column] = VALUE["fields"]
+    value = {"type": "struct", "fields": [column] * len(functions)}
+    values: dict[str, Any] = {
+        "definition": {"keys": ["source-1.k"], "aggregates": [f"{name.lower()}(source-1.x)" for name in functions]},
+        "buffers": tuple(AggregateBuffer(function=name, columns=1, initial=("0L",)) for name in functions),
+        "schemas": (StateSchema(name="default", key=KEY, value=value),),
+    }
+    return stage_plan(**{**values, **changes})
 
 
 def query_plan(*stages: StagePlan, name: str = "windows", **changes: Any) -> QueryPlan:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_streamupdate.core.coordination.following import COMPACTION, unfollowable
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, SinkPlan, SourcePlan, StagePlan, WindowKey
 
-from .builders import app_plan, query_plan, stage_plan
+from .builders import aggregation, app_plan, query_plan, stage_plan
 
 WAY = (("from source-1.",),)
 
@@ -230,6 +230,18 @@ def test_an_aggregate_more_is_kept_in_the_same_groups() -> None:
     more = {"keys": ["source-1.origin"], "aggregates": ["count(1)", "max(source-1.a)"]}
     problems = unfollowable(app(stage(definition=more)), app())
     assert not any("definition" in problem for problem in problems)
+
+
+def test_an_added_aggregate_is_followed_but_nothing_that_is_lost_besides() -> None:
+    """It covers the rows from where the following began; what else is lost would depend on when that was."""
+    given = {"paths": WAY, "filters": (), "hidden": (), "arrivals": ()}
+    old, new = (app(aggregation(*functions, **given)) for functions in (("Sum",), ("Sum", "Count")))
+    assert unfollowable(new, old) == []
+    [problem] = unfollowable(old, new)
+    assert "the values of count(source-1.x) are lost" in problem
+    other = attrs.evolve(new.queries[0].stages[0], late_rows=("rows",))
+    before = attrs.evolve(old.queries[0].stages[0], late_rows=())
+    assert any("now drops late rows" in problem for problem in unfollowable(app(other), app(before)))
 
 
 def test_other_groups_and_other_code_are_refused() -> None:

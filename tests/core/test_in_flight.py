@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_applications, check_plans
 from airflow_provider_streamupdate.core.registry.registry import Registry
 
-from .builders import app_plan, deploy, query_plan, stage_plan
+from .builders import aggregation, app_plan, deploy, query_plan, stage_plan
 
 
 def request(id: str = "c1", **params: str) -> ChangeRequest:
@@ -100,6 +100,14 @@ def test_an_agreed_loss_in_place_is_let_through_but_not_what_is_left_behind() ->
     change_plans(old, new, ("windows:spark.sql.session.timeZone",))
     with pytest.raises(RefusedError, match="stage windows/daily: ignored"):
         change_plans(app_plan(), app_plan(query_plan(stage_plan("hourly"))), ("windows/daily",))
+
+
+def test_state_is_not_rewritten_in_flight_whatever_is_agreed_to() -> None:
+    """The same driver goes on with the checkpoint as it lies there."""
+    old, new = (app_plan(query_plan(aggregation(*functions))) for functions in (("Sum",), ("Sum", "Count")))
+    for one, other in ((old, new), (new, old)):
+        with pytest.raises(RefusedError, match="stage windows/daily: its state would be rewritten"):
+            change_plans(one, other, ("windows/daily",))
 
 
 def test_the_last_change_counts_and_the_submitted_spec_is_kept(tmp_path: Path) -> None:

@@ -11,7 +11,13 @@ import pytest
 from airflow_provider_streamupdate.core.checkpoint.join_state import COUNTS, ROWS, ROWS_BY_TIME, TIMES
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, SnapshotFile
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.migration import Migration, NewKey, describe, plan_migration
+from airflow_provider_streamupdate.core.compatibility.migration import (
+    Derived,
+    Migration,
+    NewKey,
+    describe,
+    plan_migration,
+)
 from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS, MIGRATED, REFUSED
 from airflow_provider_streamupdate.core.plan.plan import AggregateBuffer, StagePlan, StateSchema, WindowKey
 from airflow_provider_streamupdate.core.snapshots.restore import plan_restore
@@ -28,6 +34,15 @@ MINUTE = 60_000_000
 # name of an aggregate -> its buffer and the types of its columns
 KNOWN: dict[str, tuple[AggregateBuffer, list[Any]]] = {
     "count(1)": (COUNT, ["long"]),
+    "count(s.a)": (COUNT, ["long"]),
+    "count(s.d)": (COUNT, ["long"]),
+    "count(s.x)": (COUNT, ["long"]),
+    "sum(s.d)": (SUM, ["double"]),
+    "sum(s.x)": (AggregateBuffer(function="Sum", columns=2), ["decimal(22,2)", "boolean"]),
+    "average(s.d)": (AVERAGE, ["double", "long"]),
+    "average(s.x)": (AVERAGE, ["decimal(22,2)", "long"]),
+    "variancepop(s.d)": (AggregateBuffer(function="VariancePop", columns=3, initial=("0.0D",) * 3), ["double"] * 3),
+    "skewness(s.d)": (AggregateBuffer(function="Skewness", columns=4, initial=("0.0D",) * 4), ["double"] * 4),
     "sum(s.a)": (SUM, ["long"]),
     "sum(s.b)": (SUM, ["long"]),
     "max(s.i)": (AggregateBuffer(function="Max", columns=1, initial=("CAST(NULL AS INT)",)), ["integer"]),
@@ -53,6 +68,7 @@ def stage(
         definition={"keys": keys, "aggregates": aggregates},
         schemas=(StateSchema(name="default", key=row(key_types), value=row(value_types)),),
         buffers=tuple(KNOWN[name][0] for name in aggregates),
+        arguments=tuple(name.partition("(")[2].removesuffix(")") for name in aggregates),
         **changes,
     )
 
@@ -85,13 +101,56 @@ def test_aggregates_are_added_dropped_and_put_in_order() -> None:
         stage(["s.k"], ["sum(s.a)", "count(1)"]), stage(["s.k"], ["count(1)", "average(s.a)", "sum(s.a)"])
     )
     assert (found.aggregates, found.keys, found.merge, found.moves) == ((1, None, 0), (NewKey(source=0),), False, False)
-    assert found.steps == (
-        "adds average(s.a), which covers only rows from now on",
-        "puts the aggregates in their new order",
-    )
+    assert found.steps == ("adds avg(s.a)", "puts the aggregates in their new order")
     assert found.losses == ()
     found = migration(stage(["s.k"], ["sum(s.a)", "count(1)"]), stage(["s.k"], ["count(1)"]))
     assert (found.aggregates, found.losses) == ((1,), ("the values of sum(s.a) are lost",))
+
+
+def test_an_added_aggregate_is_a_loss_that_is_agreed_to_by_name() -> None:
+    """It was migrated without a question, and missed the rows of all groups that were there."""
+    old, new = (app_plan(query_plan(stage(["s.k"], a))) for a in (["max(s.i)"], ["max(s.i)", "sum(s.a)", "count(1)"]))
+    [item] = [i for i in compare(old, new, "snapshot s1").items if i.thing == "stage"]
+    assert (item.verdict, item.needs_agreement) == (LOSS, True)
+    assert "sum(s.a), count(1) will cover only rows from this update on" in item.reason
+    assert compare(old, new, "snapshot s1", agree=["windows/totals"]).compatible
+
+
+@pytest.mark.parametrize(
+    ("kept", "added", "places"),
+    [
+        (["sum(s.a)", "count(s.a)"], "average(s.a)", (0, 1)),
+        (["count(s.d)", "sum(s.d)"], "average(s.d)", (1, 0)),
+        (["sum(s.x)", "count(s.x)"], "average(s.x)", (0, 1)),
+        (["average(s.a)"], "count(s.a)", (0,)),
+        (["average(s.d)"], "sum(s.d)", (0,)),
+        (["average(s.x)"], "sum(s.x)", (0,)),
+        (["skewness(s.d)"], "variancepop(s.d)", (0,)),
+        # rows without a value are counted, too; a double is no sum of integers; a moment less is kept
+        (["sum(s.a)", "count(1)"], "average(s.a)", None),
+        (["sum(s.b)", "count(s.a)"], "average(s.a)", None),
+        (["average(s.a)"], "sum(s.a)", None),
+        (["variancepop(s.d)"], "skewness(s.d)", None),
+    ],
+)
+def test_an_added_aggregate_that_the_state_knows_is_computed_and_nothing_is_asked(
+    kept: list[str], added: str, places: tuple[int, ...] | None
+) -> None:
+    old, new = stage(["s.k"], kept), stage(["s.k"], [*kept, added])
+    assert migration(old, new).aggregates[-1] == (None if places is None else Derived(places=places))
+    [item] = [i for i in compare(*(app_plan(query_plan(s)) for s in (old, new)), "s1").items if i.thing == "stage"]
+    assert (item.verdict, item.needs_agreement) == ((LOSS, True) if places is None else (MIGRATED, False))
+
+
+def test_a_computed_aggregate_is_merged_when_a_key_is_dropped_too() -> None:
+    kept = ["sum(s.a)", "count(s.a)"]
+    found = migration(stage(["s.k", "s.l"], kept), stage(["s.l"], [*kept, "average(s.a)"]))
+    assert (found.aggregates[-1], found.merge, found.losses) == (Derived(places=(0, 1)), True, ())
+
+
+def test_an_aggregate_of_another_argument_is_no_replacement_of_what_it_is_computed_from() -> None:
+    found = migration(stage(["s.k"], ["average(s.d)"]), stage(["s.k"], ["sum(s.d)"]))
+    assert (found.aggregates, found.losses) == ((Derived(places=(0,)),), ("the values of average(s.d) are lost",))
 
 
 def test_another_aggregate_in_the_same_place_is_refused() -> None:
@@ -394,7 +453,7 @@ def test_the_report_says_what_is_done_and_asks_for_agreement_to_a_loss_only() ->
         [item] = [i for i in found.items if i.thing == "stage"]
         return item.verdict, item.needs_agreement, found.compatible
 
-    one, two = stage(["s.k"], ["count(1)"]), stage(["s.k"], ["count(1)", "sum(s.a)"])
+    one, two = stage(["s.k"], ["average(s.a)"]), stage(["s.k"], ["average(s.a)", "count(s.a)"])
     assert verdict(one, one) == (CARRIED, False, True)
     assert verdict(one, two) == (MIGRATED, False, True)
     assert verdict(two, one) == (LOSS, True, False)

@@ -30,7 +30,7 @@ from airflow_provider_streamupdate.core.plan.state_stores import DEFAULT_STORE, 
 from airflow_provider_streamupdate.core.snapshots.fresh_start import compare_fresh
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import with_again
 
-from .builders import KEY, VALUE, app_plan, query_plan, stage_plan
+from .builders import KEY, VALUE, aggregation, app_plan, query_plan, stage_plan
 
 REPOSITORY = Path(__file__).parents[2]
 TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
@@ -173,6 +173,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.same": (q(), q()),
     "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
     "stage.rows": (q(of("aggregate", arrivals=())), q(of("aggregate", arrivals=("explode(a.x)",)))),
+    "stage.late-rows": (q(of("deduplicate", late_rows=("rows",))), q(of("deduplicate", late_rows=()))),
     "stage.ways": (
         q(of("aggregate", paths=(("after the watermark: greaterthan(a.x, 3)", "from a."),))),
         q(of("aggregate", paths=(("from a.", "greaterthan(a.x, 3)"),))),
@@ -201,6 +202,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.deduplication-columns": changed("deduplicate", keys=["a.l"]),
     "stage.aggregates-order": changed("aggregate", aggregates=["count(1)", "sum(a.x)"]),
     "stage.aggregates-number": changed("aggregate", aggregates=["count(1)"]),
+    "stage.aggregates-added": (q(aggregation("Sum")), q(aggregation("Sum", "Count"))),
     "stage.aggregate-arguments": changed("aggregate", aggregates=["sum(a.y)", "count(1)"]),
     "stage.aggregate-function": changed("aggregate", aggregates=["max(a.x)", "count(1)"]),
     "stage.join-type": changed("join", join_type="LeftOuter"),

@@ -7,7 +7,7 @@ from typing import Any
 from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, LOSS, MIGRATED
 
 from .meaning import Labels, functions, keys, meaning, stage_labels
-from .oracle import EXEMPT, NOTHING, Clock, Group, Groups, Oracle, merged
+from .oracle import EXEMPT, NOTHING, Clock, Group, Groups, Kept, Oracle, merged
 from .spec import Aggregate, Counter, Join, Spec, Stage
 
 
@@ -57,8 +57,23 @@ def _kept(old: Spec, stage: Stage, state: Any) -> Any:
     }
 
 
+def _computed(kept: dict[str, Kept], texts: list[str]) -> dict[str, Kept]:
+    """What is known of added aggregates: a count of what an average is of, an average of what a sum and a count are of.
+    (An average's sum of integers is a double, from which no sum is made.)"""
+    found = {}
+    for text in (t for t in texts if t not in kept):
+        name, _, column = text.partition("(")
+        known = {other: kept.get(f"{other}({column}") for other in ("sum", "count", "avg")}
+        if name == "count" and known["avg"]:
+            found[text] = known["avg"]
+        elif name == "avg" and known["sum"] and known["count"]:
+            found[text] = known["sum"]
+    return found
+
+
 def _migrated(old: Aggregate, below: Labels, state: Groups, new: Aggregate, now_below: Labels) -> Groups:
-    """Groups under the new keys and windows, merged where they meet; an added aggregate has seen no row."""
+    """Groups under the new keys and windows, merged where they meet; an added aggregate has seen no row, unless
+    others know what it needs."""
     wanted, texts = keys(new, now_below), functions(new, now_below)
     if not set(wanted) <= set(keys(old, below)):
         raise WrongVerdictError(f"stage {new.name} has keys its state does not hold")
@@ -73,5 +88,6 @@ def _migrated(old: Aggregate, below: Labels, state: Groups, new: Aggregate, now_
         end = None if start is None or new.window is None else start + new.window.size
         target = Group(tuple((k, values[k]) for k in wanted), start, end)
         before = found.get(target, {})
-        found[target] = {t: merged(before.get(t, NOTHING), kept.get(t, NOTHING)) for t in texts}
+        known = kept | _computed(kept, texts)
+        found[target] = {t: merged(before.get(t, NOTHING), known.get(t, NOTHING)) for t in texts}
     return found

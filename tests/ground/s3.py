@@ -258,6 +258,7 @@ def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: InBucket, strat
         application=ground.of_version(2),
         deployment="two",
         strategy=strategy,
+        agree=("totals/totals",),
         submit_timeout=PATIENCE,
         drain_timeout=PATIENCE,
     )

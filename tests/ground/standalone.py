@@ -75,7 +75,11 @@ def test_an_update_on_executors_loses_and_doubles_nothing(ground: OnCluster) -> 
     ground.wait_for_all()
     assert ground.executors("Running task") == ["0", "1"]
     options = UpdateOptions(
-        application=ground.of_version(2), deployment="two", strategy="restart", submit_timeout=PATIENCE
+        application=ground.of_version(2),
+        deployment="two",
+        strategy="restart",
+        agree=("totals/totals",),
+        submit_timeout=PATIENCE,
     )
     ground.client.update(options, print)
     assert ground.executors("deployments/two/checkpoint/totals/migration/") == ["0", "1"]

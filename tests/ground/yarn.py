@@ -121,7 +121,11 @@ class OnYarn(Migrated):
         """Under load."""
         before = self.written
         options = UpdateOptions(
-            application=self.of_version(number), deployment=deployment, strategy=strategy, submit_timeout=PATIENCE
+            application=self.of_version(number),
+            deployment=deployment,
+            strategy=strategy,
+            agree=("totals/totals",) if number == 2 else (),
+            submit_timeout=PATIENCE,
         )
         record = self.client.update(options, print)
         print(f"files written meanwhile: {self.written - before}; pause {record.pause_seconds}")

@@ -89,9 +89,9 @@ def test_a_migration(spark, tmp_path, changelog: bool) -> None:
     before = feed(bench, [[row("a", 1), row("b", 2), row("a", 1)], [row("a", 3)]])
     first = bench.run(counts)
     [item] = [i for i in bench.check(first, once_and_totals).items if i.name == "q/totals"]
-    assert item.verdict == "migrated"
+    assert item.verdict == "carried with loss"
     feed(bench, [[row("a", 1), row("a", 4), row("c", 5)], [row("b", 6)]])
-    second = bench.run(once_and_totals, snapshot=first)
+    second = bench.run(once_and_totals, snapshot=first, agree=("q/totals",))
     assert bench.last("k")[("a",)] == {"k": "a", "n": 3, "s": 4}  # the repeated 1 is known, the sum is new
     assert bench.last("k")[("b",)] == {"k": "b", "n": 2, "s": 6}
     feed(bench, [[row("b", 7)]])

@@ -40,6 +40,16 @@ class NewKey:
     window: WindowKey | None = None
 
 
+@attrs.frozen(kw_only=True)
+class Derived:
+    """How an added aggregate is computed from kept ones with the same argument.
+
+    places: their places among the old aggregates: for an average of the sum and of the count, otherwise of one
+    """
+
+    places: tuple[int, ...]
+
+
 # Kinds of state variables of transformWithState that are no plain value (StateVariableType)
 LIST, MAP = "ListState", "MapState"
 
@@ -58,7 +68,8 @@ class Migration:
     """What is done with every row of a stage's state.
 
     keys: the new key's columns
-    aggregates: for each new aggregate its place among the old ones; None when it starts with its initial values
+    aggregates: for each new aggregate its place among the old ones, or how it is computed from them; None when it
+        starts with its initial values
     merge: rows can come to have equal keys: they are put together
     moves: keys change, so that a row may belong to another partition of the state
     by_function: the app's own function does it all; the fields above say nothing
@@ -70,7 +81,7 @@ class Migration:
     steps: tuple[str, ...]
     losses: tuple[str, ...] = ()
     keys: tuple[NewKey, ...] = ()
-    aggregates: tuple[int | None, ...] = ()
+    aggregates: tuple[int | Derived | None, ...] = ()
     merge: bool = False
     moves: bool = False
     by_function: bool = False
@@ -310,7 +321,7 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     if keys is None or isinstance(keys, str):
         return keys
     before, after = old.definition["aggregates"], new.definition["aggregates"]
-    places = tuple(before.index(text) if text in before else None for text in after)
+    places = _places(old, new)
     copied, left = Counter(after) - Counter(before), Counter(before) - Counter(after)
     gone = [text for text in before if text not in after]
     added = [text for text, place in zip(after, places, strict=True) if place is None]
@@ -325,12 +336,17 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     dropped = [i for i in range(len(old.definition["keys"])) if i not in {k.source for k in keys}]
     wider = [k.window for k in keys if k.window]
     merge = bool(dropped or wider)
-    if merge and (reason := _not_mergeable(old, places) or _closed_key(old, dropped, watermarks)):
+    if merge and (reason := _not_mergeable(old, new, places) or _closed_key(old, dropped, watermarks)):
         return reason
     if unknown := [t for t, p, b in zip(after, places, new.buffers, strict=True) if p is None and not b.initial]:
         return f"aggregates changed: the initial value of {unknown[0]} is unknown, so it cannot be added"
     steps = [
-        *(f"adds {text}, which covers only rows from now on" for text in added),
+        *(f"adds {words(text)}" for text in added),
+        *(
+            f"computes {words(text)} from what the state holds"
+            for text, place in zip(after, places, strict=True)
+            if isinstance(place, Derived)
+        ),
         *(f"drops {text}" for text in gone),
         *(f"keeps {text} a second time" for text in copied if text in before),
         *(f"drops a second {text}" for text in left if text in after),
@@ -356,6 +372,63 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     )
 
 
+_Places = tuple[int | Derived | None, ...]
+
+
+def _places(old: StagePlan, new: StagePlan) -> _Places:
+    before, after = old.definition["aggregates"], new.definition["aggregates"]
+    return tuple(before.index(text) if text in before else _derived(old, new, n) for n, text in enumerate(after))
+
+
+def added_aggregates(old: StagePlan, new: StagePlan) -> list[str]:
+    """Return the aggregates that a migration by rule starts with their initial values."""
+    known = all(_single_store(s) and _layout_known(s) for s in (old, new))
+    if not known or describe(old) in new.migrates:
+        return []
+    return [t for t, place in zip(new.definition["aggregates"], _places(old, new), strict=True) if place is None]
+
+
+# Families whose buffers begin with the same columns, computed in the same way (CentralMomentAgg, Covariance).
+_MOMENTS = (
+    ("VariancePop", "VarianceSamp", "StddevPop", "StddevSamp", "Skewness", "Kurtosis"),
+    ("CovPopulation", "CovSample"),
+)
+
+
+def _derived(old: StagePlan, new: StagePlan, number: int) -> Derived | None:
+    """Return how an added aggregate follows from kept ones; None when it does not, or not exactly."""
+    if len(old.arguments) != len(old.buffers) or len(new.arguments) != len(new.buffers):
+        return None
+    wanted, argument = new.buffers[number], new.arguments[number]
+    same = {b.function: i for i, (b, a) in enumerate(zip(old.buffers, old.arguments, strict=True)) if a == argument}
+    for family in _MOMENTS:
+        wide = [same[f] for f in family if f in same and old.buffers[same[f]].columns >= wanted.columns]
+        if wanted.function in family and wide:
+            return Derived(places=(wide[0],))
+    average = same.get("Average")
+    if wanted.function == "Count" and average is not None:
+        return Derived(places=(average,))
+    if wanted.function == "Sum" and average is not None and _sums_fit(old, average, new, number):
+        return Derived(places=(average,))
+    if wanted.function == "Average" and {"Sum", "Count"} <= same.keys() and _sums_fit(old, same["Sum"], new, number):
+        return Derived(places=(same["Sum"], same["Count"]))
+    return None
+
+
+def _sums_fit(old: StagePlan, place: int, new: StagePlan, number: int) -> bool:
+    """Whether the sum that an old aggregate knows is exactly the one that a new one keeps. An average's sum of integers
+    is a double, which is not; other types (intervals) and short decimals, which have no scale there, are not known."""
+    was, now = (_value_type(stage, at) for stage, at in ((old, place), (new, number)))
+    if any("unscaledvalue(" in stage.definition["aggregates"][at] for stage, at in ((old, place), (new, number))):
+        return False
+    return (now == "double" and was in ("double", "long")) or (str(now).startswith("decimal") and widens(was, now))
+
+
+def _value_type(stage: StagePlan, aggregate: int) -> Any:
+    """The type of the first column of an aggregate's buffer."""
+    return fields(stage.schemas[0].value)[first_column(stage, aggregate)]["type"]
+
+
 def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
     """Where each new key comes from; None when one is new or keys changed positions (then their meaning changed)."""
     texts = old.definition["keys"]
@@ -379,7 +452,7 @@ def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
     return found if sources == sorted(set(sources)) else None
 
 
-def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: tuple[int | None, ...]) -> list[str] | None:
+def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: _Places) -> list[str] | None:
     """What is widened, in words; None when the new type cannot hold the old values."""
     steps = []
     for was, now in _key_types(old, new, keys):
@@ -389,7 +462,7 @@ def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: tuple[int
             return None
         steps.append(f"widens key {now['name']} from {ddl(was['type'])} to {ddl(now['type'])}")
     for number, (place, buffer) in enumerate(zip(places, new.buffers, strict=True)):
-        if place is None:
+        if not isinstance(place, int):
             continue
         if old.buffers[place].columns != buffer.columns:
             return None
@@ -408,12 +481,12 @@ def _key_types(old: StagePlan, new: StagePlan, keys: list[NewKey]) -> list[tuple
     return [(fields(old.schemas[0].key)[k.source], n) for k, n in zip(keys, fields(new.schemas[0].key), strict=True)]
 
 
-def _not_mergeable(old: StagePlan, places: tuple[int | None, ...]) -> str | None:
-    for place in places:
-        if place is not None and old.buffers[place].function not in MERGEABLE:
+def _not_mergeable(old: StagePlan, new: StagePlan, places: _Places) -> str | None:
+    for buffer, text, place in zip(new.buffers, new.definition["aggregates"], places, strict=True):
+        if place is not None and buffer.function not in MERGEABLE:
             return (
-                f"keys changed: groups would have to be merged, and {old.definition['aggregates'][place]} of two "
-                f"groups cannot be computed from the state (only {', '.join(MERGEABLE)} can)"
+                f"keys changed: groups would have to be merged, and {text} of two groups cannot be computed from the "
+                f"state (only {', '.join(MERGEABLE)} can)"
             )
     return None
 
@@ -433,8 +506,8 @@ def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...])
     return None
 
 
-def _reordered(places: tuple[int | None, ...]) -> bool:
-    kept = [p for p in places if p is not None]
+def _reordered(places: _Places) -> bool:
+    kept = [p for p in places if isinstance(p, int)]
     return kept != sorted(kept)
 
 

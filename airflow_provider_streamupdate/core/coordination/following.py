@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from ..compatibility.compatibility import compare
-from ..compatibility.report import LOSS, REFUSED
+from ..compatibility.report import LOSS, REFUSED, ReportItem
 from ..compatibility.rules.query import minor
 from ..compatibility.rules.sources.source_options import (
     FILES,
@@ -30,6 +30,8 @@ from ..compatibility.rules.sources.source_options import (
     servers,
     short_format,
 )
+from ..compatibility.rules.stages.grouping import AGGREGATES_ADDED
+from ..compatibility.rules.stages.stage import STAGE_RULES
 from ..compatibility.successors import app_under_new_names
 from ..plan.plan import LATE, QUOTED, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold
 from ..union_branches import apart, ordered, without
@@ -292,5 +294,10 @@ def _compared(old: AppPlan, new: AppPlan) -> Iterator[str]:
     for item in compare(old, new, "the running version").items:
         if item.thing in ("sink", "app"):
             continue
-        if item.verdict in (LOSS, REFUSED):
+        if item.verdict == REFUSED or (item.verdict == LOSS and _losses(item) != {AGGREGATES_ADDED}):
             yield f"{item.thing} {item.name} is {item.verdict} ({item.reason})"
+
+
+def _losses(item: ReportItem) -> set[str]:
+    """The rules by which something is lost, besides what a migration drops."""
+    return {rule.id for rule in STAGE_RULES if rule.verdict == LOSS} & {*item.rules}

@@ -113,7 +113,11 @@ class StagePlan:
         known)
     paths: the ways on which rows come to it, each its source, the stages passed, and since the last of these the
         filters and what makes other rows, sorted; what comes after a watermark is marked (none: not known)
+    late_rows: of which inputs it drops rows behind the watermark: ``rows``; for a join ``left``, ``right`` (None: not
+        known)
     buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
+    arguments: for an aggregation, what each of its aggregates is computed from, in that order: two with equal arguments
+        receive the same values
     windows: for an aggregation, its keys that are time windows
     migrates: the states (`migration.describe`) the app has a migration function for
     """
@@ -132,7 +136,9 @@ class StagePlan:
     hidden: tuple[str, ...] | None = None
     arrivals: tuple[str, ...] | None = None
     paths: tuple[tuple[str, ...], ...] | None = None
+    late_rows: tuple[str, ...] | None = None
     buffers: tuple[AggregateBuffer, ...] = ()
+    arguments: tuple[str, ...] = ()
     windows: tuple[WindowKey, ...] = ()
     migrates: tuple[str, ...] = ()
 

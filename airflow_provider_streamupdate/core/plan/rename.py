@@ -69,6 +69,7 @@ def rename_query(query: QueryPlan, names: Mapping[str, str]) -> QueryPlan:
                 name=names.get(s.name, s.name),
                 definition=_value(s.definition, called),
                 types=None if s.types is None else {_text(path, called): kind for path, kind in s.types.items()},
+                arguments=tuple(_text(argument, called) for argument in s.arguments),
                 windows=tuple(attrs.evolve(w, column=_text(w.column, called)) for w in s.windows),
                 filters=_texts(s.filters, called),
                 arrivals=_texts(s.arrivals, called),

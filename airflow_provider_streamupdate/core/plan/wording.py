@@ -121,6 +121,8 @@ _KNOWN: dict[str, Callable[[list[str]], str | None]] = {
     "inset": _in_set,
     "cast": _cast,
     "timestampaddinterval": _plus,
+    "average": lambda given: f"avg({words(given[0])})" if len(given) == 1 else None,
+    "unscaledvalue": lambda given: words(given[0]) if len(given) == 1 else None,  # of the optimizer (DecimalAggregates)
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import attrs
 
 from .. import clock
+from ..compatibility.compatibility import migrations
 from ..compatibility.report import CARRIED, LOSS, CompatibilityReport
 from ..errors import RefusedError
 from ..names import named
@@ -91,6 +92,12 @@ def check_plans(old: AppPlan, new: AppPlan, report: CompatibilityReport) -> None
         f"{i.thing} {i.name}: {i.verdict}: {i.reason}"
         for i in report.items
         if not i.blocks and i.verdict not in (CARRIED, LOSS)
+    ]
+    problems += [
+        f"stage {q.name}/{name}: its state would be rewritten"
+        for q in new.queries
+        if (was := old.query(q.name)) is not None
+        for name in migrations(was, q)
     ]
     moved = [q.name for q in new.queries if (was := old.query(q.name)) is not None and _places(was) != _places(q)]
     problems += [f"query {name}: its stages or sources have other positions" for name in moved]

@@ -46,7 +46,7 @@ from .first_batch import keep, planned_beside
 from .lineage.arrivals import arrivals, below
 from .lineage.arrivals import filters as filters_below
 from .lineage.arrivals import paths as paths_below
-from .lineage.lineage import Lineage, watermarks
+from .lineage.lineage import Lineage, arguments, watermarks
 from .schema_file import read_schemas
 from .settings.python_imports import imports, migration_imports, with_imports
 from .settings.surroundings import surroundings
@@ -178,10 +178,11 @@ def _plan_query(
             f"{where}: {'; '.join(problems)}: descriptions of state refer to both by name; give one of them another "
             "name (with --rename old=new when state under the old name must continue)"
         )
-    buffers = planned.buffers
+    buffers, timed = planned.buffers, planned.event_time_inputs
     stages = tuple(
         attrs.evolve(
             _counted(stage, buffers.get(stage.operator_id, ())),
+            late_rows=_late_rows(stage, timed.get(stage.operator_id, ())),
             migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)),
         )
         for stage in stages
@@ -218,6 +219,14 @@ def _counted(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePla
         return stage
     told = [f"{UNKNOWN}{len(buffers)} buffers for {', '.join(texts) or 'no aggregates'}"]
     return attrs.evolve(stage, definition={**stage.definition, "aggregates": told})
+
+
+def _late_rows(stage: StagePlan, timed: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the inputs of which the stage drops late rows, of those with an event time: a limit drops none, and an
+    applyInPandasWithState only with a timeout of event time (FlatMapGroupsWithStateExecBase)."""
+    if stage.kind == "limit" or stage.definition.get("timeout", "EventTimeTimeout") != "EventTimeTimeout":
+        return ()
+    return tuple(("left", "right")[number] if stage.kind == "join" else "rows" for number in timed)
 
 
 def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:
@@ -336,6 +345,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
     known = kind in KINDS.values()
     definition, types = marks.split(define(lineage, node, operator) if known else {})
     windows = lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else ()
+    operands = arguments(node, lineage.inputs(node)) if node.name == "Aggregate" else []
     return StagePlan(
         name=name,
         named=named,
@@ -344,6 +354,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         operator_id=info["operatorId"],
         definition=definition,
         types=types,
+        arguments=tuple(marks.split(operands)[0]),
         windows=tuple(attrs.evolve(w, column=marks.split(w.column)[0]) for w in windows),
         schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),

@@ -21,6 +21,7 @@ from pyspark.sql.types import DataType, StructType
 from ...core.checkpoint.join_state import says_matched, side_rows
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.migration import (
+    Derived,
     Migration,
     describe,
     describe_part,
@@ -30,7 +31,7 @@ from ...core.compatibility.migration import (
     value_type,
 )
 from ...core.errors import ApplicationError, CorruptError
-from ...core.plan.plan import StagePlan
+from ...core.plan.plan import AggregateBuffer, StagePlan
 from ...core.plan.spark_types import ddl, fields, row_ddl, same
 from ...core.plan.state_stores import column_families, single_partition
 from ...core.snapshots.restore import MigratedStage, RestorePlan, check_file
@@ -374,12 +375,49 @@ def _buffers(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[_
             kind = fields(new.schemas[0].value)[position]["type"]
             if place is None:
                 column = F.expr(buffer.initial[offset]).cast(_type(kind))
+            elif isinstance(place, Derived):
+                column = _derived(place, buffer, offset, old).cast(_type(kind))
             else:
                 before = first_column(old, place) + offset
                 column = _widened(F.col(f"value.c{before}"), fields(old.schemas[0].value)[before]["type"], kind)
             name, added = f"b{number}", place is None
             yield _Buffer(f"{name}_{offset}", column, kind, buffer.function, offset, buffer.columns, name, added)
             position += 1
+
+
+def _derived(derived: Derived, wanted: AggregateBuffer, offset: int, old: StagePlan) -> Column:
+    """A column of an added aggregate's buffer, computed from kept aggregates (as Count, Sum, Average and
+    CentralMomentAgg of Spark 4.3 initialize and update them)."""
+    first, last = derived.places[0], derived.places[-1]
+    if wanted.function not in ("Count", "Sum", "Average"):
+        return F.col(f"value.c{first_column(old, first) + offset}")
+    if wanted.function == "Count" or (wanted.function == "Average" and offset == 1):
+        return _count(old, last)
+    total = _sum(old, first)
+    if wanted.function == "Sum" and offset == 1:
+        return total.isNull()
+    return total if wanted.function == "Sum" and wanted.columns == 1 else F.coalesce(total, F.lit(0))
+
+
+def _count(stage: StagePlan, aggregate: int) -> Column:
+    """The number of values that a Count or an Average has seen."""
+    return F.col(f"value.c{first_column(stage, aggregate) + stage.buffers[aggregate].columns - 1}")
+
+
+def _sum(stage: StagePlan, aggregate: int) -> Column:
+    """The sum that a Sum or an Average knows; null without values. A sum of decimals that has overflowed is an error,
+    because no other aggregate can tell that from a sum without values."""
+    buffer, first = stage.buffers[aggregate], first_column(stage, aggregate)
+    total, last = F.col(f"value.c{first}"), F.col(f"value.c{first + buffer.columns - 1}")
+    if buffer.columns == 1:
+        return total
+    empty = last if buffer.function == "Sum" else last == 0
+    overflowed = F.raise_error(F.lit(f"a sum in the state of stage {stage.name} has overflowed"))
+    return F.when(~empty, F.coalesce(total, overflowed.cast(_type(_value_kind(stage, first)))))
+
+
+def _value_kind(stage: StagePlan, column: int) -> Any:
+    return fields(stage.schemas[0].value)[column]["type"]
 
 
 def _widened(column: Column, was: Any, now: Any) -> Column:

@@ -378,15 +378,33 @@ def _seeds(expression: Node) -> Iterator[str]:
 
 
 def aggregates(node: Node, env: Columns) -> list[str]:
-    """The aggregate functions in the order of their buffers in the state row (PhysicalAggregation). Two may have one
-    text and a buffer each, where Spark does not see that they are the same; so the text comes again."""
-    found: dict[Any, str] = {}
+    """Return the aggregate functions in the order of their buffers in the state row (PhysicalAggregation). Two may have
+    one text and a buffer each, where Spark does not see that they are the same; so the text comes again."""
+    return [text(expression, env) for expression in _aggregates(node, env)]
+
+
+def arguments(node: Node, env: Columns) -> list[str]:
+    """Return what each of the aggregate functions is computed from: its operands, settings and filter."""
+    return [", ".join(_arguments(expression, env)) for expression in _aggregates(node, env)]
+
+
+def _aggregates(node: Node, env: Columns) -> list[Node]:
+    found: dict[Any, Node] = {}
     for expression in node.expressions("aggregateExpressions"):
         for inner in expression.walk():
             if inner.name == "AggregateExpression":
-                told = text(inner, env)
-                found.setdefault(inner.fields.get(BUFFER, told), told)
+                found.setdefault(inner.fields.get(BUFFER, text(inner, env)), inner)
     return list(found.values())
+
+
+def _arguments(expression: Node, env: Columns) -> Iterator[str]:
+    function, *filters = expression.children
+    for operand in function.children:
+        # DecimalAggregates puts this around short decimals: it is no other value.
+        yield text(operand.children[0] if operand.name == "UnscaledValue" else operand, env)
+    yield from details(function.name, function.fields)
+    yield from (f"filter ({text(condition, env)})" for condition in filters)
+    yield from ["distinct"] if expression.fields.get("isDistinct") is True else []
 
 
 def watermarks(lineage: Lineage) -> list[str]:

@@ -1,4 +1,5 @@
-"""How Spark keeps aggregates between batches, read from a physical plan."""
+"""How Spark keeps aggregates between batches, and of which inputs a stateful operator drops late rows: read from a
+physical plan."""
 
 from __future__ import annotations
 
@@ -6,13 +7,15 @@ import re
 from typing import Any
 
 from ....core.plan.plan import AggregateBuffer
-from ..jvm import asking, class_names, is_a, itself, lines
+from ..jvm import STREAMING, asking, class_names, is_a, itself, lines, sequence
+from ..plans.expressions import timed
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _AGGREGATES = f"{_EXPRESSIONS}.aggregate"
 _FUNCTION = f"{_AGGREGATES}.AggregateExpression#aggregateFunction"
 _INITIAL = f"{_AGGREGATES}.DeclarativeAggregate#initialValues"
 _COLUMNS = f"{_AGGREGATES}.AggregateFunction#aggBufferAttributes"
+_WRITER = f"{STREAMING}.operators.stateful.StateStoreWriter"
 _SIZE = "scala.collection.SeqOps#size"
 
 
@@ -60,6 +63,19 @@ def _buffers(jvm: Any, expressions: Any) -> tuple[AggregateBuffer, ...]:
             initial = (f"X'{bytes(function.serialize(function.createAggregationBuffer())).hex()}'",)
         found.append(AggregateBuffer(function=_simple(name), columns=int(columns), initial=initial))
     return tuple(found)
+
+
+def event_time_inputs(jvm: Any, plan: Any) -> dict[int, tuple[int, ...]]:
+    """Return for each stateful operator the numbers of its inputs whose rows have an event time with a watermark when
+    they reach it. Only there are late rows dropped (WatermarkSupport.findEventTimeColumn; for a join the same by side):
+    the optimizer removes a column that nothing above reads."""
+    writers = plan.map(itself(jvm)).filter(is_a(jvm, _WRITER))
+    return {
+        int(node.stateInfo().get().operatorId()): tuple(
+            number for number, child in enumerate(sequence(node.children())) if timed(jvm, child.output())
+        )
+        for node in sequence(writers)
+    }
 
 
 def _simple(name: str) -> str:

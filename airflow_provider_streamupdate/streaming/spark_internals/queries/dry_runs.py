@@ -17,7 +17,7 @@ from ..plans.clocks import at_one_time
 from ..plans.plans import plan_json
 from ..settings import FILE_MANAGER, with_file_manager_for
 from ..version import adapter_of
-from .buffers import aggregate_buffers
+from .buffers import aggregate_buffers, event_time_inputs
 
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
 WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
@@ -59,6 +59,11 @@ class DryRun:
     def buffers(self) -> dict[int, tuple[AggregateBuffer, ...]]:
         """The aggregates' buffers by operator id."""
         return aggregate_buffers(self._spark._jvm, self._execution.executedPlan())
+
+    @property
+    def event_time_inputs(self) -> dict[int, tuple[int, ...]]:
+        """The inputs of each stateful operator that have an event time, by operator id."""
+        return event_time_inputs(self._spark._jvm, self._execution.executedPlan())
 
 
 def dry_run(

@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 
 from ....plan.session_key import columns_and_gaps, is_session
+from ....plan.wording import words
 from ....union_branches import CLOSE, OPEN
-from ...report import REFUSED
+from ...migration import added_aggregates
+from ...report import LOSS, REFUSED
 from ..rule import Facts, Rule, differ
 from .change import BY_POSITION, RESTART, WRONG, StageChange, of
 
@@ -86,7 +88,14 @@ def _aggregate_function(c: StageChange) -> Facts | None:
     return differ(old, new) if others and sorted(old) != sorted(new) else None
 
 
+@of("aggregate")
+def _aggregates_added(c: StageChange) -> Facts | None:
+    added = added_aggregates(c.old, c.new)
+    return {"aggregates": ", ".join(map(words, added))} if added else None
+
+
 _StageRule = Rule[StageChange]
+AGGREGATES_ADDED = "stage.aggregates-added"
 
 GROUPING_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
@@ -173,6 +182,20 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         tests=("spark/test_migration.py::test_dropped_added_and_reordered_aggregates",),
         applies=_aggregates_number,
         migratable=True,
+    ),
+    _StageRule(
+        id=AGGREGATES_ADDED,
+        verdict=LOSS,
+        change="aggregates added, unless the state knows what they need (an average's sum and count, a count and a sum "
+        "of an average, one moment of another)",
+        reason="{aggregates} will cover only rows from this update on: existing groups lack the rows before it",
+        source="the state holds buffers, not rows; Sum, Count, Average, CentralMomentAgg, Covariance: which buffers "
+        "are the same",
+        tests=(
+            "spark/test_added_aggregates.py::test_it_knows_the_rows_from_now_on_and_no_others",
+            "spark/test_added_aggregates.py::test_what_the_state_knows_is_computed_and_nothing_is_asked",
+        ),
+        applies=_aggregates_added,
     ),
     _StageRule(
         id="stage.aggregate-arguments",

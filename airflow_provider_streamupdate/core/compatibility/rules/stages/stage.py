@@ -154,6 +154,22 @@ def _but_keys(c: StageChange, gone: Counter[str], added: Counter[str]) -> tuple[
     return gone - replaced[0], added - replaced[1]
 
 
+def _late_rows(c: StageChange) -> Facts | None:
+    old, new = c.old.late_rows, c.new.late_rows
+    if old is None or new is None or c.old.kind != c.new.kind:
+        return None
+    gone, added = (
+        " and ".join(f"late rows of its {side} side" if side != "rows" else "late rows" for side in sides)
+        for sides in (sorted({*old} - {*new}), sorted({*new} - {*old}))
+    )
+    changes = [
+        *([f"it no longer drops {gone}: no column with an event time reaches it there (the optimizer removes a column "
+           "that nothing above the stage reads); read that column above the stage"] if gone else []),
+        *([f"it now drops {added}, which it let through before"] if added else []),
+    ]  # fmt: skip
+    return {"changes": "; ".join(changes)} if changes else None
+
+
 def _ways(c: StageChange) -> Facts | None:
     """The facts when something that both plans have is on another path of rows, or on the other side of a watermark."""
     if c.old.paths is None or c.new.paths is None:
@@ -216,6 +232,18 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         "made",
         tests=("spark/test_rows.py::test_rows_that_come_otherwise_are_agreed_to",),
         applies=_arrivals,
+    ),
+    _StageRule(
+        id="stage.late-rows",
+        verdict=LOSS,
+        change="whether the stage drops rows that come behind the watermark: it does so only where a column with an "
+        "event time reaches it, and the optimizer removes a column that nothing above the stage reads (a `select` "
+        "without it above a deduplication by other columns)",
+        reason="{changes}",
+        source="WatermarkSupport.findEventTimeColumn, OneSideHashJoiner: the event time is looked for in the input's "
+        "columns; measured: a late row that was dropped before is emitted (of the kind of SPARK-58979)",
+        tests=("spark/test_late_rows.py::test_whether_late_rows_are_dropped_is_agreed_to",),
+        applies=_late_rows,
     ),
     _StageRule(
         id="stage.ways",

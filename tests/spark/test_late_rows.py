@@ -1,0 +1,129 @@
+"""Whether a stage drops rows behind the watermark is part of what it means, and follows from the columns that reach it:
+the optimizer removes one that nothing above reads, and with the event time the stage loses its filter of late rows.
+
+Found from outside: a `select` above a deduplication was carried, and a row that the old version would have dropped came
+out (a Spark bug of the kind of SPARK-58979)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from bench import Bench, row
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from airflow_provider_streamupdate.streaming import stage
+
+
+@pytest.fixture
+def bench(spark, tmp_path) -> Bench:
+    return Bench(spark, tmp_path)
+
+
+def timed(bench: Bench) -> DataFrame:
+    return bench.source().withWatermark("ts", "10 minutes")
+
+
+def once(bench: Bench) -> DataFrame:
+    return stage("once", timed(bench).dropDuplicates(["k"]))
+
+
+def with_time(bench: Bench) -> DataFrame:
+    return once(bench)
+
+
+def without_time(bench: Bench) -> DataFrame:
+    return once(bench).select("k", "a")
+
+
+def union(*order: int) -> Callable[[Bench], DataFrame]:
+    """A union of two parts of one source; its columns have the event time of the first branch."""
+
+    def build(bench: Bench) -> DataFrame:
+        moved = (F.col("ts") + F.expr("interval 0 seconds")).alias("ts")  # a column of its own, without the note
+        parts = [timed(bench).where("a >= 0"), timed(bench).where("a < 0").select("k", "k2", "a", "b", moved)]
+        first, second = (parts[i] for i in order)
+        return stage("once", first.union(second).dropDuplicates(["k"]))
+
+    return build
+
+
+CHANGES = {
+    "a select above it": (with_time, without_time, "no longer drops late rows"),
+    "a select above it removed": (without_time, with_time, "now drops late rows"),
+    "the branches of a union in another order": (union(0, 1), union(1, 0), "no longer drops late rows"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_whether_late_rows_are_dropped_is_agreed_to(bench: Bench, name: str) -> None:
+    old, new, reason = CHANGES[name]
+    bench.write([row("a", 1, minute=1)])
+    bench.write([row("b", 1, minute=100)])
+    snapshot = bench.run(old, "append")
+    [item] = [i for i in bench.check(snapshot, new, "append").items if i.thing == "stage"]
+    assert item.needs_agreement and "stage.late-rows" in item.rules and reason in item.reason
+    [same] = [i for i in bench.check(snapshot, old, "append").items if i.thing == "stage"]
+    assert same.verdict == "carried"
+    # what Spark does with a late row, under both
+    bench.write([row("late", 1, minute=2), row("c", 1, minute=101)])
+    emitted = {}
+    for version, agree in ((old, ()), (new, ("q/once",))):
+        bench.emitted.clear()
+        bench.run(version, "append", snapshot=snapshot, agree=agree)
+        emitted[version] = {r["k"] for r in bench.all()}
+    dropping, passing = (old, new) if "no longer" in reason else (new, old)
+    assert emitted == {dropping: {"c"}, passing: {"c", "late"}}
+
+
+def windows(bench: Bench) -> DataFrame:
+    return stage("w", timed(bench).groupBy(F.window("ts", "5 minutes"), "k").count()).select("k", "count")
+
+
+def sessions(bench: Bench) -> DataFrame:
+    return stage("s", timed(bench).groupBy(F.session_window("ts", "5 minutes"), "k").count()).select("k", "count")
+
+
+def within(bench: Bench) -> DataFrame:
+    return stage("d", timed(bench).dropDuplicatesWithinWatermark(["k"])).select("k")
+
+
+def pairs(bench: Bench) -> DataFrame:
+    left = timed(bench).select("k", F.col("ts").alias("at"))
+    right = bench.source().select(F.col("k").alias("k2"), "a")
+    return stage("j", left.join(right, F.expr("k = k2")))
+
+
+def limited(bench: Bench) -> DataFrame:
+    return stage("l", timed(bench).limit(3))
+
+
+def applied(timeout: str) -> Callable[[Bench], DataFrame]:
+    def pass_on(key, frames, state):
+        yield from frames
+
+    def build(bench: Bench) -> DataFrame:
+        grouped = timed(bench).groupBy("k")
+        return stage("f", grouped.applyInPandasWithState(pass_on, "k string", "n long", "append", timeout))
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("build", "drops"),
+    [
+        (with_time, ("rows",)),
+        (without_time, ()),
+        (windows, ("rows",)),
+        (sessions, ("rows",)),
+        (within, ("rows",)),
+        (pairs, ("left",)),
+        (limited, ()),
+        (applied("EventTimeTimeout"), ("rows",)),
+        (applied("NoTimeout"), ()),
+    ],
+)
+def test_a_plan_tells_of_each_kind_of_stage_which_late_rows_it_drops(bench: Bench, build, drops) -> None:
+    [found] = bench.plan(build, "append")[0].queries[0].stages
+    assert found.late_rows == drops
