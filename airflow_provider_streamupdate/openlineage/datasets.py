@@ -18,7 +18,7 @@ from ..core.plan.plan import REDACTED, AppPlan, QueryPlan
 from ..core.plan.spark_types import ddl
 
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(//(?P<authority>[^/]*))?(?P<path>.*)", re.DOTALL)
-_ASKED = re.compile(r"([?#;]|%3f)[^/=]+=.*", re.DOTALL | re.IGNORECASE)  # a lone ? is a sign of a pattern of paths
+_ASKED = re.compile(r"([?#;]|%3f)[^/=]+(?P<value>=.*)?", re.DOTALL | re.I)  # a lone ? is a sign of a pattern of paths
 # Schemes of object stores, as OpenLineage's integrations write them; a name there begins with no slash.
 _BUCKETS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
 _CONTAINERS = {"abfs": "abfss", "abfss": "abfss", "wasb": "wasbs", "wasbs": "wasbs"}  # container@account
@@ -81,7 +81,7 @@ def at(uri: str | None) -> Named | None:
     scheme = found["scheme"].lower() if found else "file"
     authority = (found["authority"] if found else None) or ""
     path = found["path"] if found else uri
-    path = _ASKED.sub("", re.sub("/+", "/", path))
+    path = _ASKED.sub(lambda found: "" if found["value"] else found[0], re.sub("/+", "/", path))
     path = path.rstrip("/") or "/"
     user, _, host = authority.rpartition("@")
     if scheme in _CONTAINERS and user not in ("", HIDDEN) and ":" not in user:

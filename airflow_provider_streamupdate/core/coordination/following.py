@@ -33,7 +33,7 @@ from ..compatibility.rules.sources.source_options import (
 from ..compatibility.rules.stages.grouping import AGGREGATES_ADDED
 from ..compatibility.rules.stages.stage import STAGE_RULES
 from ..compatibility.successors import app_under_new_names
-from ..plan.plan import LATE, QUOTED, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold
+from ..plan.plan import LATE, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold, without_quoted
 from ..union_branches import apart, ordered, without
 
 # Sources that give a batch again by its offsets alone, and whose memory is brought up to date while it follows
@@ -236,7 +236,7 @@ def _of_stage(old: StagePlan, new: StagePlan, new_sources: Collection[str], coun
         )
     texts = [t for path in new.paths or () for t in path] + list(_texts(new.definition))
     texts += [*(new.filters or ()), *(new.hidden or ()), *(new.arrivals or ())]
-    shown = [QUOTED.sub("''", text) for text in texts]
+    shown = [without_quoted(text) for text in texts]
     if any(map(unknown, texts)) or any(map(untold, texts)):
         yield "depends on something that cannot be read from its plan"
     if chance := sorted({found[0].rstrip("(") for text in shown for found in _CHANCE.finditer(text)}):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -29,18 +30,35 @@ FROM, PASSED = "from ", "after "  # in `StagePlan.paths`: a source, and a stage 
 PYTHON = "python:"  # a Python function: its name is known, its code is not
 
 # What is the author's own within such a text: a name in backticks, which may have any other sign in it, or a text as
-# Python's repr() has it.
-QUOTED = re.compile(r"(`(?:``|[^`])*`|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")")
+# Python's repr() has it. A quote that is not closed goes on to the end: so the time is linear in the text's length.
+_QUOTED = re.compile(r"`(?:``|[^`])*(?:(`)|\Z)|'(?:\\.?|[^'\\])*(?:(')|\Z)|\"(?:\\.?|[^\"\\])*(?:(\")|\Z)")
+
+
+def quoted_parts(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a definition's text, each with whether it is quoted. What follows a quote that is not closed
+    is not."""
+    end = 0
+    for found in _QUOTED.finditer(text):
+        if found.lastindex:
+            yield text[end : found.start()], False
+            yield found[0], True
+            end = found.end()
+    yield text[end:], False
+
+
+def without_quoted(text: str) -> str:
+    """Return a definition's text with nothing between its quotes."""
+    return "".join("''" if quoted else part for part, quoted in quoted_parts(text))
 
 
 def unknown(text: str) -> bool:
     """Whether a text of a definition has a part that could not be traced or read, anywhere in it: ``max(?x)``."""
-    return re.search(rf"(^|[ (,]){re.escape(UNKNOWN)}", QUOTED.sub("''", text)) is not None
+    return re.search(rf"(^|[ (,]){re.escape(UNKNOWN)}", without_quoted(text)) is not None
 
 
 def untold(text: str) -> bool:
     """Whether a text has a function whose code is unknown."""
-    return PYTHON in QUOTED.sub("''", text)
+    return PYTHON in without_quoted(text)
 
 
 # What the texts of a definition hold, counted up whenever they come to hold more or are written otherwise: texts of two

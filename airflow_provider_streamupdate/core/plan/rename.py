@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ..errors import InvalidInputError
-from .plan import QUOTED, AppPlan, QueryPlan
+from .plan import AppPlan, QueryPlan, quoted_parts
 
 
 def rename(plan: AppPlan, renames: Mapping[str, str]) -> AppPlan:
@@ -135,8 +135,7 @@ def _text(text: str, names: _Names) -> str:
     """All names at once, so that two may swap; never inside a text literal. A reference is a name with a dot, or with a
     colon where it says of which branch of a union a value is (``a: '1'``). One may follow a stage's, whose output it is
     part of: ``daily.source-1.origin``; what follows a source's is a column, whatever it is called."""
-    parts = QUOTED.split(text)
-    return "".join(p if i % 2 else _referring(p, names) for i, p in enumerate(parts))
+    return "".join(part if quoted else _referring(part, names) for part, quoted in quoted_parts(text))
 
 
 _BEFORE = re.compile(r"(?<![\w\-.])")  # where a reference may begin: in no longer name, and behind no other

@@ -8,7 +8,7 @@ import re
 from ..union_branches import CLOSE, OPEN
 
 _WHOLE = re.compile(rf"{OPEN}*session_window\(.*, #\w+\){CLOSE}*$")
-_PARTS = re.compile(r"session_window\((.*?), gap (.*?), #\w+\)")
+_BEGIN, _GAP, _END = "session_window(", ", gap ", re.compile(r", #\w+\)")
 
 
 def is_session(key: str) -> bool:
@@ -18,5 +18,14 @@ def is_session(key: str) -> bool:
 
 def columns_and_gaps(key: str) -> tuple[list[str], list[str]]:
     """The time columns and the gaps of a session window, by branch; none of another key."""
-    found = _PARTS.findall(key) if is_session(key) else []
-    return [column for column, _ in found], [gap for _, gap in found]
+    columns, gaps, end, session = list[str](), list[str](), 0, is_session(key)
+    while session and (begin := key.find(_BEGIN, end)) >= 0:
+        column = begin + len(_BEGIN)
+        gap = key.find(_GAP, column)
+        digest = _END.search(key, gap) if gap >= 0 else None
+        if digest is None:
+            break
+        columns.append(key[column:gap])
+        gaps.append(key[gap + len(_GAP) : digest.start()])
+        end = digest.end()
+    return columns, gaps

@@ -127,13 +127,13 @@ _KNOWN: dict[str, Callable[[list[str]], str | None]] = {
 
 
 # A type of several parts, whose commas part no list.
-_TYPES = re.compile(r"\b(?:struct|array|map)<[^()\[\]{}']*>")
+_TYPES = re.compile(r"\b(?:struct|array|map)<[^()\[\]{}']*")  # up to its last ">"
 
 
 def _parts(text: str) -> list[str]:
     """A list's elements: split at the commas that are in no brackets, no quotes and no type."""
     found, depth, quoted, begin = [], 0, False, 0
-    inside = {at for kind in _TYPES.finditer(text) for at in range(*kind.span())}
+    inside = {at for kind in _TYPES.finditer(text) for at in range(kind.start(), text.rfind(">", *kind.span()) + 1)}
     for at, sign in enumerate(text):
         if sign == "'":
             quoted = not quoted

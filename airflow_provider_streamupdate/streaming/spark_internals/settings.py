@@ -160,7 +160,9 @@ def _hadoop_at_first(spark: SparkSession) -> Any:
 
 
 # What of the options of an executor's JVM, and of its environment, says which language it has, and which time zone.
-_LANGUAGE = re.compile(r"-D(user\.(?:language|region|country|variant|script|extensions)[^=\s]*|file\.encoding)=(\S*)")
+_LANGUAGE = re.compile(
+    r"-D(user\.(?:language|region|country|variant|script|extensions)[^=\s]{0,30}|file\.encoding)=(\S*)"
+)
 _LANGUAGE_OF_ENVIRONMENT = ("LC_ALL", "LANG")
 _ZONE = re.compile(r"-D(user\.timezone)=(\S*)")
 
