@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .redaction import is_secret
+from .secret_names import is_secret
 
 HIDDEN = "***"
 CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")  # container@account: what is before the @ is a place, and no user

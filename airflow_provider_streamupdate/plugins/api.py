@@ -29,7 +29,7 @@ from ..hooks.settings import DEFAULT_CONN_ID
 from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
 from .looks import Looks
-from .masking import masked
+from .masking import masked, masked_code
 from .runs import approvals, asked_for, missing, requested, update_runs
 
 log = logging.getLogger(__name__)
@@ -136,10 +136,10 @@ def create_app() -> FastAPI:
 
     @app.get("/api/apps/{conn_id}/{name}")
     def one_app(conn_id: str, name: str, user: Reader) -> Response:
-        document = ask(conn_id, f"app {name}", name, lambda client: client.app_document(name))
+        document = ask(conn_id, f"app {name}", name, lambda client: masked(client.app_document(name)))
         runs = [run for run in update_runs(user) if run["app"] == name]
         requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
-        return JSONResponse(masked({"conn_id": conn_id, **document, "runs": runs, "requests": requests}))
+        return JSONResponse({"conn_id": conn_id, **document, **masked({"runs": runs, "requests": requests})})
 
     @app.get("/metrics")
     def metrics(request: Request, _: Reader, conn_id: str = DEFAULT_CONN_ID) -> Response:
@@ -158,15 +158,27 @@ def create_app() -> FastAPI:
     def one_update(conn_id: str, name: str, update: str, _: Reader) -> Response:
         """Return what an update changed: settings, agreements, the hours before and after."""
         key = name, update, "review"
-        found = ask(conn_id, f"update {update} of {name}", key, lambda client: client.review(name, update))
-        return JSONResponse(masked(review_document(found)))
+        return JSONResponse(
+            ask(
+                conn_id,
+                f"update {update} of {name}",
+                key,
+                lambda client: masked(review_document(client.review(name, update))),
+            )
+        )
 
     @app.get("/api/apps/{conn_id}/{name}/updates/{update}/code")
     def code_of_update(conn_id: str, name: str, update: str, _: Trusted) -> Response:
         """Return how the code of an update's versions differs. Code may hold secrets that nobody can recognise."""
         key = name, update, "code"
-        found = ask(conn_id, f"the code of {update}", key, lambda client: client.code_of_update(name, update))
-        return JSONResponse(masked(to_dict(found)))
+        return JSONResponse(
+            ask(
+                conn_id,
+                f"the code of {update}",
+                key,
+                lambda client: masked_code(to_dict(client.code_of_update(name, update))),
+            )
+        )
 
     @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
     def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:

@@ -1,12 +1,14 @@
-"""Mask what is shown or sent: with Airflow's secrets masker, and credentials in addresses."""
+"""Mask what is shown or sent: with Airflow's secrets masker, and with this package's own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.log import redact
 
 from ..core.address import without_credentials
+from ..core.redaction import hide
 from ..core.registry.hiding import Hiding
 
 if TYPE_CHECKING:
@@ -14,11 +16,18 @@ if TYPE_CHECKING:
     from ..core.registry.update import UpdateRecord
 
 DEPTH = 20  # the masker does not look deeper
+LONGEST = 20_000  # characters of a text that are shown, and that a request spends time on
 
 
 def masked(value: Any) -> Any:
-    """Return the same value with every secret replaced by ``***``."""
-    return _addresses(redact(value, max_depth=DEPTH))
+    """Return the same value with every secret hidden, and with long texts cut."""
+    return _each_text(redact(value, max_depth=DEPTH), _hidden)
+
+
+def masked_code(value: Any) -> Any:
+    """Return the same value without secrets that are known, and without the credentials in addresses. Code is full of
+    names that suggest a secret, so that hiding what follows them would hide what differs."""
+    return _each_text(redact(value, max_depth=DEPTH), without_credentials)
 
 
 def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
@@ -28,11 +37,18 @@ def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
     return str(masked(Hiding.in_app(registry).text(record.reason)))
 
 
-def _addresses(value: Any) -> Any:
+def _hidden(text: str) -> str:
+    if len(text) <= LONGEST:
+        return hide(text)
+    shown = hide(text[: 2 * LONGEST])  # it may end within a secret: that part is not shown
+    return f"{shown[: max(0, len(shown) - LONGEST)]} ... (cut)"
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return without_credentials(value)
+        return change(value)
     if isinstance(value, dict):
-        return {key: _addresses(item) for key, item in value.items()}
+        return {key: _each_text(item, change) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_addresses(item) for item in value]
+        return [_each_text(item, change) for item in value]
     return value

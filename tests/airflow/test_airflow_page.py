@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 import pytest
@@ -352,6 +353,19 @@ def test_secrets_are_masked(page: Page, site: Site, app: Any) -> None:
     shown = json.loads(text)["deployments"][1]["application"]
     assert shown["conf"]["spark.sql.shuffle.partitions"] == "2"
     assert shown["params"]["input"].endswith("@bucket/in")
+
+
+def test_a_secret_is_masked_as_an_error_quotes_it(page: Page, site: Site, app: Any) -> None:
+    """And a parameter of a megabyte, which once held the GIL for minutes, neither freezes nor floods the page."""
+    secret = 'hun"ter2/x\ny'
+    params = {"db_pass": secret, "note": "s3a://u:p," * 100_000}
+    app.create_deployment(spec("v2", application=Application(file="application/v1.py", params=params)))
+    quoted = f"{secret!r} {json.dumps(secret)} {quote(secret)} password=other-1 Bearer other-2"
+    set_status(app, "v1", status("failed", error=quoted))
+    answer = page.ask("GET", "/api/apps/streamupdate_default/flights")
+    assert answer.status_code == 200 and len(answer.text) < 100_000
+    told = json.loads(answer.text)["status"]["error"]
+    assert told == "'(hidden)' \"(hidden)\" (hidden) password=(hidden) Bearer (hidden)"
 
 
 def test_nothing_of_a_document_is_markup(page: Page, app: Any) -> None:

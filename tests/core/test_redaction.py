@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import json
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from airflow_provider_streamupdate.core.redaction import (
-    HIDDEN,
-    is_secret,
-    redacted,
-    redacted_in_plan,
-    without_secrets,
-)
+from airflow_provider_streamupdate.core.redaction import hide, redacted, secret_values, without_secrets
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import FAILED
+from airflow_provider_streamupdate.core.registry.hiding import Hiding
+from airflow_provider_streamupdate.core.secret_names import HIDDEN, is_secret, redacted_in_plan
+from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.agent.reporting import Reporter
 
 SECRET = (
     *("password", "DB_PASSWORD", "PGPASSWORD", "passwd", "passphrase", "pwd", "db_pass", "dbPass", "smtp.pass"),
@@ -53,3 +60,129 @@ def test_what_plans_hold_stays_as_older_plans_have_it(name: str, hidden: bool) -
 def test_a_switch_of_a_secret_s_name_hides_no_ordinary_word() -> None:
     assert without_secrets("x is true", {"security.token.enabled": "true"}) == "x is true"
     assert without_secrets("x is hunter2", {"apiKey": "hunter2"}) == f"x is {HIDDEN}"
+
+
+DECLARED = (
+    'hun"ter2/x y',
+    "pa\nss\nword-1",
+    "p\u00e4ss'w\u00f6rd&<>\\",
+    "s3cr3t+/=%&",
+    "tab\there",
+    "plain-hunter2",
+    "100%\U0001f511key",
+)
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    repr,
+    ascii,
+    json.dumps,
+    lambda value: json.dumps(value, ensure_ascii=False),
+    lambda value: json.dumps(json.dumps({"x": [value]})),
+    lambda value: json.dumps(json.dumps(json.dumps(value))),
+    lambda value: repr(json.dumps(value)),
+    lambda value: repr(value.encode()),
+    urllib.parse.quote,
+    urllib.parse.quote_plus,
+    lambda value: urllib.parse.quote(value, safe=""),
+    lambda value: urllib.parse.quote(urllib.parse.quote(value)),
+    lambda value: urllib.parse.quote(value, safe="").lower(),
+    html.escape,
+    lambda value: " ".join(value.split()),
+    lambda value: value.replace("\n", "\r\n    "),
+    lambda value: base64.b64encode(value.encode()).decode(),
+    lambda value: base64.urlsafe_b64encode(f"me:{value}".encode()).decode(),
+    lambda value: base64.b64encode(f"user:{value}!".encode()).decode(),
+)
+
+
+def fragments(value: str, spelt: str) -> list[str]:
+    """Return what of a value must not be seen: its runs of letters, and the middle of what is in base64."""
+    runs = [run for run in value.replace("\n", " ").replace('"', " ").split() if len(run) > 3 and run in spelt]
+    return runs or [spelt[4:-4]]
+
+
+@pytest.mark.parametrize("value", DECLARED)
+@pytest.mark.parametrize("spell", SPELLINGS)
+def test_a_declared_secret_is_hidden_however_it_is_written(value: str, spell: Callable[[str], str]) -> None:
+    spelt = spell(value)
+    shown = hide(f"cannot log in with {spelt} at the host", secret_values({"db_pass": value}))
+    assert HIDDEN in shown and "cannot log in with " in shown and shown.endswith(" at the host")
+    assert not [part for part in fragments(value, spelt) if part in shown], shown
+
+
+@pytest.mark.parametrize("end", ["\n", " ", ""])
+def test_a_secret_with_a_line_s_end_is_hidden_without_it(end: str) -> None:
+    assert hide("no hunter2!", secret_values({"token": f"hunter2{end}"})) == f"no {HIDDEN}!"
+
+
+def test_the_parts_of_a_long_secret_are_hidden() -> None:
+    """A key file, as JSON with line ends that are written out, or a line of it."""
+    lines = [base64.b64encode(bytes([i] * 48)).decode() for i in range(20)]
+    pem = "\n".join(("-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"))
+    key_file = json.dumps({"type": "service_account", "private_key": pem})
+    values = secret_values({"google_credentials": key_file})
+    for quoted in (pem, key_file, json.dumps(key_file), repr(pem), lines[7], pem.replace("\n", " | ")):
+        assert not [line for line in lines if line[4:-4] in hide(f"cannot use {quoted}", values)]
+
+
+def test_what_lies_within_a_setting_is_hidden_alone() -> None:
+    jaas = 'org.x.PlainLoginModule required username="me" password="hunter2-x";'
+    options = '{"user": "me", "password": "hunter3-x"}'
+    values = secret_values({"sasl.jaas.config": jaas, "options": options, "at": "s3a://AKIA12345:hunter4-x@b/in"})
+    assert hide("hunter2-x, hunter3-x, hunter4-x", values) == ", ".join([HIDDEN] * 3)
+    assert redacted({"options": options})["options"] == f'{{"user": "me", "password": "{HIDDEN}"}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("login password=hunter2 failed", "login password=(hidden) failed"),
+        ("Password: hunter2, retry", "Password: (hidden), retry"),
+        ("{password=hun,ter2, user=x}", "{password=(hidden), user=x}"),
+        ("{'password': 'hunt\\'er2', 'user': 'x'}", "{'password': '(hidden)', 'user': 'x'}"),
+        ('{"api_key": "hunt\\"er2", "user": "x"}', '{"api_key": "(hidden)", "user": "x"}'),
+        ('"{\\"token\\": \\"hunter2\\", \\"user\\": 1}"', '"{\\"token\\": \\"(hidden)\\", \\"user\\": 1}"'),
+        ('"\\\\\\"pwd\\\\\\": \\\\\\"hunter2\\\\\\", 1"', '"\\\\\\"pwd\\\\\\": \\\\\\"(hidden)\\\\\\", 1"'),
+        ("AccountName=a;AccountKey=hunter2==;EndpointSuffix=x", "AccountName=a;AccountKey=***;EndpointSuffix=x"),
+        ('x required username="me" password="hunter2";', 'x required username="me" password="(hidden)";'),
+        ("Authorization: Digest hunter2 hunter3\nHost: h", "Authorization: (hidden)\nHost: h"),
+        ("curl -H 'Authorization: Bearer hunter2'", "curl -H 'Authorization: (hidden)"),
+        ("sent Bearer hunter2.x to h", "sent Bearer (hidden) to h"),
+        ("sent Basic bWU6aHVudGVyMg== to h", "sent Basic (hidden) to h"),
+        ("run --db-password hunter2 --fast", "run --db-password (hidden) --fast"),
+        ("['--password', 'hunter2', '--fast']", "['--password', '(hidden)', '--fast']"),
+        ("-Djavax.net.ssl.keyStorePassword=hunter2 -Xmx1g", "-Djavax.net.ssl.keyStorePassword=(hidden) -Xmx1g"),
+        ("(spark.x.password,hunter2)", "(spark.x.password,(hidden))"),
+        ('.option("password", "hunter2")', '.option("password", "(hidden)")'),
+        ('{"name": "DB_PASSWORD", "value": "hunter2"}', '{"name": "DB_PASSWORD", "value": "(hidden)"}'),
+        ("<password>hunter2</password>", "<password>(hidden)</password>"),
+        ('{"credentials": {"a": "hunter2"}, "b": 1}', '{"credentials": (hidden), "b": 1}'),
+        ("denied for AKIAIOSFODNN7EXAMPLE", "denied for (hidden)"),
+        ("got eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJ_x", "got (hidden)"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----.", "(hidden)."),
+        ("ghp_0123456789abcdefghijklmnopqrstuvwxyz is revoked", "(hidden) is revoked"),
+        ("jdbc:x://h/db?user=u&password=hunter2&a=b", "jdbc:x://h/db?user=u&password=***&a=b"),
+    ],
+)
+def test_what_a_text_itself_calls_a_secret_is_hidden(text: str, shown: str) -> None:
+    assert hide(text) == shown and hide(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("cannot read key=7 of /data/day=1", "columns [token, user] are missing", "the token expired", "token > 5"),
+        *("Basic authentication is off", "a bearer of news", "password", "batch 7: 3 rows, 2 of them late", "a -> b"),
+        "refused: clicks/tokens: its keys changed",
+    ],
+)
+def test_what_is_no_secret_is_shown(text: str) -> None:
+    assert hide(text) == text
+
+
+def test_a_driver_writes_no_declared_secret_into_its_status(tmp_path: Path) -> None:
+    hiding = Hiding.of_applications([Application(file="v1.py", params={"db_pass": 'hun"ter2'})])
+    folder = Folder.open(str(tmp_path))
+    reporter = Reporter(folder, 1, hiding=hiding)
+    reporter.report(state=FAILED, error=json.dumps('hun"ter2'), reason='not hun\\"ter2')
+    written = (folder.read("status.json") or b"") + (folder.read("events.jsonl") or b"")
+    assert b"ter2" not in written and written.count(b"(hidden)") == 3

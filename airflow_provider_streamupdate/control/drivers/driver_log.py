@@ -12,9 +12,9 @@ from pathlib import Path
 import attrs
 
 from ...core.errors import NotFoundError
-from ...core.redaction import without_secrets
 from ...core.registry.application import Application
 from ...core.registry.deployment import Launch
+from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from .clusters import cluster_of
 from .log_tail import follow, tail
@@ -56,7 +56,7 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
         return DriverLog(deployment=deployment, host=None, path=None, note="no driver was started")
     if (found := cluster_of(launch).last_log(launch, lines)) is not None:
         place, text = found
-        return DriverLog(deployment=deployment, host=None, path=place, lines=_shown(text, spec.application))
+        return DriverLog(deployment=deployment, host=None, path=place, lines=_shown(text, Hiding.of([spec])))
     if (away := _not_readable(launch, registry)) is not None:
         return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=away)
     return DriverLog(
@@ -81,11 +81,11 @@ def follow_log(
     ended: whether it has, for a log that does not tell; over: whether nobody wants more. NotFoundError when there is no
     log to read here.
     """
-    application, launch = registry.spec(deployment).application, registry.launch(deployment)
+    hiding, launch = Hiding.of([registry.spec(deployment)]), registry.launch(deployment)
     if launch is None:
         raise NotFoundError(f"no driver of deployment {deployment} was started")
     for line in _followed(registry, launch, lines, ended, over):
-        yield from _shown(line, application)
+        yield from _shown(line, hiding)
 
 
 def _followed(
@@ -110,12 +110,11 @@ def _followed(
 
 def last_lines(log: Path, application: Application, lines: int = ERROR_LINES) -> tuple[str, ...]:
     """Return the last lines of a log of the application's driver, without the values of secret parameters."""
-    return _shown(tail(log, lines), application)
+    return _shown(tail(log, lines), Hiding.of_applications([application]))
 
 
-def _shown(text: str, application: Application) -> tuple[str, ...]:
-    text = without_secrets(text, application.params, application.conf, application.env_vars)
-    return tuple(line[:LINE_LENGTH] for line in text.splitlines())
+def _shown(text: str, hiding: Hiding) -> tuple[str, ...]:
+    return tuple(line[:LINE_LENGTH] for line in hiding.text(text).splitlines())
 
 
 def _not_readable(launch: Launch, registry: AppRegistry) -> str | None:

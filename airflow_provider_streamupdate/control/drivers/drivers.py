@@ -14,7 +14,6 @@ from ...core.checkpoint.fence import put_up
 from ...core.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
 from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
-from ...core.redaction import without_secrets
 from ...core.registry.application import Application
 from ...core.registry.deployment import (
     CANCELLED,
@@ -33,6 +32,7 @@ from ...core.registry.deployment import (
     Launch,
     Status,
 )
+from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.plan_answer import PLANNED
 from ..waiting import POLL_SECONDS, wait_for
@@ -325,8 +325,7 @@ class Drivers:
         told = cluster_of(launch).told_of(launch) if launch else None
         if told is None:  # it may hold the end of a log
             return None
-        application = self.app.spec(deployment).application
-        return without_secrets(told, application.params, application.conf, application.env_vars)
+        return Hiding.of([self.app.spec(deployment)]).text(told)
 
     def grace_problem(self, deployment: str, status: Status | None) -> str | None:
         """Return why a batch would be cut when the cluster has the driver end, e.g. to drain its node; None: it would

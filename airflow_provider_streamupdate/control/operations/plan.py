@@ -15,6 +15,7 @@ from ...core import errors
 from ...core.compatibility.report import CompatibilityReport
 from ...core.plan.plan import AppPlan
 from ...core.registry.application import Application
+from ...core.registry.hiding import Hiding
 from ...core.serde import from_json
 from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
@@ -91,14 +92,14 @@ def plan_application(
         if not out.exists():
             raise _no_answer(application, code, log)
         answer = from_json(out.read_bytes(), PlanAnswer, str(out))
-    return planned(answer)
+    return planned(answer, Hiding.of_applications([application]))
 
 
-def planned(answer: PlanAnswer) -> Planned:
+def planned(answer: PlanAnswer, hiding: Hiding | None = None) -> Planned:
     """Return a driver's answer; raise the error it found in the application, and warn of unused parameters."""
     if answer.error is not None:
         kind = getattr(errors, answer.error.type, errors.ApplicationError)
-        raise kind(answer.error.message)
+        raise kind((hiding or Hiding()).text(answer.error.message))
     for warning in answer.warnings:
         warnings.warn(warning, errors.ParameterWarning, stacklevel=3)
     assert answer.plan is not None  # there is no error

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from ..redaction import HIDDEN, is_secret
+from ..secret_names import HIDDEN, is_secret
 
 CHANGED, ONLY_OLD, ONLY_NEW = "changed", "only old", "only new"
 SHOWN = 200  # characters of a value in a sample

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 
-from ..address import without_credentials
 from ..errors import StreamUpdateError
-from ..redaction import secret_values, without
+from ..redaction import hide, secret_values
+from .application import Application
 from .deployment import DeploymentSpec, Status
 from .registry import AppRegistry
 from .rollback import RollbackRecord
@@ -20,7 +20,7 @@ _TEXTS = ("error", "reason")  # of an event: its other values are words of this 
 
 @attrs.frozen
 class Hiding:
-    """Hides what deployments were given under names that suggest a secret, and the credentials in addresses.
+    """Hides what deployments were given under names that suggest a secret, and whatever looks like a secret.
 
     values: what is hidden, the longest first
     """
@@ -29,8 +29,11 @@ class Hiding:
 
     @classmethod
     def of(cls, specs: Iterable[DeploymentSpec]) -> Hiding:
-        given = (spec.application for spec in specs)
-        return cls(secret_values(*(part for a in given for part in (a.params, a.conf, a.env_vars))))
+        return cls.of_applications(spec.application for spec in specs)
+
+    @classmethod
+    def of_applications(cls, applications: Iterable[Application]) -> Hiding:
+        return cls(secret_values(*(part for a in applications for part in (a.params, a.conf, a.env_vars))))
 
     @classmethod
     def in_app(cls, registry: AppRegistry, *deployments: str) -> Hiding:
@@ -40,7 +43,7 @@ class Hiding:
         )
 
     def text(self, text: str) -> str:
-        return without_credentials(without(text, self.values))
+        return hide(text, self.values)
 
     def status(self, status: Status) -> Status:
         queries = {name: attrs.evolve(q, error=self._maybe(q.error)) for name, q in status.queries.items()}

@@ -7,6 +7,7 @@ import attrs
 from ..compatibility.report import CompatibilityReport
 from ..errors import StreamUpdateError, describe
 from ..plan.plan import AppPlan
+from ..registry.hiding import Hiding
 from ..registry.registry import AppRegistry
 from ..serde import from_json, to_json
 from .rehearsal import Rehearsal
@@ -22,9 +23,9 @@ class PlanError:
     message: str
 
     @classmethod
-    def of(cls, error: BaseException) -> PlanError:
+    def of(cls, error: BaseException, hiding: Hiding | None = None) -> PlanError:
         kind = type(error).__name__ if isinstance(error, StreamUpdateError) else "ApplicationError"
-        return cls(type=kind, message=describe(error))
+        return cls(type=kind, message=(hiding or Hiding()).text(describe(error)))
 
 
 @attrs.frozen(kw_only=True)

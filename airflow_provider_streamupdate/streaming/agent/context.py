@@ -17,6 +17,7 @@ from ...core.coordination.successor import Successor
 from ...core.errors import StorageError
 from ...core.registry.deployment import CANCELLED, RESTORING, RUNNING, STANDBY, STARTING
 from ...core.registry.driver_settings import DriverSettings
+from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
 from ...core.storage.patience import Patience, patiently
@@ -58,7 +59,7 @@ class DriverContext:
         self.epoch = Epoch(app, self.spec, epoch, standby, beside)
         self.folder = app.deployment_folder(deployment)
         self.box = CommandBox(self.folder, epoch)
-        self.reporter = Reporter(self.folder, epoch, pace.heartbeat)
+        self.reporter = Reporter(self.folder, epoch, pace.heartbeat, Hiding.of([self.spec]))
         self.recorder = Recorder(app.folder, deployment, epoch)
         self.signals = Signals()
         self.settings = DriverSettings()

@@ -220,7 +220,8 @@ class Agent:
             if self.follows:
                 self._check_followable(saved)
         except Exception as error:
-            write_answer(self.driver.app, self.driver.spec.deployment, PlanAnswer(error=PlanError.of(error)))
+            problem = PlanError.of(error, self.driver.reporter.hiding)
+            write_answer(self.driver.app, self.driver.spec.deployment, PlanAnswer(error=problem))
             raise
         answer = PlanAnswer(plan=plan, report=report, warnings=self.driver.engine.warnings)
         write_answer(self.driver.app, self.driver.spec.deployment, answer)

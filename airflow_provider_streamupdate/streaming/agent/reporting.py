@@ -17,17 +17,21 @@ from ...core.processes.process_identity import ProcessIdentity
 from ...core.processes.repeating_thread import repeating
 from ...core.registry.deployment import HEARTBEAT_SECONDS, STARTING, Status
 from ...core.registry.events import Events
+from ...core.registry.hiding import Hiding
 from ...core.serde import to_json
 from ...core.storage import Folder, calls
 
 
 class Reporter:
     """folder: the deployment's; epoch: the one it was started for; every: seconds between two heartbeats, which may be
-    changed at any time"""
+    changed at any time; hiding: hides what the deployment was given as a secret"""
 
-    def __init__(self, folder: Folder, epoch: int, every: float = HEARTBEAT_SECONDS) -> None:
+    def __init__(
+        self, folder: Folder, epoch: int, every: float = HEARTBEAT_SECONDS, hiding: Hiding | None = None
+    ) -> None:
         self.folder = folder
         self.every = every
+        self.hiding = hiding or Hiding()
         self.events = Events(folder, epoch)
         self._tick = every
         self._written_at = 0.0
@@ -57,10 +61,15 @@ class Reporter:
             before = self._status.state
             beat = self._status.beat + 1
             always = {"heartbeat_at": clock.now(), "beat": beat, "requests": calls.made()}
-            self._status = attrs.evolve(self._status, **{**always, **changes})
+            self._status = self.hiding.status(attrs.evolve(self._status, **{**always, **changes}))
             if self._status.state != before:
                 began = {"since": self._status.started_at} if before == STARTING else {}
-                self.events.add("state", state=self._status.state, reason=changes.get("reason"), **began)
+                self.events.add(
+                    "state",
+                    state=self._status.state,
+                    reason=self._status.reason if "reason" in changes else None,
+                    **began,
+                )
             self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once
             self._written_at = time.monotonic()
 

@@ -32,7 +32,7 @@ from ...core.plan.plan import (
     unknown,
 )
 from ...core.plan.state_stores import PARTITIONS, PROVIDER, store_settings
-from ...core.redaction import redacted_in_plan
+from ...core.secret_names import redacted_in_plan
 from .. import spark_internals
 from ..catalyst import marks
 from ..catalyst.tree import STATEFUL, Node, parse_plan

@@ -7,9 +7,8 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from ...address import without_credentials
 from ...plan.wording import worded
-from ...redaction import redacted
+from ...redaction import hide, redacted
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
 
 Change = TypeVar("Change")
@@ -87,7 +86,7 @@ def worst(findings: Iterable[Finding]) -> Verdict:
 def _without_secrets(shown: dict[str, str], facts: Facts) -> dict[str, str]:
     """Reports go to Airflow's database, and into the reports of updates. Of two values that differ in what is hidden
     it is told that they do."""
-    made = {key: without_credentials(value) for key, value in shown.items()}
+    made = {key: hide(value) for key, value in shown.items()}
     if {"old", "new"} <= made.keys() and made["old"] == made["new"] and facts["old"] != facts["new"]:
         made["new"] += " (what is hidden differs)"
     return made

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ....core.compatibility.rules.sources.source_options import folder
-from ....core.redaction import redacted_in_plan
+from ....core.secret_names import redacted_in_plan
 from ..jvm import scala_map
 
 _DATABASE = "JDBCRelation"  # org.apache.spark.sql.execution.datasources.jdbc

@@ -7,7 +7,7 @@ from __future__ import annotations
 import attrs
 
 from ....plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE, UNKNOWN
-from ....redaction import HIDDEN, is_secret
+from ....secret_names import HIDDEN, is_secret
 from ...report import LOSS
 from ..rule import Facts, Rule
 from .measured import SQL, Measured
