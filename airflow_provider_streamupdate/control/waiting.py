@@ -18,10 +18,17 @@ def quiet(_line: str) -> None:
     """Discard a line of progress."""
 
 
-def wait_for(poll: Callable[[], T | None], what: str, timeout: float, poll_seconds: float = POLL_SECONDS) -> T:
+def wait_for(
+    poll: Callable[[], T | None],
+    what: str,
+    timeout: float,
+    poll_seconds: float = POLL_SECONDS,
+    why: Callable[[], str | None] = lambda: None,
+) -> T:
     """Call `poll` until it returns something other than None, and return that.
 
-    WaitTimeoutError, naming `what`, after `timeout` seconds. An exception from `poll` ends the wait.
+    WaitTimeoutError, naming `what` and `why` it may not have happened, after `timeout` seconds. An exception from
+    `poll` ends the wait.
     """
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda result: result is None),
@@ -31,6 +38,9 @@ def wait_for(poll: Callable[[], T | None], what: str, timeout: float, poll_secon
     try:
         result = retrying(poll)
     except tenacity.RetryError as error:
-        raise WaitTimeoutError(f"{what} did not happen within {timeout:g} s") from error
+        reason = why()
+        raise WaitTimeoutError(
+            f"{what} did not happen within {timeout:g} s{f': {reason}' if reason else ''}"
+        ) from error
     assert result is not None  # retry_if_result guarantees it
     return result

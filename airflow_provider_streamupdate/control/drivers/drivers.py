@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import psutil
 
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
@@ -319,6 +320,26 @@ class Drivers:
             f"{self.last_lines(deployment)}"
         )
 
+    def silence(self, deployment: str) -> str | None:
+        """Return why a driver that lives does not answer, as far as that is known; None: it gives signs of life."""
+        status, launch = self.status(deployment), self.app.launch(deployment)
+        if status is None or status.final:
+            return None
+        who = f"the driver of deployment {deployment}"
+        for identity in (status.process, launch.process if launch else None):
+            if identity is not None and identity.here() and _is_stopped(identity.pid):
+                return (
+                    f"process {identity.pid} of {who} is stopped (SIGSTOP): continue it (kill -CONT {identity.pid}) or "
+                    f"end it (kill -KILL {identity.pid}), then run this again"
+                )
+        if (quiet := clock.age(status.heartbeat_at)) < SILENT_SECONDS:
+            return None
+        return (
+            f"{who} (process {status.pid} on {status.host}) has given no sign of life for {quiet:.0f} s: it hangs, or "
+            "cannot write to the root (streamupdate doctor names folders of other users); mend that or end the "
+            "process, then run this again"
+        )
+
     def told_by_cluster(self, deployment: str) -> str | None:
         """Return why the driver does not run yet, or why it ended, in its cluster's words; None: it says nothing."""
         launch = self.app.launch(deployment)
@@ -395,3 +416,10 @@ def _why_not(launch: Launch) -> str:
             "nothing was signalled"
         )
     return "its processes did not end after SIGTERM and SIGKILL"
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.Error:
+        return False

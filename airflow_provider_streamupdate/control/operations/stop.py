@@ -115,8 +115,16 @@ def cancel(context: Context, app: str, drain: bool = True, timeout: float = 300.
     deployment, _ = registry.running()
     if not drain:
         stop_deployment(context, app, deployment)
-    wait_for(lambda: poll_cancel(context, app) or None, f"the {'drain' if drain else 'end'} of {app}", timeout)
+    what = f"the {'drain' if drain else 'end'} of {app}"
+    wait_for(lambda: poll_cancel(context, app) or None, what, timeout, why=lambda: current_silence(context, app))
     return context.drivers(registry).state(deployment)
+
+
+def current_silence(context: Context, app: str) -> str | None:
+    """Return why the app's driver does not answer; None: it gives signs of life, or there is none."""
+    registry = context.registry.existing(app)
+    current = registry.current_id()
+    return context.drivers(registry).silence(current) if current else None
 
 
 def stop_deployment(context: Context, app: str, deployment: str) -> None:
@@ -154,7 +162,7 @@ def _command(context: Context, app: str, kind: str, wanted: str, target: str, ti
         raise NotRunningError(f"app {app} is {state}; to {kind} it, it must be {wanted}")
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     name = box.issue(kind)
-    result = wait_for(lambda: box.result(name), f"to {kind} {app}", timeout)
+    result = wait_for(lambda: box.result(name), f"to {kind} {app}", timeout, why=lambda: drivers.silence(deployment))
     if result.error:
         raise StreamUpdateError(f"could not {kind} {app}: {result.error}")
     wait_for(lambda: drivers.state(deployment) == target or None, f"to {kind} {app}", timeout)

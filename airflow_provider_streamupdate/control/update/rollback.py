@@ -12,9 +12,17 @@ import attrs
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
-from ...core.errors import DriverError, NotFoundError, NotRunningError, RefusedError, StreamUpdateError
+from ...core.errors import (
+    DriverError,
+    NotFoundError,
+    NotRunningError,
+    RefusedError,
+    StreamUpdateError,
+    WaitTimeoutError,
+)
 from ...core.names import check_name
-from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING
+from ...core.processes.pulse import Pulse
+from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING, SILENT_SECONDS
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
@@ -233,16 +241,27 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: 
     """Wait until a deployment's open commands are done, and return its state then.
 
     That is RUNNING, or CANCELLED when it has ended and its driver is gone. It may have been told to end, or to hand
-    over, just before the caller decided to roll back.
+    over, just before the caller decided to roll back. WaitTimeoutError, with why, after the timeout, or as soon as a
+    driver that lives gives no sign of life: when it goes on, it obeys.
     """
+    pulse = Pulse()
 
     def poll() -> str | None:
         state, status = drivers.state(deployment), drivers.status(deployment)
         if state in (*FINAL_STATES, NEW):
             return CANCELLED if drivers.gone(deployment) else None
-        if state != RUNNING or status is None:
+        if status is None:
+            return None
+        if pulse.look(deployment, status.pulse).quiet >= SILENT_SECONDS and (why := drivers.silence(deployment)):
+            raise WaitTimeoutError(f"{deployment} of {registry.name} neither runs on nor ends: {why}")
+        if state != RUNNING:
             return None
         pending = CommandBox(registry.deployment_folder(deployment), status.epoch).pending()
         return None if pending else RUNNING
 
-    return wait_for(poll, f"deployment {deployment} of {registry.name} to run or to end", timeout)
+    return wait_for(
+        poll,
+        f"deployment {deployment} of {registry.name} to run or to end",
+        timeout,
+        why=lambda: drivers.silence(deployment),
+    )

@@ -17,7 +17,7 @@ from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...waiting import Progress, quiet, wait_for
 from ..context import Context
-from ..stop import count_as_cancelled
+from ..stop import count_as_cancelled, current_silence
 from .delete import deleting
 
 
@@ -144,7 +144,9 @@ def save_snapshot(
     progress(f"asking {app} for snapshot {name}" + (" with cancel" if cancel else ""))
     begin_snapshot(context, app, name, cancel, again)
     what = f"snapshot {name} of {app}"
-    snapshot = wait_for(lambda: poll_snapshot(context, app, name, cancel), what, timeout)
+    snapshot = wait_for(
+        lambda: poll_snapshot(context, app, name, cancel), what, timeout, why=lambda: current_silence(context, app)
+    )
     boundary("snapshot-seen")
     batches = ", ".join(f"{q} after batch {s.batch}" for q, s in sorted(snapshot.queries.items()))
     progress(f"snapshot {name}: {batches}, {snapshot.size} bytes ({snapshot.bytes_new} new)")

@@ -102,7 +102,7 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
             raise DriverError(drivers.death(deployment, state))
         return None
 
-    wait_for(poll, f"the change of {app}", timeout)
+    wait_for(poll, f"the change of {app}", timeout, why=lambda: drivers.silence(deployment))
     boundary("change-seen")
 
 

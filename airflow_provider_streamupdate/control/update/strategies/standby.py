@@ -141,7 +141,7 @@ def hand_over(update: Update) -> None:
             raise DriverError(f"{new} took over and failed, so {old} took over again\n{drivers.last_lines(new)}")
         return _handed_over(update, box.result(command) if command else None)
 
-    wait_for(poll, f"the hand-over to {new}", update.options.drain_timeout)
+    wait_for(poll, f"the hand-over to {new}", update.options.drain_timeout, why=lambda: drivers.silence(old))
     boundary("handover-seen")
     _complete(registry, old, snapshot)
     boundary("handover-completed")
