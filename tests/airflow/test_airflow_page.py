@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -209,6 +210,14 @@ def test_the_end_of_a_drivers_log(page: Page, app: Any) -> None:
     assert (found["deployment"], found["host"], found["path"], found["note"]) == ("v1", "a-worker", str(log), None)
     assert [line[:8] for line in (found["lines"][0], found["lines"][-1])] == ["line 300", "line 499"]
     assert len(found["lines"]) == 200 and max(map(len, found["lines"])) == 2000
+
+
+def test_launch_json_names_no_file_of_the_api_server(page: Page, app: Any, tmp_path: Path) -> None:
+    settings = tmp_path / "driver-1.log"
+    settings.write_text("fernet_key = hunter2")
+    _launched(app, settings, socket.gethostname())
+    found = page.get(LOG, "editor")
+    assert found["lines"] == [] and "is not the log of a driver of v1, and is not shown" in found["note"]
 
 
 def test_a_log_on_another_machine_is_told_by_its_place(page: Page, app: Any, tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ def test_all_of_the_command_line_prints_by_way_of_it(path: Path) -> None:
 
 def test_an_error_and_a_log_reach_no_terminal_as_they_are(root: Path, run: Run, tmp_path: Path) -> None:
     registry = Registry(str(root)).app("flights")
-    log = tmp_path / "driver.log"
-    log.write_text(f"one {TITLE}\ntwo {CLEAR}\n")
     deploy(registry)
+    log = Path(registry.folder.path("deployments/v1/driver-1.log"))
+    log.write_text(f"one {TITLE}\ntwo {CLEAR}\n")
     launch = Launch(
         epoch=1, host=os.uname().nodename, pid=None, pid_started=None, log=str(log), launched_at=clock.now()
     )

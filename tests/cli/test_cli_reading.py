@@ -228,7 +228,7 @@ def test_text_from_files_is_not_taken_for_markup(run: Run, app: AppRegistry) -> 
 
 
 def test_log_shows_the_last_lines(run: Run, app: AppRegistry, tmp_path: Path) -> None:
-    log = tmp_path / "driver-1.log"
+    log = Path(app.folder.path("deployments/v1/driver-1.log"))
     log.write_text("".join(f"line {n}\n" for n in range(100)))
     here = os.uname().nodename
     app.set_launch("v1", attrs.evolve(_launch(app), log=str(log), host=here))

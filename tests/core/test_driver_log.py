@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -17,12 +18,17 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import driver_log, launcher, log_tail
 from airflow_provider_streamupdate.control.drivers.driver_log import follow_log
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
 from airflow_provider_streamupdate.control.operations import plan as planning
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, NotFoundError
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.redaction import without_secrets
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.registry.driver_settings import DriverSettings
+from airflow_provider_streamupdate.core.registry.output_log import OutputLog, own_log
+from airflow_provider_streamupdate.core.storage import Folder
 from tests.core.builders import spec
 
 SAID = "first\nconnecting with hunter2 and /in\nRuntimeError: hunter2 was refused\n"
@@ -128,7 +134,10 @@ def test_what_is_submitted_is_followed_from_spark_submit_to_the_driver(
     monkeypatch.setattr(log_tail, "FOLLOW_SECONDS", 0.01)
     cluster = Elsewhere(looks)
     monkeypatch.setattr(driver_log, "cluster_of", lambda _launch: cluster)
-    app, log = StreamUpdateClient(str(tmp_path)).registry.app("flights"), tmp_path / "driver-1.log"
+    app, log = (
+        StreamUpdateClient(str(tmp_path)).registry.app("flights"),
+        tmp_path / "flights/deployments/v1/driver-1.log",
+    )
     app.create_deployment(spec("v1", application=APPLICATION))
     log.write_text("of spark-submit\n")
     launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
@@ -153,3 +162,53 @@ def test_from_now_on_begins_with_a_whole_line(tmp_path: Path, monkeypatch: pytes
         return look > 3
 
     assert list(log_tail.follow(log, 0, ended)) == ["after"]
+
+
+@pytest.mark.parametrize("kind", ["named", "of another deployment", "link", "link to a folder"])
+def test_launch_json_names_no_other_file_of_this_machine(tmp_path: Path, kind: str) -> None:
+    """Whoever may write to the root could have the API server show any file, and a driver empty it."""
+    client = StreamUpdateClient(str(tmp_path / "root"))
+    app, folder = client.registry.app("flights"), tmp_path / "root/flights/deployments/v1"
+    app.create_deployment(spec("v1"))
+    app.create_deployment(spec("v2", application=APPLICATION))
+    (tmp_path / "etc").mkdir()
+    secret, log = tmp_path / "etc/driver-1.log", folder / "driver-1.log"
+    secret.write_text("fernet_key = hunter2")
+    if kind == "link":
+        log.symlink_to(secret)
+    elif kind == "link to a folder":
+        (folder / "sub").symlink_to(secret.parent)
+        log = folder / "sub/driver-1.log"
+    else:
+        log = secret if kind == "named" else tmp_path / "root/flights/deployments/v2/spec.json"
+    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+    app.set_launch("v1", attrs.evolve(launch, process=ProcessIdentity.own()))
+    found = client.driver_log("flights", "v1")
+    assert found.lines == () and found.note is not None and "is not the log of a driver of v1" in found.note
+    with pytest.raises(NotFoundError, match="is not the log of a driver of v1"):
+        list(follow_log(app, "v1", 3, lambda: True))
+    assert OutputLog.of(app.launch("v1"), app.deployment_folder("v1"), DriverSettings(log_bytes=1)) is None
+
+
+def test_a_rotated_log_is_no_link_and_no_pipe(tmp_path: Path) -> None:
+    log = tmp_path / "driver-1.log"
+    log.write_text("mine\n")
+    (tmp_path / "secret").write_text("hunter2")
+    (tmp_path / "driver-1.log.1").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "driver-1.log.2")
+    assert log_tail.tail(log, 10) == "mine"
+
+
+def test_the_log_of_a_root_elsewhere_is_in_this_user_s_private_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    deployment = Folder.open("memory://elsewhere/flights/deployments/v1")
+    log = private_folder("deployments") / "elsewhere_v1" / "driver-1.log"
+    log.parent.mkdir()
+    launch = Launch(epoch=1, host="h", pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+    assert own_log(launch, deployment) == log
+    log.parent.parent.chmod(0o777)
+    assert own_log(launch, deployment) is None, "somebody else may have put it there"
+    other = attrs.evolve(launch, log=str(tmp_path / "driver-1.log"))
+    assert own_log(other, deployment) is None

@@ -17,17 +17,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.named_files import check_named_files, names_files
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
+from airflow_provider_streamupdate.core.difference.comparison import rows_of
 from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, InvalidInputError
 from airflow_provider_streamupdate.core.names import check_part, check_path, path_problem
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
-from airflow_provider_streamupdate.core.serde import to_dict
+from airflow_provider_streamupdate.core.serde import to_dict, to_json
 from airflow_provider_streamupdate.core.snapshots.adoption import save_adopted
 from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.snapshots.pending_exports import Export, marks
 from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
@@ -511,6 +514,20 @@ def test_a_command_is_answered_in_its_own_place(hand_made: AppRegistry) -> None:
     assert box.pending(refuse=True) == []
     told = box.result(name)
     assert told and "commands/1/snapshot-s9.1.json says that it is '../../../current'" in str(told.error)
+
+
+def test_the_rows_of_a_batch_are_beside_what_names_them(tmp_path: Path) -> None:
+    """What names them is removed with them."""
+    rows = Folder.open(str(tmp_path))
+    rows.write("3", b"../../..")
+    with pytest.raises(CorruptError, match=r"3 names '\.\./\.\./\.\.', which leads out of its folder"):
+        rows_of(rows, 3)
+
+
+def test_an_export_s_bytes_are_below_the_objects(hand_made: AppRegistry) -> None:
+    mark = "snapshots/_x/exporting.json"
+    hand_made.folder.write(mark, to_json(Export(export="../deployments", snapshot="s9", started_at=clock.now())))
+    assert [found.export for found in marks(hand_made.folder) if found.mark == mark] == [""]
 
 
 def test_a_file_whose_name_could_not_be_told_again_is_not_submitted(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from airflow_provider_streamupdate.core.registry.driver_settings import LOG_BYTES, LOG_FILES, PATIENCE, DriverSettings
 from airflow_provider_streamupdate.core.registry.output_log import OutputLog, kept_short
+from airflow_provider_streamupdate.core.storage import Folder
 
 # Writes as a driver does: at the end of a file that was opened once.
 WRITER = "import sys\nfor n in range(int(sys.argv[1])): print(f'line {n:06d}', flush=True)"
@@ -104,10 +105,10 @@ def test_a_full_disk_gives_up_the_oldest_and_keeps_the_newest(tmp_path: Path, mo
 
 
 def test_its_size_and_number_are_settings(tmp_path: Path) -> None:
-    log = tmp_path / "driver-1.log"
-    assert OutputLog.of(launch(log), DriverSettings.of({})) == OutputLog(log, 10_000_000, 5)
+    log, deployment = tmp_path / "driver-1.log", Folder.open(str(tmp_path))
+    assert OutputLog.of(launch(log), deployment, DriverSettings.of({})) == OutputLog(log, 10_000_000, 5)
     settings = DriverSettings.of({LOG_BYTES: "1000", LOG_FILES: "0"})
-    assert OutputLog.of(launch(log), settings) == OutputLog(log, 1000, 0)
+    assert OutputLog.of(launch(log), deployment, settings) == OutputLog(log, 1000, 0)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +119,13 @@ def test_a_setting_that_is_no_number_is_named(name: str, value: str) -> None:
         DriverSettings.of({name: value})
 
 
-def test_another_machine_s_log_is_left_alone(tmp_path: Path) -> None:
-    mine = launch(tmp_path / "log")
+def test_what_is_another_machine_s_or_no_log_is_left_alone(tmp_path: Path) -> None:
+    mine, deployment = launch(tmp_path / "driver-1.log"), Folder.open(str(tmp_path))
     assert mine.process is not None
     other = attrs.evolve(mine, process=attrs.evolve(mine.process, boot="another"))
-    for found in (None, other, attrs.evolve(mine, process=None)):
-        assert OutputLog.of(found, DriverSettings()) is None
-        with kept_short(OutputLog.of(found, DriverSettings())):
+    for found in (None, other, attrs.evolve(mine, process=None), launch(tmp_path / "cron.log")):
+        assert OutputLog.of(found, deployment, DriverSettings()) is None
+        with kept_short(OutputLog.of(found, deployment, DriverSettings())):
             pass
 
 

@@ -406,3 +406,17 @@ def test_nothing_is_known_of_hours_that_nobody_wrote_down(app: AppRegistry, clie
     assert client.review(APP, "v2").hours is None
     app.folder.write(f"history/minutes/{hour_of(NOW).strftime('%Y%m%dT%H')}-2-v2.json", b"{")
     assert client.review(APP, "v2").hours is None
+
+
+def test_a_link_to_another_file_of_this_machine_is_not_shown(
+    app: AppRegistry, client: StreamUpdateClient, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("fernet_key = hunter2")
+    for name in ("v1", "v2"):
+        version(app, name, {"app.py": b"old" if name == "v1" else b"new"})
+    file = Path(app.folder.path("deployments/v2/application/app.py"))
+    file.unlink()
+    file.symlink_to(tmp_path / "secret")
+    note(app)
+    found = client.code_of_update(APP, "v2")
+    assert "hunter2" not in str(found) and "is a symbolic link" in str(found.notes)

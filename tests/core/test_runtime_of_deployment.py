@@ -28,18 +28,12 @@ def test_a_rollback_on_another_machine_runs_what_the_deployment_was_made_with(tm
     assert made.read_bytes() == b"of the release that made it"
 
 
-def test_one_that_an_older_release_started_keeps_its_own(tmp_path: Path) -> None:
-    """That release kept the zip on the machine that started the driver, in another folder, and not in the root."""
-    (before := tmp_path / "before").mkdir()
-    (before / runtime.NAME).write_bytes(b"of an older release")
+def test_one_without_it_gets_that_of_this_release(tmp_path: Path) -> None:
     root = elsewhere()
-    made = runtime.of_deployment(root, tmp_path / "now", str(root.address), earlier=before)
-    assert made.read_bytes() == root.read(runtime.NAME) == b"of an older release"
-    other = elsewhere()  # there it was started on another machine
-    made = runtime.of_deployment(other, tmp_path / "other", str(other.address), earlier=tmp_path / "nowhere")
+    made = runtime.of_deployment(root, tmp_path / "here", str(root.address))
     with zipfile.ZipFile(made) as archive:
         assert "airflow_provider_streamupdate/core/formats.py" in archive.namelist()
-    assert other.read(runtime.NAME) == made.read_bytes()
+    assert root.read(runtime.NAME) == made.read_bytes()
 
 
 def test_a_root_made_again_has_other_files_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from ...core.errors import NotFoundError
 from ...core.registry.application import Application
 from ...core.registry.deployment import Launch
 from ...core.registry.hiding import Hiding
+from ...core.registry.output_log import own_log
 from ...core.registry.registry import AppRegistry
 from .clusters import cluster_of
 from .log_tail import follow, tail
@@ -57,13 +58,14 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
     if (found := cluster_of(launch).last_log(launch, lines)) is not None:
         place, text = found
         return DriverLog(deployment=deployment, host=None, path=place, lines=_shown(text, Hiding.of([spec])))
-    if (away := _not_readable(launch, registry)) is not None:
-        return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=away)
+    log = _log_here(launch, registry, deployment)
+    if isinstance(log, str):
+        return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=log)
     return DriverLog(
         deployment=deployment,
         host=launch.host,
         path=launch.log,
-        lines=last_lines(Path(launch.log), spec.application, lines),
+        lines=last_lines(log, spec.application, lines),
         note=_whose(registry, deployment, launch),
     )
 
@@ -84,18 +86,24 @@ def follow_log(
     hiding, launch = Hiding.of([registry.spec(deployment)]), registry.launch(deployment)
     if launch is None:
         raise NotFoundError(f"no driver of deployment {deployment} was started")
-    for line in _followed(registry, launch, lines, ended, over):
+    for line in _followed(registry, deployment, launch, lines, over, ended):
         yield from _shown(line, hiding)
 
 
 def _followed(
-    registry: AppRegistry, launch: Launch, lines: int, ended: Callable[[], bool], over: Callable[[], bool]
+    registry: AppRegistry,
+    deployment: str,
+    launch: Launch,
+    lines: int,
+    over: Callable[[], bool],
+    ended: Callable[[], bool],
 ) -> Iterator[str]:
     cluster = cluster_of(launch)
     found = cluster.follow_log(launch, lines, over)
     if found is None:
-        if (away := _not_readable(launch, registry)) is not None:
-            raise NotFoundError(away)
+        log = _log_here(launch, registry, deployment)
+        if isinstance(log, str):
+            raise NotFoundError(log)
 
         def elsewhere() -> bool:
             """Whether the cluster has the driver, and its log, by now."""
@@ -103,7 +111,7 @@ def _followed(
             found = cluster.follow_log(launch, max(lines, LINES), over) if launch.handed_over else None
             return found is not None
 
-        yield from follow(Path(launch.log), lines, lambda: over() or elsewhere() or ended())
+        yield from follow(log, lines, lambda: over() or elsewhere() or ended())
     if found is not None:
         yield from found
 
@@ -117,8 +125,8 @@ def _shown(text: str, hiding: Hiding) -> tuple[str, ...]:
     return tuple(line[:LINE_LENGTH] for line in hiding.text(text).splitlines())
 
 
-def _not_readable(launch: Launch, registry: AppRegistry) -> str | None:
-    """Return why the log cannot be read here; None when it can.
+def _log_here(launch: Launch, registry: AppRegistry, deployment: str) -> Path | str:
+    """Return the log, or, in words, why it cannot be read here.
 
     The same path on this machine may belong to another driver, unless it lies under a root that both machines share.
     """
@@ -127,7 +135,10 @@ def _not_readable(launch: Launch, registry: AppRegistry) -> str | None:
     shared = root is not None and path.is_relative_to(root)
     if not shared and launch.host != os.uname().nodename:
         return f"the log is on {launch.host} at {launch.log}"
-    return None if path.is_file() else f"there is no log at {launch.log}"
+    if not path.is_file():
+        return f"there is no log at {launch.log}"
+    log = own_log(launch, registry.deployment_folder(deployment))
+    return log or f"{launch.log}, which launch.json names, is not the log of a driver of {deployment}, and is not shown"
 
 
 def _whose(registry: AppRegistry, deployment: str, launch: Launch) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import socket
 import uuid
 from pathlib import Path
 
@@ -32,9 +31,7 @@ def launch_files(app: AppRegistry, spec: DeploymentSpec, root: str) -> LaunchFil
     StorageError when it cannot be read."""
     own = app.deployment_folder(spec.deployment)
     folder = local_folder(own, spec)
-    earlier = app.launch(spec.deployment)
-    log = Path(earlier.log) if earlier and earlier.host == socket.gethostname() else None
-    zipped = runtime.of_deployment(own, folder, root, earlier=log.parent if log else None)
+    zipped = runtime.of_deployment(own, folder, root)
     return LaunchFiles(folder=folder, runtime=zipped, application=_located(spec.application, folder))
 
 

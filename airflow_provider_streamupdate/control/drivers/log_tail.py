@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -38,7 +39,7 @@ def _older(log: Path) -> Iterator[Path]:
 
 def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
     """Yield the last lines of a log, and each later one, until nothing is written any more after `ended`."""
-    with open(log, "rb") as source:
+    with open(log, "rb", opener=_opener) as source:
         end, text = source.seek(0, os.SEEK_END), b""
         found = _lines_before(source, end, lines)
         source.seek(max(end - 1, 0))
@@ -64,8 +65,17 @@ def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
             time.sleep(FOLLOW_SECONDS)
 
 
+def _opener(path: str, flags: int) -> int:
+    """Open no link, which may lead anywhere, and wait for no pipe."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is no regular file")
+    return descriptor
+
+
 def _last_lines(file: Path, lines: int) -> list[str]:
-    with open(file, "rb") as source:
+    with open(file, "rb", opener=_opener) as source:
         return _lines_before(source, source.seek(0, os.SEEK_END), lines)
 
 

@@ -51,21 +51,18 @@ def build(target: Path | None = None, root: str = "") -> Path:
     return target
 
 
-def of_deployment(deployment: Folder, here: Path, root: str, earlier: Path | None = None) -> Path:
+def of_deployment(deployment: Folder, here: Path, root: str) -> Path:
     """Return the zip of a deployment in its folder on this machine, `here`; StorageError when it cannot be read.
 
     It is made once and kept in the root, so that a rollback runs what the deployment was made with, whichever machine
     starts it.
-
-    earlier: the folder on this machine where its last driver was started; older releases kept the zip there alone
     """
     target = here / NAME
     if target.exists():
         return target
     content = deployment.read(NAME)
     if content is None:
-        kept = earlier / NAME if earlier is not None else None
-        made = (kept if kept is not None and kept.exists() else build(root=root)).read_bytes()
+        made = build(root=root).read_bytes()
         content = made if deployment.create(NAME, made) else deployment.read(NAME)
     if content is None:
         raise StorageError(f"{deployment.path(NAME)} was removed while it was looked for; try again")

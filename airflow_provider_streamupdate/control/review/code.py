@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
+from ...core.errors import CorruptError
 from ...core.redaction import without_secrets
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
@@ -120,6 +121,11 @@ def _contents(folder: Folder, application: Application) -> _Contents:
             name = "/".join(PurePosixPath(path).parts[-3:])
         archive = path in application.py_files and name.endswith(_ARCHIVES)
         most = min(left, ARCHIVE_BYTES if archive else FILE_BYTES)
+        try:
+            folder.check_regular(path, set())
+        except CorruptError as error:  # a link leads anywhere on this machine
+            made.notes.append(f"{name} was not compared: {error}")
+            continue
         data = folder.read(path, most + 1)
         if data is None:
             made.notes.append(f"{name} is gone")

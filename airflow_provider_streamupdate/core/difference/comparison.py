@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from ..names import check_part
 from ..serde import from_json, to_json
 from ..storage import Folder
 from .asked import Asked
@@ -123,7 +124,7 @@ def note_rows(rows: Folder, batch: int, where: str) -> None:
 
 def rows_of(rows: Folder, batch: int) -> str:
     """The folder with the rows of a batch that was noted."""
-    return (rows.read(str(batch)) or b"").decode()
+    return check_part((rows.read(str(batch)) or b"").decode(), rows.path(str(batch)))
 
 
 def _noted(rows: Folder) -> list[int]:

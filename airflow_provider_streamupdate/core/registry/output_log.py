@@ -8,16 +8,42 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import stat
 from pathlib import Path
 
 import attrs
 
 from ..processes.repeating_thread import repeating
+from ..storage import Folder
 from .deployment import Launch
 from .driver_settings import DriverSettings
 
 LOOK_SECONDS = 5.0
+PRIVATE = "streamupdate-deployments"  # begins the name of this user's folder for drivers of a root elsewhere
+_NAME = re.compile(r"driver-\d+\.log")
+
+
+def own_log(launch: Launch, deployment: Folder) -> Path | None:
+    """Return the log of a deployment's driver, links resolved; None when launch.json names a file that is none.
+
+    Whoever may write to the root could have any file of this machine shown, or emptied. So the log lies in the
+    deployment's folder, or, of a root elsewhere, in a folder that only this user can have made.
+    """
+    log, here = Path(os.path.realpath(launch.log)), deployment.path_here
+    if not _NAME.fullmatch(log.name):
+        return None
+    if here is not None:
+        return log if log.parent == Path(os.path.realpath(here)) else None
+    private = log.parent.parent
+    try:
+        found = os.lstat(private)
+    except OSError:
+        return None
+    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    own = private.name.startswith(PRIVATE) and found.st_uid == os.getuid() and not others_write
+    return log if own else None
 
 
 @attrs.frozen
@@ -30,11 +56,12 @@ class OutputLog:
     kept: int
 
     @classmethod
-    def of(cls, launch: Launch | None, settings: DriverSettings) -> OutputLog | None:
-        """The log of this driver; None when it is on another machine."""
+    def of(cls, launch: Launch | None, deployment: Folder, settings: DriverSettings) -> OutputLog | None:
+        """The log of this driver; None when it is on another machine, or is none."""
         if launch is None or launch.process is None or not launch.process.here():
             return None
-        return cls(Path(launch.log), settings.log_bytes, settings.log_files)
+        path = own_log(launch, deployment)
+        return cls(path, settings.log_bytes, settings.log_files) if path is not None else None
 
     def rotate(self) -> bool:
         """Rotate the log if it is too large; return whether it was. On a full disk the oldest file is removed to make

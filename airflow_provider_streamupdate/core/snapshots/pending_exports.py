@@ -24,6 +24,7 @@ import attrs
 
 from .. import clock
 from ..errors import CorruptError, StorageError
+from ..names import check_part
 from ..serde import from_json, to_json
 from ..storage import Folder
 
@@ -157,6 +158,8 @@ def _read(folder: Folder, mark: str, name: str) -> Export | None:
         return None
     try:
         told = from_json(text, Export, folder.path(mark))
+        if told.export:  # a folder of this name is removed with it
+            check_part(told.export, folder.path(mark))
     except CorruptError:  # a damaged one of an older version, or of this one
         own = len(name) == 33 and name.startswith("_")
         try:

@@ -90,7 +90,8 @@ class Agent:
                 self.driver.check_fence()
                 self.driver.reporter.report()
                 self.driver.settings = DriverSettings.of(os.environ)
-                log = OutputLog.of(self.driver.app.launch(self.driver.spec.deployment), self.driver.settings)
+                launch = self.driver.app.launch(self.driver.spec.deployment)
+                log = OutputLog.of(launch, self.driver.folder, self.driver.settings)
                 with self.driver.reporter.heartbeat(), kept_short(log):
                     self._work()
                 state, reason = self.driver.final or (FINISHED, "all queries ended by themselves")
