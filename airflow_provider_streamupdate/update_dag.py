@@ -53,7 +53,8 @@ def stream_update(
     it does nothing.
 
     verify_timeout: seconds until the new version must be healthy, `verify_for` aside
-    approval: a person must approve, with the compatibility report in view, before the old version is stopped
+    approval: a person must approve, with the compatibility report and what changes in code, parameters and
+        configuration in view, before the old version is stopped
     default_args: for all tasks; unless given four retries, the first after five seconds and each of the others after
         twice as long as the one before
     on_success_callback, on_failure_callback: of the task `outcome`, which runs last and ends as the update did: a
@@ -170,11 +171,16 @@ def build_update_dag(
 
 
 def _approve(app: Any, seen: Sequence[StreamUpdateStepOperator]) -> Any:
-    """The person's part: to look at the reports of these steps. A rejection fails the task, so that the run does not
-    look like a success."""
+    """Return the person's task: to look at the reports of these steps, and at what the update changes. A rejection
+    fails the task, so that the run does not look like a success."""
     from airflow.providers.standard.operators.hitl import ApprovalOperator
 
-    reports = [f"{{{{ ti.xcom_pull(task_ids='{step.task_id}', key='report_markdown') }}}}" for step in seen]
+    shown = [
+        (seen[0], "report_markdown"),
+        (seen[0], "changes_markdown"),
+        *((step, "report_markdown") for step in seen[1:]),
+    ]
+    reports = [f"{{{{ ti.xcom_pull(task_ids='{step.task_id}', key='{key}') or '' }}}}" for step, key in shown]
     return ApprovalOperator(
         task_id="approve",
         subject=f"Update {app}?",

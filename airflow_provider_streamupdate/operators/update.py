@@ -9,7 +9,9 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException, conf
 
 from ..control.operations.submit import Deployed
+from ..control.review.preview import preview_changes
 from ..control.update.engine import UpdateEngine, strategy_of
+from ..control.update.rollback import RollbackOptions
 from ..control.update.step import Step
 from ..control.update.update import Update
 from ..core.compatibility.report import CompatibilityReport, IncompatibleError
@@ -84,7 +86,8 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
 
     Returns the result of the step, as plain data: the report of a check or a rehearsal, the snapshot's name, or the
     deployment that runs. A report is also in XCom, even after a refusal: under ``report``, and as text under
-    ``report_markdown``. A task that is killed while it starts a driver stops that driver.
+    ``report_markdown``; the step ``check`` also leaves ``changes_markdown``, what the update changes in code,
+    parameters and configuration. A task that is killed while it starts a driver stops that driver.
 
     step: the step's name
     app, options: see UpdateTaskOperator
@@ -184,6 +187,9 @@ def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
         if error.report is not None:
             _show(context, update, error.report)
         raise
+    if task.step_name == Step.CHECK and update.pending:
+        changes = preview_changes(update.registry, str(update.record.old), update.options.application)
+        context["ti"].xcom_push(key="changes_markdown", value=plain(changes))
     return None if report is None else _show(context, update, report)
 
 
@@ -283,8 +289,7 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
                     deployment,
                     timeout,
                     self.log.info,
-                    reason=f"{failed}: {why}",
-                    asked_by=owner_of(context["ti"]),
+                    RollbackOptions(reason=f"{failed}: {why}", asked_by=owner_of(context["ti"])),
                 )
         if deployed is None:
             self.log.info("app %s was not stopped: nothing to roll back", self.app)

@@ -112,7 +112,10 @@ def test_an_approval_stands_before_the_stop() -> None:
         stream_update(app="alarm", application="/a.py", approval=True, group_id="up")
     assert dag.get_task("up.approve").upstream_task_ids == {"up.check"}
     assert "up.approve" in dag.get_task("up.standby").upstream_task_ids
-    assert "key='report_markdown'" in dag.get_task("up.approve").body
+    body = dag.get_task("up.approve").body
+    assert (
+        "task_ids='up.check', key='report_markdown'" in body and "task_ids='up.check', key='changes_markdown'" in body
+    )
     assert "up.approve" in dag.get_task("up.outcome").steps
     assert dag.get_task("up.promote").outlets[0].uri.startswith("streamupdate://alarm")
 

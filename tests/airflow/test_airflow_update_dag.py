@@ -70,6 +70,16 @@ def lease_is_free(site: Site) -> bool:
     return not lease.held(site.client.registry.app("alarm").folder, held)
 
 
+def test_the_check_leaves_what_the_update_changes_for_the_approval(site: Site, context: dict[str, Any]) -> None:
+    site.submit()
+    asked = {"application": site.application("v2"), "app_params": {"limit": "7", "password": "hunter2"}}
+    plan_of(**asked, deployment_id="v2").execute(context)
+    step_of("check", **asked).execute(context)
+    changes = context["ti"].pushed["changes_markdown"]
+    assert "| parameters | limit |  | 7 |" in changes and "hunter2" not in changes
+    assert "`v2.py`, +1 -1" in changes and "-VERSION = 'v1'\n+VERSION = 'v2'" in changes
+
+
 def test_update_of_a_running_app(site: Site) -> None:
     site.submit()
     run = update(site, site.application("v2"), deployment_id="v2")

@@ -188,6 +188,18 @@ def test_check_with_an_agreed_loss(running: Site) -> None:
     assert agreed.exit_code == 0 and "agreed" in agreed.stdout
 
 
+def test_an_update_prints_what_does_not_simply_continue_before_the_hand_over(running: Site) -> None:
+    less = running.application("v2", STAGES={"other": ["room"]})
+    result = running.run("update", less, "--agree", "events/rooms=it is counted elsewhere")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stderr.splitlines()
+    [gone] = [
+        n for n, line in enumerate(lines) if "stage events/rooms: ignored, agreed (it is counted elsewhere)" in line
+    ]
+    [new] = [n for n, line in enumerate(lines) if "stage events/other: empty: new stage" in line]
+    assert max(gone, new) < next(n for n, line in enumerate(lines) if "v1 hands over" in line)
+
+
 def test_a_renamed_stage_is_carried_by_a_rename(running: Site) -> None:
     renamed = running.application("v2", STAGES={"places": ["room"]})
     without = running.run("check", renamed)

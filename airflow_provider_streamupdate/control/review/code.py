@@ -6,7 +6,7 @@ import difflib
 import io
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 import attrs
@@ -16,7 +16,6 @@ from ...core.redaction import without_secrets
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
-from ...core.storage import Folder
 
 FILE_BYTES = 1_000_000  # a larger file is told by its size alone
 ARCHIVE_BYTES = 20_000_000  # of all files of a deployment together, also of those in archives
@@ -26,6 +25,7 @@ SHOWN_LINES = 2000  # of all files together
 LINE = 400  # characters of a line that are shown
 AROUND = 3  # lines before and after a change
 MAIN = "application file"
+Read = Callable[[str, int], bytes | None]
 _ARCHIVES = (".zip", ".whl", ".egg")
 
 
@@ -73,8 +73,25 @@ def code_diff(registry: AppRegistry, old: DeploymentSpec, new: DeploymentSpec) -
 
     Values of parameters and settings whose names suggest a secret are hidden in it.
     """
-    before, after = (_contents(registry.deployment_folder(s.deployment), s.application) for s in (old, new))
-    secrets = [part for s in (old, new) for part in (s.application.params, s.application.conf, s.application.env_vars)]
+    sides = ((stored_files(registry, s.deployment), s.application) for s in (old, new))
+    return compare_code(next(sides), next(sides), (old.deployment, new.deployment))
+
+
+def stored_files(registry: AppRegistry, deployment: str) -> Read:
+    """Return what reads the files of a deployment. CorruptError for one that is a link."""
+    folder = registry.deployment_folder(deployment)
+
+    def read(path: str, most: int) -> bytes | None:
+        folder.check_regular(path, set())
+        return folder.read(path, most)
+
+    return read
+
+
+def compare_code(old: tuple[Read, Application], new: tuple[Read, Application], names: tuple[str, str]) -> CodeDiff:
+    """Compare the code of two applications, each with what reads its files: path and most bytes; None: it is gone."""
+    before, after = _contents(*old), _contents(*new)
+    secrets = [part for _, app in (old, new) for part in (app.params, app.conf, app.env_vars)]
     found, same, left = [], 0, SHOWN_LINES
     for name, was in _pairs(before, after):
         one, other = before.files.get(was or ""), after.files.get(name or "")
@@ -95,8 +112,8 @@ def code_diff(registry: AppRegistry, old: DeploymentSpec, new: DeploymentSpec) -
             )
         left -= len(made.lines)
         found.append(made)
-    notes = [*(f"{old.deployment}: {n}" for n in before.notes), *(f"{new.deployment}: {n}" for n in after.notes)]
-    return CodeDiff(old=old.deployment, new=new.deployment, files=tuple(found), same=same, notes=tuple(notes))
+    notes = [*(f"{names[0]}: {n}" for n in before.notes), *(f"{names[1]}: {n}" for n in after.notes)]
+    return CodeDiff(old=names[0], new=names[1], files=tuple(found), same=same, notes=tuple(notes))
 
 
 def _pairs(before: _Contents, after: _Contents) -> Iterator[tuple[str | None, str | None]]:
@@ -110,7 +127,7 @@ def _pairs(before: _Contents, after: _Contents) -> Iterator[tuple[str | None, st
             yield new, old
 
 
-def _contents(folder: Folder, application: Application) -> _Contents:
+def _contents(read: Read, application: Application) -> _Contents:
     made = _Contents(main=PurePosixPath(application.file).name)
     left = ARCHIVE_BYTES
     paths = (application.file, *application.py_files, *application.files)
@@ -122,11 +139,10 @@ def _contents(folder: Folder, application: Application) -> _Contents:
         archive = path in application.py_files and name.endswith(_ARCHIVES)
         most = min(left, ARCHIVE_BYTES if archive else FILE_BYTES)
         try:
-            folder.check_regular(path, set())
+            data = read(path, most + 1)
         except CorruptError as error:  # a link leads anywhere on this machine
             made.notes.append(f"{name} was not compared: {error}")
             continue
-        data = folder.read(path, most + 1)
         if data is None:
             made.notes.append(f"{name} is gone")
             continue

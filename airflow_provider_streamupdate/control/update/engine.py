@@ -103,8 +103,7 @@ class UpdateEngine:
                     new,
                     self.options.submit_timeout,
                     self.progress,
-                    self.options.asked_by,
-                    reason=str(error),
+                    rollback.RollbackOptions(asked_by=self.options.asked_by, reason=str(error)),
                 )
                 if gone_back is None:
                     self.progress(strategy.left_alone(str(old)))
@@ -226,6 +225,8 @@ class UpdateEngine:
                 + "\n  ".join(report.problems),
                 report,
             )
+        for line in report.changes if report is not None and update.pending else ():
+            self.progress(line)
         self._done(update, "checked")
         boundary("checked")
         return report

@@ -77,7 +77,8 @@ def _with_predecessor(item: ReportItem, succeeded: Mapping[str, str]) -> ReportI
     if before is None:
         return item
     same = "reads the same place" if item.thing == "source" else "means the same"
-    return attrs.evolve(item, reason=f"{item.reason}; it continues {before}, which had no name and {same}")
+    reason = f"{item.reason}; it continues {before}, which had no name and {same}"
+    return attrs.evolve(item, reason=reason, continues=before)
 
 
 def _items(old: AppPlan, new: AppPlan, fork: bool) -> Iterator[ReportItem]:

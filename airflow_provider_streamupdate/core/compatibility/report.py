@@ -54,6 +54,16 @@ class CompatibilityReport:
         return lines
 
     @property
+    def changes(self) -> list[str]:
+        """The verdicts on what does not continue unchanged, a line each, with the reason and the agreement."""
+        lines = []
+        for item in self.items:
+            if item.changed:
+                agreed = f", agreed{f' ({item.because})' if item.because else ''}" if item.agreed else ""
+                lines.append(f"{item.thing} {item.name}: {item.verdict}{agreed}: {item.reason}")
+        return lines
+
+    @property
     def picture(self) -> Picture | None:
         """The old version's queries beside the new one's, with the verdicts on them."""
         return None if self.graph is None else pictured(self.graph, self.items)

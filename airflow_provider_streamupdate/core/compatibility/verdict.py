@@ -31,6 +31,7 @@ class ReportItem:
     rules: ids of the rules it follows from (docs/compatibility.md)
     offer: for a refusal, the name under which the author may declare that it means the same (None: not possible)
     because: the reason given with an agreement
+    continues: the name that the unnamed source or stage had which this one continues (None: it had this name)
     """
 
     thing: str
@@ -42,6 +43,12 @@ class ReportItem:
     rules: tuple[str, ...] = ()
     offer: str | None = None
     because: str | None = None
+    continues: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything but an unchanged continuation was found."""
+        return self.verdict != CARRIED or self.continues is not None or any(not r.endswith(".same") for r in self.rules)
 
     @property
     def blocks(self) -> bool:
