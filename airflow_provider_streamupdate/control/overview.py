@@ -33,6 +33,7 @@ from .picture import figures as node_figures
 from .picture import report_document, running_picture
 from .status import WITHOUT_WORD, Beside, beside
 from .supervision.outlook import Outlook, outlook, told
+from .update.rollback_target import WayBack, versions_before, way_back
 from .update.step import NOTED, Step
 from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
@@ -142,6 +143,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
             app, state, current, updates[-1] if updates else None, interrupted, told(app, supervised)
         ),
         "interrupted": to_dict(interrupted),
+        "way_back": to_dict(_way_back(registry, drivers, specs, current)),
         "supervision": to_dict(supervised),
         "needs": to_dict(found),
         "current": to_dict(current),
@@ -157,6 +159,14 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "rollbacks": [to_dict(hiding.rollback(record)) for record in registry.rollbacks()],
         "events": [hiding.event(event) for event in events(registry, current.deployment)] if current else [],
     }
+
+
+def _way_back(
+    registry: AppRegistry, drivers: Drivers, specs: list[DeploymentSpec], current: Current | None
+) -> WayBack | None:
+    """Return where a rollback of the current deployment goes; None: nowhere."""
+    before = versions_before(current.deployment, specs, registry.updates()) if current else []
+    return way_back(registry, drivers, before) if before else None
 
 
 def _report(

@@ -38,6 +38,13 @@ with DAG(
             description="The deployment to roll back from. Empty: the current one. With an id, a second run changes "
             "nothing.",
         ),
+        "to": Param(
+            None,
+            type=["null", "string"],
+            section=MORE,
+            title="Back to",
+            description="The deployment to go back to. Empty: the one before, which is refused when it failed.",
+        ),
         "later_ids": Param(
             [],
             type=["null", "array"],
@@ -60,6 +67,7 @@ with DAG(
         task_id="rollback",
         app="{{ params.app }}",
         deployment_id="{{ params.deployment_id }}",
+        to="{{ params.to }}",
         later_ids="{{ params.later_ids | tojson }}",
         streamupdate_conn_id="{{ params.conn_id }}",
     )

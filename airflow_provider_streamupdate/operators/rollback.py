@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..control.update.rollback import RollbackOptions
 from ..core.names import check_name
 from ..hooks.templated_values import optional_text, seconds, text_list
 from ..hooks.xcom import plain
@@ -18,6 +19,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
 
     app: the app
     deployment_id: the deployment to roll back from; None: the new one of an update under way, else the current one
+    to: the deployment to go back to; None: the one before, which is refused when it failed or was lost
     later_ids: queries whose foreachBatch function skips batch ids it has seen, and whose app does not declare that
         (seen_batch): a list, or text with commas. Batches they compute again get ids after those of the newer
         deployment
@@ -25,7 +27,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
         connection's
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "later_ids", "timeout")
+    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "to", "later_ids", "timeout")
     ui_color = "#f5d9b8"
 
     def __init__(
@@ -33,6 +35,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
         *,
         app: str,
         deployment_id: str | None = None,
+        to: str | None = None,
         later_ids: Any = (),
         timeout: Any = None,
         **kwargs: Any,
@@ -40,6 +43,7 @@ class StreamRollbackOperator(StreamUpdateOperator):
         super().__init__(**kwargs)
         self.app = app
         self.deployment_id = deployment_id
+        self.to = to
         self.later_ids = later_ids
         self.timeout = timeout
 
@@ -55,8 +59,11 @@ class StreamRollbackOperator(StreamUpdateOperator):
                     deployment=deployment,
                     timeout=timeout,
                     progress=self.log.info,
-                    asked_by=owner_of(context["ti"]),
-                    later_ids=text_list(self.later_ids, "later_ids"),
+                    options=RollbackOptions(
+                        to=optional_text(self.to),
+                        later_ids=text_list(self.later_ids, "later_ids"),
+                        asked_by=owner_of(context["ti"]),
+                    ),
                 )
             if deployed is None:
                 self.log.info("app %s: nothing to roll back", self.app)

@@ -16,7 +16,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
 from airflow_site import FakeTaskInstance, Site
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import strategy
+from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator
 from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
 from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
@@ -438,6 +440,18 @@ def test_rollback_brings_the_previous_deployment_back(site: Site, context: Conte
     back = StreamRollbackOperator(task_id="t", app="alarm").execute(context)
     assert back is not None and back["deployment"] == "v1"
     assert site.drivers_alive() == ["v1"]
+
+
+def test_rollback_to_a_version_that_failed_is_refused_unless_it_is_named(site: Site, context: Context) -> None:
+    site.submit()
+    site.crash("v1")
+    v2 = Application(file=site.application("v2"))
+    site.client.update(UpdateOptions(application=v2, deployment="v2", strategy="restart"))
+    with pytest.raises(AirflowFailException, match=r"(?s)no version to go back to.*\n- v1: to run it once more"):
+        StreamRollbackOperator(task_id="t", app="alarm").execute(context)
+    assert site.drivers_alive() == ["v2"]
+    result = StreamRollbackOperator(task_id="t", app="alarm", to="v1").execute(context)
+    assert result is not None and result["deployment"] == "v1" and site.drivers_alive() == ["v1"]
 
 
 def test_rollback_without_a_previous_deployment(site: Site, context: Context) -> None:

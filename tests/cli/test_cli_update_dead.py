@@ -42,6 +42,37 @@ def test_a_dead_app_is_updated_with_strategy_restart(site: Site, kind: str) -> N
     assert site.alive() == ["v2"]
 
 
+def test_a_rollback_goes_back_to_a_version_that_failed_only_by_its_name(site: Site) -> None:
+    """Old behaviour: it went back to v2, which had failed, without a word."""
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm")
+    assert site.run("update", site.application("v2"), "--deployment", "v2").exit_code == 0
+    site.crash("v2")
+    v3 = ("update", site.application("v3"), "--deployment", "v3", "--strategy", "restart")
+    assert site.run(*v3).exit_code == 0
+    refused = site.run("rollback", "alarm")
+    assert refused.exit_code == 1 and "is no version to go back to: its driver was lost" in refused.stderr
+    assert (
+        "- v1: the last one that did not fail. It computes again what was written since: v3's batches" in refused.stderr
+    )
+    assert "- v2: to run it once more" in refused.stderr and "of query events (" in refused.stderr
+    assert site.alive() == ["v3"] and site.client.registry.app("alarm").rollbacks() == []
+    assert "name one of these: v2, v1" in site.run("rollback", "alarm", "--to", "v0").stderr
+    result = site.run("rollback", "alarm", "--to", "v1")
+    assert result.exit_code == 0 and "v1 computes again, too: v2's batches" in result.stderr
+    assert site.alive() == ["v1"] and site.client.wait_healthy("alarm").healthy
+    assert [(r.left, r.back_to) for r in site.client.registry.app("alarm").rollbacks()] == [("v3", "v1")]
+
+
+def test_a_version_that_failed_runs_again_when_it_is_named(site: Site) -> None:
+    fail(site, "lost")
+    assert site.run("update", site.application("v2"), "--deployment", "v2", "--strategy", "restart").exit_code == 0
+    refused = site.run("rollback", "alarm")
+    assert refused.exit_code == 1 and "the last one that did not fail" not in refused.stderr
+    assert site.run("rollback", "alarm", "--to", "v1").exit_code == 0
+    assert site.alive() == ["v1"]
+
+
 def test_what_was_cancelled_is_not_updated(site: Site) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     assert site.run("cancel", "alarm").exit_code == 0

@@ -323,6 +323,7 @@ def app(**changes: Any) -> dict[str, Any]:
         "next_step": None,
         "needs": [],
         "interrupted": None,
+        "way_back": {"to": "v3", "failure": None, "healthy": None},
         "current": {"deployment": "v4", "epoch": 4, "promoted": True},
         "status": {"heartbeat_at": at(0), "queries": {"views": query(), "alerts-by-country": query()}, "error": None},
         "deployments": deployments,

@@ -326,6 +326,22 @@ def test_an_update_that_nobody_works_on_can_be_continued_or_rolled_back(show: Sh
     assert answers.runs == [("stream_rollback", asked)]
 
 
+def test_a_rollback_shows_that_the_version_before_failed_and_goes_to_the_last_one_that_did_not(
+    show: Show, answers: Answers
+) -> None:
+    answers.app["way_back"] = {"to": "v3", "failure": "it failed: division by zero", "healthy": "v2"}
+    page = show()
+    page.locator(".acts").get_by_role("button", name="Roll back…").click()
+    form = page.locator("dialog")
+    expect(form.get_by_role("alert")).to_contain_text("v3 is no version to go back to: it failed: division by zero")
+    expect(form).to_contain_text("v2 runs again where it was stopped")
+    expect(form.get_by_label("v2: the last one that did not fail")).to_be_checked()
+    form.get_by_role("button", name="Roll back").click()
+    expect(form).to_have_count(0)
+    asked = {"app": made.APP, "deployment_id": "v4", "conn_id": made.CONN, "to": "v2"}
+    assert answers.runs == [("stream_rollback", asked)]
+
+
 def test_a_rollback_asks_what_a_function_does_that_does_not_say_so(show: Show, answers: Answers) -> None:
     """With batch ids it has had; a function that is known is not asked about."""
     silent = {"thing": "sink", "verdict": "carried with loss", "rules": ["sink.same", "sink.batch-again"]}

@@ -241,6 +241,11 @@ def update(settings: Settings, options: UpdateOptions) -> None:
     metavar="ID",
     help="The deployment to roll back from (else that of an update under way, else the current one).",
 )
+@click.option(
+    "--to",
+    metavar="ID",
+    help="The deployment to go back to (else the one before, which is refused when it failed or was lost).",
+)
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long stop and start may take.")
 @click.option(
     "--later-ids",
@@ -251,8 +256,13 @@ def update(settings: Settings, options: UpdateOptions) -> None:
 )
 @shared
 @pass_settings
-def rollback(settings: Settings, app: str, deployment: str | None, timeout: float, later_ids: tuple[str, ...]) -> None:
+def rollback(
+    settings: Settings, app: str, deployment: str | None, to: str | None, timeout: float, later_ids: tuple[str, ...]
+) -> None:
     """Stop the current deployment of APP and start the one before it, with the state it was stopped with.
+
+    A deployment that failed is not started again without being named (--to): the command is refused, and names the last
+    one that did not fail.
 
     What the stopped deployment wrote stays written; the command names the batches that downstream has seen. It also
     ends an interrupted update: a new version that only runs or stands by beside the current one is dropped.
@@ -263,11 +273,14 @@ def rollback(settings: Settings, app: str, deployment: str | None, timeout: floa
     \b
     Examples:
       streamupdate rollback flight-windows
+      streamupdate rollback orders --to v3
       streamupdate rollback orders --later-ids totals
     """
+    from ...control.update.rollback import RollbackOptions
+
     client = settings.client_of(app)
     with progress(f"rolling {app} back", "run the same command again to complete the rollback") as report:
-        deployed = client.rollback(app, deployment, timeout, report, later_ids=later_ids)
+        deployed = client.rollback(app, deployment, timeout, report, RollbackOptions(to=to, later_ids=later_ids))
     if settings.as_json:
         print_json({"app": app, "rolled_back": deployed is not None, "running": deployed})
     elif deployed is None:

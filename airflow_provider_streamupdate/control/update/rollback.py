@@ -5,8 +5,6 @@ Every step checks what is already done, so that a rollback can be repeated after
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import attrs
 
 from ...core import clock
@@ -26,7 +24,7 @@ from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING, S
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
-from ...core.snapshots.superseded import check_kept, version_before
+from ...core.snapshots.superseded import check_kept
 from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
@@ -35,8 +33,27 @@ from ..operations.context import Context
 from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
 from ..waiting import Progress, quiet, wait_for
+from .rollback_target import choose_version, versions_before, written_between
 from .strategies import strategy_named
 from .trace.sending import send_ended
+
+
+@attrs.frozen(kw_only=True)
+class RollbackOptions:
+    """The options of a rollback.
+
+    to: the deployment to go back to; None: the one before
+    later_ids: queries whose sink function skips batch ids it has seen, and whose app does not declare it
+        (`seen_batch`): what they compute again gets ids after those that the deployment used which is left.
+        InvalidInputError for any other query
+    asked_by: for the rollback's record; None: this process's user and host
+    reason: why, for the records
+    """
+
+    to: str | None = None
+    later_ids: tuple[str, ...] = ()
+    asked_by: str | None = None
+    reason: str | None = None
 
 
 def rollback(
@@ -45,29 +62,27 @@ def rollback(
     deployment: str | None = None,
     timeout: float = 300.0,
     progress: Progress = quiet,
-    asked_by: str | None = None,
-    later_ids: Iterable[str] = (),
-    reason: str | None = None,
+    options: RollbackOptions | None = None,
 ) -> Deployed | None:
     """Roll back from `deployment` to the one before it, at the state that one was stopped with.
 
-    Returns with the previous deployment running; returns None when it was never stopped.
+    Returns with the previous deployment running; returns None when it was never stopped. RefusedError, with nothing
+    stopped, when the previous one failed and `options.to` names none.
 
     deployment: default: the new one of an update under way, else the current one
-    asked_by: for the rollback's record; None: this process's user and host
-    later_ids: queries whose sink function skips batch ids it has seen, and whose app does not declare it
-        (`seen_batch`): what they compute again gets ids after those that `deployment` used. InvalidInputError for
-        any other query
-    reason: why, for the records
     """
-    later_ids = tuple(later_ids)
-    if deployment is not None:
-        check_name("deployment", deployment)
+    options = options or RollbackOptions()
+    later_ids = options.later_ids
+    for name in (deployment, options.to):
+        if name is not None:
+            check_name("deployment", name)
     registry = context.registry.existing(app)
     new = deployment or _to_leave(registry)
-    old = _version_before(registry, new) if new else None
-    if new is None or old is None:
-        raise NotFoundError(f"app {app} has no deployment before {new}, so there is nothing to roll back to")
+    if new is None:
+        raise NotFoundError(f"app {app} has no deployment, so there is nothing to roll back")
+    old = _going_back_to(registry, new, options.to)
+    if old is None:
+        old = choose_version(registry, context.drivers(registry), new, options.to)
     if registry.current_id() not in (new, old):
         raise NotRunningError(
             f"deployment {new} of {app} has been replaced by {registry.current_id()}, so it cannot be rolled back; "
@@ -83,26 +98,39 @@ def rollback(
             )
         for told in ids_used_again(registry, new, old, later_ids):
             progress(told)
-        return _go_back(context, registry, new, old, timeout, progress, reason, asked_by or user_and_host(), later_ids)
+        for batches in written_between(registry, versions_before(new, registry.deployments(), registry.updates()), old):
+            progress(f"{old} computes again, too: {batches}")
+        update = Leaving(context=context, registry=registry, new=new, old=old, progress=progress)
+        return _go_back(update, timeout, options)
 
 
-def _version_before(registry: AppRegistry, deployment: str) -> str | None:
-    if registry.update(deployment) is None:
-        registry.spec(deployment)  # NotFoundError when there is no such deployment
-    return version_before(deployment, registry.deployments(), registry.updates())
+def _going_back_to(registry: AppRegistry, new: str, to: str | None) -> str | None:
+    """Return the deployment that an interrupted rollback of `new` goes back to; None without one."""
+    under_way = [r for r in registry.rollbacks() if r.left == new and r.ended_at is None]
+    if not under_way:
+        return None
+    if to not in (None, under_way[-1].back_to):
+        raise RefusedError(
+            f"the rollback of {new} to {under_way[-1].back_to} is not complete: run it again without another --to, and "
+            f"roll back to {to} after it"
+        )
+    return under_way[-1].back_to
 
 
-def _go_back(
-    context: Context,
-    registry: AppRegistry,
-    new: str,
-    old: str,
-    timeout: float,
-    progress: Progress,
-    reason: str | None,
-    asked_by: str,
-    later_ids: tuple[str, ...],
-) -> Deployed | None:
+@attrs.frozen(kw_only=True)
+class Leaving:
+    """A rollback at work. new: the deployment that is left; old: the one that it goes back to"""
+
+    context: Context
+    registry: AppRegistry
+    new: str
+    old: str
+    progress: Progress
+
+
+def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Deployed | None:
+    context, registry, new, old = leaving.context, leaving.registry, leaving.new, leaving.old
+    progress, reason, later_ids = leaving.progress, options.reason, options.later_ids
     app, drivers, record = registry.name, context.drivers(registry), registry.update(new)
     before = registry.current()
     interrupted = _earlier_try(registry, new, old, record)
@@ -114,7 +142,7 @@ def _go_back(
             left=new,
             back_to=old,
             started_at=clock.now(),
-            asked_by=asked_by,
+            asked_by=options.asked_by or user_and_host(),
             reason=reason,
             from_epoch=before.epoch if before else None,
             later_ids=later_ids,

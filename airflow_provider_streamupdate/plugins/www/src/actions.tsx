@@ -27,9 +27,12 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
   const current = app.deployments.find((deployment) => deployment.current);
   // of an update that nobody works on, the version it was to bring in
   const left = app.interrupted?.deployment ?? current?.deployment;
-  const runsAgain = app.interrupted ? app.updates.find((update) => update.new === left)?.old : current?.parent;
+  const before = app.interrupted ? app.updates.find((update) => update.new === left)?.old : (app.way_back?.to ?? current?.parent);
+  const failed = !app.interrupted && app.way_back?.failure ? app.way_back : null;
   const [name, setName] = useState(fresh);
+  const [to, setTo] = useState(failed?.healthy ?? "");
   const [later, setLater] = useState<string[]>([]);
+  const runsAgain = to || before;
   switch (asked.what) {
     case "snapshot":
       return (
@@ -89,11 +92,29 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
               app: app.app,
               deployment_id: left,
               conn_id: app.conn_id,
+              ...(to ? { to } : {}),
               ...(later.length ? { later_ids: later } : {}),
             });
             done(`run ${run.dag_run_id} of DAG ${me.rollback_dag_id} was asked for`);
           }}
         >
+          {failed && (
+            <div role="alert">
+              <p class="bad">
+                {failed.to} is no version to go back to: {failed.failure}
+              </p>
+              {[failed.healthy, failed.to].map(
+                (version, n) =>
+                  version && (
+                    <label class="box" key={version}>
+                      <input type="radio" name="to" checked={to === version} onChange={() => setTo(version)} />
+                      <span>{n ? `${version}: run it once more` : `${version}: the last one that did not fail`}</span>
+                    </label>
+                  ),
+              )}
+              {!to && <p class="quiet">Choose one: without a choice the rollback is refused.</p>}
+            </div>
+          )}
           <p>
             {app.interrupted
               ? `The update to ${left} is given up: ${runsAgain ?? "the version before"} goes on, from where it was stopped if it was.`

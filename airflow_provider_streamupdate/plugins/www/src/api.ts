@@ -379,6 +379,8 @@ export interface AppDocument {
   snapshots: Snapshot[];
   updates: Update[];
   rollbacks: Rollback[];
+  /** Where a rollback goes: the version before; of one that failed also why, and the last one that did not. */
+  way_back: Maybe<{ to: string; failure: Maybe<string>; healthy: Maybe<string> }>;
   interrupted: Maybe<{ deployment: string; step: string; since: string; killed: boolean }>;
   events: { at: string; epoch: number; event: string; [detail: string]: unknown }[];
   runs: Run[];
