@@ -12,7 +12,7 @@ from .core.coordination import lease
 from .core.errors import InvalidInputError
 from .core.names import check_name
 from .core.registry.application import Application
-from .core.registry.deployment import RUNNING
+from .core.registry.deployment import FINISHED, RUNNING
 from .core.registry.update import ROLLED_BACK
 from .hooks.application import APPLICATION_FIELDS, application_from
 from .hooks.templated_values import text_list
@@ -78,7 +78,7 @@ def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_a
         return False, f"an update of app {app} to {status.update.new} is under way: leaving it alone"
     if status.spec is not None and status.spec.digest == digest:
         return False, f"app {app} has the released version already (deployment {status.spec.deployment})"
-    if status.state != RUNNING:
+    if status.state not in (RUNNING, FINISHED):
         return (
             False,
             f"app {app} is {status.state}; a schedule does not start what was stopped: "

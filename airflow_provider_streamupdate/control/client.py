@@ -103,6 +103,7 @@ class StreamUpdateClient:
     check_again = Operation(submitting.check_again)
     submit = Operation(submitting.submit)
     restart = Operation(restarting.restart)
+    run_until_finished = Operation(restarting.run_until_finished)
     supervise = Operation(supervising.supervise)
     switch_supervision = Operation(supervising.switch)
     stand_by = Operation(standing_by.stand_by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..core.errors import StreamUpdateError
@@ -24,6 +25,7 @@ class StreamRestartOperator(StreamUpdateOperator):
     app: the app
     deployment_id: the deployment to start again, which must still be current; None: the current one
     timeout: seconds (or a timedelta, or ISO 8601 text) until it must run; None: the connection's
+    until_finished: wait until all its queries have ended by themselves (trigger availableNow), as a scheduled run does
     get_logs: write the driver's log into the task's log while the task waits for it
     """
 
@@ -38,6 +40,7 @@ class StreamRestartOperator(StreamUpdateOperator):
         deployment_id: str | None = None,
         timeout: Any = None,
         get_logs: bool = True,
+        until_finished: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -45,6 +48,7 @@ class StreamRestartOperator(StreamUpdateOperator):
         self.deployment_id = deployment_id
         self.timeout = timeout
         self.get_logs = get_logs
+        self.until_finished = until_finished
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
@@ -52,12 +56,16 @@ class StreamRestartOperator(StreamUpdateOperator):
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             try:
                 with driver_lines(self.client, self._current, self.log, self.get_logs):
-                    deployed = self.client.restart(
+                    start = (
+                        self.client.run_until_finished
+                        if self.until_finished
+                        else partial(self.client.restart, reattach=True)
+                    )
+                    deployed = start(
                         self.app,
                         deployment=optional_text(self.deployment_id),
                         timeout=timeout,
                         progress=self.log.info,
-                        reattach=True,
                     )
             finally:  # a driver that died has a log as well
                 with suppress(StreamUpdateError):
@@ -65,6 +73,7 @@ class StreamRestartOperator(StreamUpdateOperator):
                         link_driver(context, self.client, *current)
             self.touch(self.app, deployed.deployment)
             how = "was already running" if deployed.reattached else "runs again"
+            how = "has finished" if self.until_finished else how
             self.log.info("app %s: deployment %s %s (epoch %d)", self.app, deployed.deployment, how, deployed.epoch)
             result: dict[str, Any] = plain(deployed)
             return result

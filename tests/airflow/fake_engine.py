@@ -10,6 +10,7 @@ The "application" is a Python file of constants:
          | "stuck" (commits nothing) | "never" (never gets to run) | "slow" (gets ready all the time)
     WARNINGS = ()         what it warns of when it is planned
     INPUT = None          how many batches there is input for (None: it never ends); then it is idle
+    ENDS = False          whether its query ends by itself when there is no more input (Spark's trigger availableNow)
     LAG = 0.0             the rows that it says it is behind
     DRAIN_SECONDS = 0.0   how long the last batch takes
     RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
@@ -372,6 +373,8 @@ class FakeEngine:
                     raise ValueError("a row the new version cannot read")
                 return
             while not self._ending.is_set():
+                if self._application.get("ENDS") and self.committed()[QUERY] + 1 >= self._application["INPUT"]:
+                    return
                 if not self._fails("stuck") and self.committed()[QUERY] + 1 != self._application.get("INPUT"):
                     self._batch()
                 self._ending.wait(BATCH_SECONDS)

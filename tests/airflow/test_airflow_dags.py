@@ -27,6 +27,7 @@ DAGS = [
     "stream_release",
     "stream_restart",
     "stream_rollback",
+    "stream_run",
     "stream_supervise",
     "stream_update",
 ]
@@ -167,7 +168,7 @@ def test_the_first_group_of_a_form_has_what_must_be_filled_in(bag: Any, dag_id: 
     open_ = [name for name, schema in schemas.items() if "section" not in schema]
     assert required <= set(open_) and 0 < len(open_) <= 3
     assert required == {"stream_update": {"app", "application"}}.get(
-        dag_id, {"app"} if dag_id in ("stream_restart", "stream_rollback") else set()
+        dag_id, {"app"} if dag_id in ("stream_restart", "stream_rollback", "stream_run") else set()
     )
     groups = [schema.get("section") for schema in schemas.values()]
     assert all(group is None or group.strip() for group in groups)
@@ -248,6 +249,27 @@ def test_restarting_by_hand(site: Site) -> None:
 def test_a_restart_that_the_page_asks_for_does_not_wait(bag: Any) -> None:
     """A DAG that is paused when it is made leaves its first run queued."""
     assert bag.dags["stream_restart"].is_paused_upon_creation is False
+
+
+def test_a_scheduled_run_ends_with_the_app_s_queries_and_an_update_comes_between_two(site: Site) -> None:
+    site.submit("v1", ENDS=True, INPUT=3)
+    run = site.run_dag("stream_run", app="alarm")
+    assert run.state == "success", run.states
+    assert site.client.status("alarm").state == "finished"
+    application = site.application("v2", ENDS=True, INPUT=6)
+    updated = site.run_dag("stream_update", app="alarm", application=application)
+    assert updated.state == "success", updated.states
+    [record] = site.client.registry.app("alarm").updates()
+    assert (record.outcome, record.strategy) == ("promoted", "restart")
+    run = site.run_dag("stream_run", app="alarm")
+    assert run.state == "success" and run.xcom("run")["deployment"] == record.new
+    status = site.client.status("alarm").status
+    assert status is not None and status.queries["events"].batch == 5
+
+
+def test_a_scheduled_run_fails_with_its_driver(site: Site) -> None:
+    site.submit("v1", FAIL="run")
+    assert site.run_dag("stream_run", app="alarm").state == "failed"
 
 
 def test_rolling_back_by_hand(site: Site) -> None:

@@ -113,27 +113,38 @@ def submit(
 @click.command(short_help="Restart an app's dead driver from its own checkpoint.")
 @click.argument("app")
 @click.option("--deployment", metavar="ID", help="Restart only if this deployment is the current one.")
+@click.option(
+    "--until-finished",
+    is_flag=True,
+    help="Wait until all queries have ended by themselves; a driver that runs is joined.",
+)
 @click.option("--timeout", type=Duration(), default="300", show_default=True, help="How long the start may take.")
 @shared
 @pass_settings
-def restart(settings: Settings, app: str, deployment: str | None, timeout: float) -> None:
+def restart(settings: Settings, app: str, deployment: str | None, until_finished: bool, timeout: float) -> None:
     """Start the driver of APP's current deployment again, and wait until its queries run.
 
     It continues where it stopped, with its own code, parameters and checkpoint, after its driver was lost, failed, was
     cancelled or finished. Nothing is updated. Refused while its driver is alive, and during an update: continue the
     update or roll it back.
 
+    With --until-finished it is one run of an app whose queries end by themselves (trigger availableNow). The command
+    ends with them, and fails when the driver does.
+
     \b
-    Example:
+    Examples:
       streamupdate restart flight-windows
+      streamupdate restart nightly-counts --until-finished
     """
     client = settings.client_of(app)
     interrupted = f"if its driver was started, it keeps running (streamupdate status {app}); else run the command again"
     with progress(f"restarting {app}", interrupted) as report:
-        deployed = client.restart(app, deployment, timeout, report)
+        run = client.run_until_finished if until_finished else client.restart
+        deployed = run(app, deployment, timeout, report)
     if settings.as_json:
         print_json(deployed)
-    note(settings, f"{deployed.app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
+    how = "has finished its run as {}" if until_finished else "runs as {} again"
+    note(settings, f"{deployed.app} {how.format(f'deployment {deployed.deployment}')} (epoch {deployed.epoch})")
 
 
 @click.command(short_help="End an app, at once or after its current batch.")

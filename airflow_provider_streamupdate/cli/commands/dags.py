@@ -61,7 +61,7 @@ def _write(file: Path, content: bytes) -> None:
 def init_dags(settings: Settings, folder: Path, force: bool) -> None:
     """Copy the example DAGs, which the page's buttons and the guides use, into FOLDER, Airflow's DAGs folder.
 
-    They are: update, restart and rollback on request, releases on a schedule, and maintenance.
+    They are: update, restart, run and rollback on request, releases on a schedule, and maintenance.
 
     If a file of the same name differs, nothing is written; --force replaces it.
 

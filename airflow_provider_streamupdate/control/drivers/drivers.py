@@ -20,6 +20,7 @@ from ...core.registry.deployment import (
     CANCELLED,
     FAILED,
     FINAL_STATES,
+    FINISHED,
     LOST,
     NEW,
     RUNNING,
@@ -274,8 +275,9 @@ class Drivers:
         return local_application(self.app.deployment_folder(spec.deployment), spec)
 
     def wait_running(self, deployment: str, timeout: float) -> None:
-        """Wait until the driver runs its queries; DriverError with its last log lines when it dies instead."""
-        self.wait_for_states(deployment, (RUNNING, SUSPENDED), timeout)
+        """Wait until the driver runs its queries, or has run them to their end (trigger availableNow); DriverError with
+        its last log lines when it dies instead."""
+        self.wait_for_states(deployment, (RUNNING, SUSPENDED, FINISHED), timeout)
 
     def wait_for_states(
         self,
@@ -291,7 +293,7 @@ class Drivers:
 
         def poll() -> bool | None:
             state = self.state(deployment)
-            if state in FINAL_STATES:
+            if state in FINAL_STATES and state not in states:
                 raise DriverError(self.death(deployment, state))
             return True if state in states or needless() else None
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ...core.boundaries import boundary
 from ...core.coordination import lease
 from ...core.errors import AlreadyRunningError, LeaseHeldError, NotRunningError, WaitTimeoutError
 from ...core.names import check_name
-from ...core.registry.deployment import FINAL_STATES, NEW, SUSPENDED
+from ...core.registry.deployment import FINAL_STATES, FINISHED, NEW, SUSPENDED
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.fresh_start import committed
 from ..app_lease import holding
@@ -59,7 +60,24 @@ def restart(
             progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployed.deployment, timeout)
         boundary("restarted")
-    progress(f"deployment {deployed.deployment} of {app} is running")
+    progress(f"deployment {deployed.deployment} of {app} is {drivers.state(deployed.deployment)}")
+    return deployed
+
+
+def run_until_finished(
+    context: Context, app: str, deployment: str | None = None, timeout: float = 300.0, progress: Progress = quiet
+) -> Deployed:
+    """Start the driver of the app's current deployment, unless it runs, and wait until all its queries have ended by
+    themselves (trigger availableNow). DriverError when it ends in another way.
+
+    timeout: seconds until it must run; how long it then runs is not limited
+    """
+    deployed = restart(context, app, deployment, timeout, progress, reattach=True)
+    registry = context.registry.existing(app)
+    drivers = context.drivers(registry)
+    drivers.wait_for_states(deployed.deployment, (FINISHED,), math.inf)
+    batches = told(committed(registry, deployed.deployment)) or "no batch"
+    progress(f"deployment {deployed.deployment} of {app} has finished ({batches})")
     return deployed
 
 

@@ -121,7 +121,7 @@ def submit(
         progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployment, timeout)
         boundary("new-running")
-        progress(f"deployment {deployment} of {app} is running")
+        progress(f"deployment {deployment} of {app} is {drivers.state(deployment)}")
         return deployed
 
 

@@ -18,6 +18,7 @@ from ...core.compatibility.report import CompatibilityReport, IncompatibleError
 from ...core.difference.report import DifferenceReport
 from ...core.errors import ApplicationError, StreamUpdateError
 from ...core.names import check_name
+from ...core.registry.deployment import FINISHED
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import Attempt, UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalError, RehearsalReport
@@ -136,9 +137,12 @@ class UpdateEngine:
         else:
             preflight.look(self.context, application, self.options.deployment, self.options.snapshot, app)
             app = app or preflight.known_app(self.context, application)
+            self._restart_if_finished(app)
             own_driver = self.strategy.starts_early and app is not None and not self.options.check_only
             if not self.options.check_only and not own_driver:
                 planned = self._plan_and_check(app)
+                if app is None and self._restart_if_finished(planned.plan.app):
+                    planned = self._plan_and_check(planned.plan.app)  # perhaps it was planned as a fork
                 app = planned.plan.app
         if app is None:  # not named in the file, and a check only must leave nothing behind
             app = check.plan(self.context, application).app
@@ -162,6 +166,19 @@ class UpdateEngine:
             elif registry.current_id() == written.old:
                 registry.remove_reports(deployment)  # of an earlier try, perhaps with other options: check again
         return update
+
+    def _restart_if_finished(self, app: str | None) -> bool:
+        """Use strategy `restart` where the running version has finished: nobody is there to hand over. Return whether
+        that changed the strategy."""
+        current = self.context.registry.app(app).current_id() if app is not None else None
+        if app is None or current is None or self.strategy.replaces_dead:
+            return False
+        if self.context.drivers(self.context.registry.app(app), watch=False).state(current) != FINISHED:
+            return False
+        self.progress(f"{current} of {app} has finished: the new version starts where it ended (strategy restart)")
+        self.strategy = strategy_named("restart").accept(self.options)
+        self.options = attrs.evolve(self.options, strategy=self.strategy.name)
+        return True
 
     def resume(self, app: str, deployment: str | None, digest: str | None = None) -> Update:
         """Return the update that `begin` began. ApplicationError when the application has changed since (`digest`)."""

@@ -19,7 +19,7 @@ from ...core.errors import (
 )
 from ...core.names import check_name, check_new_id
 from ...core.registry.application import default_deployment_id
-from ...core.registry.deployment import FAILED, LOST, NEW, RUNNING, DriverState
+from ...core.registry.deployment import FAILED, FINISHED, LOST, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import Attempt, Outcome, UpdateRecord
 from ...core.users import user_and_host
@@ -86,7 +86,7 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
     LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
     the app does not run.
 
-    dead_too: the strategy can also replace a version whose driver failed or was lost
+    dead_too: the strategy can also replace a version whose driver failed, was lost or has finished
     """
     app, deployment = wanted.app, wanted.new
     registry = context.registry.existing(app)
@@ -102,7 +102,7 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
             raise AlreadyExistsError(used_before(app, deployment))
         old = registry.current_id()
         state = context.drivers(registry).state(old) if old else NEW
-        if old is None or (state != RUNNING and not (dead_too and state in (FAILED, LOST))):
+        if old is None or (state != RUNNING and not (dead_too and state in (FAILED, FINISHED, LOST))):
             raise NotRunningError(
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. "
                 f"{_way(app, state)}"

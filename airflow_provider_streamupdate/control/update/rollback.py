@@ -20,7 +20,7 @@ from ...core.errors import (
 )
 from ...core.names import check_name
 from ...core.processes.pulse import Pulse
-from ...core.registry.deployment import CANCELLED, FINAL_STATES, NEW, RUNNING, SILENT_SECONDS
+from ...core.registry.deployment import CANCELLED, FINAL_STATES, FINISHED, NEW, RUNNING, SILENT_SECONDS
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
@@ -179,6 +179,8 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
             # It waited for its successor's first batch, and took over again; or an earlier try of this rollback
             # started it.
             deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
+    elif current.deployment == old and current.epoch == note.from_epoch and drivers.state(old) == FINISHED:
+        outcome = record.outcome if record and record.outcome else REFUSED  # it had finished, and nothing was started
     else:
         progress(f"starting {old} again, where it was stopped")
         drivers.start(registry.spec(old), current.epoch + 1, promoted=True)

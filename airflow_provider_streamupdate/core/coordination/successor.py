@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..errors import FencedError, NotRunningError
-from ..registry.deployment import RUNNING
+from ..registry.deployment import FINISHED, RUNNING
 from .watched import Watched
 
 POLL_SECONDS = 0.2  # how often one that seems silent is looked at
@@ -39,9 +39,9 @@ class Successor(Watched):
         status = self.status()
         return (
             status is not None
-            and status.state == RUNNING
+            and status.state in (RUNNING, FINISHED)
             and bool(status.queries)
-            and all(q.first_batch is not None or q.idle for q in status.queries.values())
+            and all(q.first_batch is not None or q.idle or status.state == FINISHED for q in status.queries.values())
         )
 
     def death(self) -> str | None:

@@ -53,7 +53,7 @@ class UpdateRecord:
     digest: of the new application
     strategy: how the old one is replaced (control/update/strategies)
     in_place: no deployment is brought in: the old one continues, and `new` is the update's own id
-    old_dead: the old version's driver had failed or was lost when the update began
+    old_dead: the old version's driver had failed, was lost or had finished when the update began
     outcome: None while under way
     pause_seconds: the old version's last commit to the new one's first (None where the new one had
         committed before)

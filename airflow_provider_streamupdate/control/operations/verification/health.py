@@ -8,7 +8,7 @@ import attrs
 
 from ....core import clock
 from ....core.checkpoint.snapshot import QuerySnapshot, Snapshot
-from ....core.registry.deployment import FINAL_STATES, RUNNING, DriverState, QueryStatus, Status
+from ....core.registry.deployment import FINAL_STATES, FINISHED, RUNNING, DriverState, QueryStatus, Status
 
 # Where it is not known how many rows have left a stage, it must hold at least this part of those it had: windows close
 # while others open, but a state that was not carried over shows as (almost) no rows.
@@ -52,15 +52,16 @@ def assess(
 
     Healthy means: the driver runs; every query has committed `batches` batches since its start (or waits for data, with
     nothing new to read); state rows, and lag of the sources it had, are back to where they were in the baseline; and
-    `run_for` seconds have passed since the first commit (of an idle query: since the driver's start).
+    `run_for` seconds have passed since the first commit (of an idle query: since the driver's start). One whose queries
+    have all ended by themselves (trigger availableNow) is held to its lag and state rows alone.
 
     uncounted: stages (``query/stage``) whose rows are not compared: the update changed them, or they are not counted
     """
-    if state in FINAL_STATES:
+    if state in FINAL_STATES and state != FINISHED:
         why = (status.error or status.reason) if status else None
         reason = f"deployment {deployment} is {state}" + (f": {why}" if why else "")
         return Health(healthy=False, failed=True, reasons=(reason,), status=status)
-    if state != RUNNING or status is None:
+    if state not in (RUNNING, FINISHED) or status is None:
         return Health(healthy=False, failed=False, reasons=(f"deployment {deployment} is {state}",), status=status)
     if not status.queries:
         return Health(healthy=False, failed=False, reasons=("no query has reported yet",), status=status)
@@ -69,10 +70,11 @@ def assess(
         before = baseline.queries.get(name) if baseline else None
         planned = baseline.plan.query(name) if baseline else None
         stateless = planned is not None and not planned.stages
-        conditions += [*_runs(name, query, batches), *_as_before(name, query, before, uncounted, stateless)]
+        runs = _finished(name, query) if state == FINISHED else _runs(name, query, batches)
+        conditions += [*runs, *_as_before(name, query, before, uncounted, stateless)]
     reasons = [c.text for c in conditions if not c.holds]
     holds = [c.text for c in conditions if c.holds]
-    if run_for and not reasons:
+    if run_for and not reasons and state != FINISHED:
         since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
         if clock.age(since) < run_for:
             reasons.append(f"it must run for {run_for:g} s")
@@ -91,6 +93,10 @@ def _runs(name: str, query: QueryStatus, batches: int) -> Iterator[Condition]:
         yield Condition(True, f"query {name} is idle: it has committed {done} batches, and there is no more input")
     else:
         yield Condition(False, f"query {name} has committed {done} of {batches} batches since its start")
+
+
+def _finished(name: str, query: QueryStatus) -> Iterator[Condition]:
+    yield Condition(True, f"query {name} has committed {_done(query)} batches since its start, and has ended by itself")
 
 
 def _done(query: QueryStatus) -> int:

@@ -11,7 +11,7 @@ from ....core.checkpoint.snapshot import Snapshot
 from ....core.compatibility.report import CARRIED
 from ....core.compatibility.successors import new_names
 from ....core.errors import StreamUpdateError
-from ....core.registry.deployment import RUNNING
+from ....core.registry.deployment import FINISHED, RUNNING
 from ....core.registry.registry import AppRegistry
 from ....core.slo.finding import LONGEST_SECONDS
 from ....core.slo.limits import parse_slo
@@ -114,7 +114,7 @@ def _health(
     drivers = context.drivers(registry)
     baseline = under_new_names(registry, deployment, baseline_snapshot) if baseline_snapshot else None
     state = drivers.state(deployment)
-    apart = uncounted(registry, deployment) if (baseline or gate) and state == RUNNING else ()
+    apart = uncounted(registry, deployment) if (baseline or gate) and state in (RUNNING, FINISHED) else ()
     found = assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
     return gate.hold(deployment, found, apart) if gate is not None and found.healthy else found
 

@@ -47,7 +47,7 @@ class Strategy:
     runs_beside: the new version runs beside the old one, under its own query ids, until it takes over
     starts_early: its driver is started by the step `standby`, not by `submit`
     in_place: the running deployment continues, and no new one is made
-    replaces_dead: it can replace a version whose driver failed or was lost
+    replaces_dead: it can replace a version whose driver failed, was lost or has finished
     catches_up: the new version runs behind the old one, and has to come close before it takes over
     compares: both versions run the same batches, so that their results can be compared before the new one takes over
     has_pause: for some time neither version commits

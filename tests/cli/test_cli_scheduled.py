@@ -1,0 +1,74 @@
+"""An app whose queries end by themselves, and that is started again for each run: drivers of the stand-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from airflow_provider_streamupdate.core.registry.deployment import Status
+
+from .conftest import Site, document
+from .test_cli_follow import commits
+
+
+def status(site: Site) -> Status:
+    found = site.client.status("alarm")
+    assert found.state == "finished" and found.status is not None
+    return found.status
+
+
+def update(site: Site, version: str, *options: str, **constants: Any) -> Result:
+    file = site.application(version, **{"ENDS": True, **constants})
+    return site.run("update", file, "--deployment", version, *options)
+
+
+@pytest.fixture
+def finished(site: Site) -> Site:
+    """It has run once, over three batches."""
+    result = site.run("submit", site.application(ENDS=True, INPUT=3), "--deployment", "v1")
+    assert result.exit_code == 0, result.stderr
+    run = site.run("restart", "alarm", "--until-finished")
+    assert run.exit_code == 0, run.stderr
+    assert run.stdout == f"alarm has finished its run as deployment v1 (epoch {status(site).epoch})\n"
+    assert status(site).queries["events"].batch == 2
+    return site
+
+
+@pytest.mark.parametrize("strategy", ["standby", "restart", "follow"])
+def test_an_app_that_has_finished_is_updated_between_its_runs(finished: Site, strategy: str) -> None:
+    """It was refused: 'not running, so there is nothing to update'."""
+    result = update(finished, "v2", "--strategy", strategy, "--verify-for", "60", INPUT=6)
+    assert result.exit_code == 0, result.stderr
+    record = finished.client.registry.app("alarm").update("v2")
+    assert record is not None and (record.outcome, record.strategy, record.old) == ("promoted", "restart", "v1")
+    assert "query events has committed 3 batches since its start, and has ended by itself" in record.verified
+    events = status(finished).queries["events"]
+    assert (events.first_batch, events.batch) == (3, 5), "it goes on where version 1 ended"
+    assert document(finished.run("restart", "alarm", "--until-finished", "--json"))["deployment"] == "v2"
+    assert update(finished, "v2", INPUT=6).exit_code == 1, "the id is used"
+
+
+def test_a_new_version_that_fails_leaves_the_old_one_finished_and_current(finished: Site) -> None:
+    epoch = status(finished).epoch
+    result = update(finished, "v2", INPUT=6, FAIL="run")
+    assert result.exit_code == 1 and "a row the new version cannot read" in result.stderr
+    assert finished.client.status("alarm").spec.deployment == "v1" and status(finished).epoch == epoch + 2
+    assert update(finished, "v3", INPUT=5).exit_code == 0
+    assert commits(finished, "v3")[-1] == 4
+
+
+def test_an_update_that_is_refused_starts_nothing(finished: Site) -> None:
+    epoch = status(finished).epoch
+    for refused in ({"FAIL": "plan"}, {"STAGES": {"rooms": ["floor"]}}):
+        assert update(finished, "v2", INPUT=6, **refused).exit_code == 1
+        assert finished.client.status("alarm").spec.deployment == "v1" and status(finished).epoch == epoch
+
+
+def test_a_run_fails_with_its_driver(finished: Site) -> None:
+    assert update(finished, "v2", INPUT=4).exit_code == 0
+    folder = finished.folder / "root" / "alarm" / "deployments" / "v2" / "application"
+    (folder / "v2.py").write_text((folder / "v2.py").read_text() + "\nFAIL = 'run'\n")
+    result = finished.run("restart", "alarm", "--until-finished")
+    assert result.exit_code == 1 and "a row the new version cannot read" in result.stderr
