@@ -27,6 +27,23 @@ def suggested_apps() -> dict[str, Any]:
     return {"examples": known} if known else {}
 
 
+def no_secrets() -> dict[str, Any]:
+    """Return what makes a Param that is a JSON object refuse a value under a name that suggests a secret, unless it
+    refers to a connection or a variable. Airflow checks this before it stores a run's conf, which viewers can read."""
+    return {"patternProperties": {_SECRET_NAME: {"pattern": r"^(\{\{ *(conn|var)\..*\}\}|true|false|\d*)$"}}}
+
+
+# Names of what is a secret itself, and not of where it is, or how it is used (spark.kubernetes.driver.secretKeyRef.X).
+_SECRET_NAME = (
+    r"(?i)^(?!.*(secretKeyRef|\.secrets\.|(provider|location|type|enabled|path|file|url|class|mechanism|mode|column)s?$))"
+    r".*(passw(or)?d|passphrase|secret|token(?!i)|(api|access|private|account)[_.-]?key|jaas)"
+)
+SECRETS_BY_NAME = (
+    "Give a secret as {{ conn.ID.password }} or {{ var.value.NAME }}: the task reads it, and the run's conf, which "
+    "every viewer can read, does not hold it."
+)
+
+
 def update_params() -> dict[str, Param]:
     """The options of an update, by the name of their argument."""
     return {option.argument: _param(option) for option in OPTIONS if option.section}

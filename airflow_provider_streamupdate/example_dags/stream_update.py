@@ -8,7 +8,13 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from airflow_provider_streamupdate.control.update.option import APPLICATION
-from airflow_provider_streamupdate.forms import suggested_apps, update_params, update_templates
+from airflow_provider_streamupdate.forms import (
+    SECRETS_BY_NAME,
+    no_secrets,
+    suggested_apps,
+    update_params,
+    update_templates,
+)
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 # What has no section stands in the form's first group, the only one that is open at the start.
@@ -31,16 +37,19 @@ PARAMS = {
     "parameters": Param(
         {},
         type=["null", "object"],
+        **no_secrets(),
         title="Parameters",
         description="All that the query functions read as params, a JSON object of texts, for example "
-        '{"input": "/data/in", "max_files": "8"}. Nothing is taken over from the old version.',
+        '{"input": "/data/in", "max_files": "8"}. Nothing is taken over from the old version. ' + SECRETS_BY_NAME,
     ),
     "spark_conf": Param(
         {},
         type=["null", "object"],
+        **no_secrets(),
         section=APPLICATION,
         title="Spark configuration",
-        description='A JSON object, for example {"spark.sql.shuffle.partitions": "8"}. Wins over the connection\'s.',
+        description='A JSON object, for example {"spark.sql.shuffle.partitions": "8"}. Wins over the connection\'s. '
+        + SECRETS_BY_NAME,
     ),
     "py_files": Param(
         [],

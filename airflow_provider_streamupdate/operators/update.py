@@ -21,6 +21,7 @@ from ..core.names import check_name
 from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
 from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
+from ..hooks.references import secrets_in_conf
 from ..hooks.templated_values import optional_text, seconds, truth
 from ..hooks.xcom import difference_dict, plain, rehearsal_dict, report_dict
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
@@ -56,6 +57,12 @@ class StreamUpdateBeginOperator(UpdateTaskOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
+            for what in secrets_in_conf(getattr(context.get("dag_run"), "conf", None)):
+                self.log.warning(
+                    "%s in this run's conf looks like a secret, and every viewer of the DAG can read it: replace it "
+                    "where it is used, and give {{ conn.ID.password }} or {{ var.value.NAME }} instead",
+                    what,
+                )
             app, engine = check_name("app", self.app), self.engine(context)
             options = engine.options
             self.client.registry.existing(app)

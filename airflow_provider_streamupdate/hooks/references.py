@@ -1,0 +1,81 @@
+"""References to Airflow's connections and variables in what a form was given: no DAG run's conf holds the secret.
+
+They look like Airflow's templates, but nothing else is rendered: what somebody enters in a form is not code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk import Connection, Variable
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.log import mask_secret
+
+from ..core.errors import InvalidInputError
+from ..core.redaction import redacted
+
+_BEGIN = re.compile(r"\{\{ {0,9}(?:conn|var)\.")
+_REFERENCE = re.compile(
+    r"\{\{ {0,9}(?:"
+    r"conn\.(?P<conn>[\w-]{1,200})\.(?P<field>login|password|host|port|schema|extra_dejson\.(?P<extra>[\w-]{1,200}))"
+    r"|var\.(?P<kind>value|json)\.(?P<var>[\w-]{1,200})(?:\.(?P<key>[\w-]{1,200}))?"
+    r") {0,9}\}\}"
+)
+
+
+def resolve_references(values: Mapping[str, str], what: str) -> dict[str, str]:
+    """Return the values with what the connections and variables hold that they refer to, which Airflow masks from now
+    on. InvalidInputError for a reference that cannot be read."""
+    return {key: _resolve(value, f"{what} {key!r}") for key, value in values.items()}
+
+
+def _resolve(text: str, what: str) -> str:
+    if len(_BEGIN.findall(text)) != len(_REFERENCE.findall(text)):
+        raise InvalidInputError(
+            f"{what} holds a reference that is not understood: write {{{{ conn.ID.password }}}} (or login, host, port, "
+            "schema, extra_dejson.KEY), {{ var.value.NAME }} or {{ var.json.NAME.KEY }}"
+        )
+    return _REFERENCE.sub(lambda found: (_of_connection if found["conn"] else _of_variable)(found, what), text)
+
+
+def _of_connection(found: re.Match[str], what: str) -> str:
+    connection = _read(lambda: Connection.get(found["conn"]), f"{what}: connection {found['conn']}")
+    key = found["extra"]
+    value = connection.extra_dejson.get(key) if key else getattr(connection, found["field"])
+    return _secret(value, f"{what}: connection {found['conn']} has no {found['field']}")
+
+
+def _of_variable(found: re.Match[str], what: str) -> str:
+    name, key = found["var"], found["key"]
+    as_json = found["kind"] == "json"
+    value = _read(lambda: Variable.get(name, deserialize_json=as_json), f"{what}: variable {name}")
+    if key:
+        value = value.get(key) if as_json and isinstance(value, Mapping) else None
+    return _secret(value, f"{what}: variable {name} has no text{f' {key}' if key else ''}")
+
+
+def _read(ask: Any, what: str) -> Any:
+    try:
+        return ask()
+    except (AirflowException, AirflowNotFoundException, AirflowRuntimeError, KeyError, ValueError) as error:
+        raise InvalidInputError(
+            f"{what} cannot be read: {type(error).__name__}; create or correct it in Admin"
+        ) from error
+
+
+def _secret(value: Any, missing: str) -> str:
+    if value is None or isinstance(value, (Mapping, list)):
+        raise InvalidInputError(missing)
+    mask_secret(str(value))
+    return str(value)
+
+
+def secrets_in_conf(conf: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what of a DAG run's conf looks like a secret: every viewer can read it through Airflow's API."""
+    for name, value in (conf or {}).items():
+        if isinstance(value, Mapping):
+            texts = {str(key): item for key, item in value.items() if isinstance(item, str) and not _BEGIN.search(item)}
+            yield from (f"{name} {key!r}" for key, shown in redacted(texts).items() if shown != texts[key])
