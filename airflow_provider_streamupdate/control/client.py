@@ -29,7 +29,7 @@ from .operations.verification import verify as verifying
 from .review import review as reviewing
 from .status import AppStatus, Beside
 from .supervision import supervise as supervising
-from .update import engine, preflight, promotion, record
+from .update import cancellation, engine, preflight, promotion, record
 from .update import rollback as going_back
 from .update.options import UpdateOptions
 
@@ -110,9 +110,9 @@ class StreamUpdateClient:
     stand_down = Operation(standing_by.stand_down)
     health = Operation(verifying.health)
     wait_healthy = Operation(verifying.wait_healthy)
-    begin_cancel = Operation(stopping.begin_cancel)
-    poll_cancel = Operation(stopping.poll_cancel)
-    cancel = Operation(stopping.cancel)
+    begin_cancel = Operation(cancellation.begin_cancel)
+    poll_cancel = Operation(cancellation.poll_cancel)
+    cancel = Operation(cancellation.cancel)
     stop_deployment = Operation(stopping.stop_deployment)
     suspend = Operation(stopping.suspend)
     resume = Operation(stopping.resume)

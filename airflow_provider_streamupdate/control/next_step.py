@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.registry.deployment import FAILED, LOST, SILENT, Current, DriverState
+from ..core.registry.deployment import DEAD_STATES, FAILED, SILENT, Current, DriverState
 from ..core.registry.update import UpdateRecord
 from .interruption import Interruption
 
@@ -26,7 +26,7 @@ def next_step(
     ongoing = update is not None and update.under_way(current.deployment)
     if ongoing and interrupted is not None:
         return str(interrupted)
-    if state not in (LOST, FAILED, SILENT):
+    if state not in (*DEAD_STATES, SILENT):
         return None
     if ongoing and update is not None:
         return (

@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-# In the order of an update that goes well; then what only a way back meets; then what a supervisor does.
+# In the order of an update that goes well; then what only a way back, a cancellation, or a supervisor meets.
 BOUNDARIES = {
     # the update's process
     "planned": "nothing is written; with strategy restart the new version is planned and checked",
@@ -94,6 +94,11 @@ BOUNDARIES = {
     "old-runs": "the old version was seen to run",
     "rollback-ended": "the rollback's record says that it has ended; the lease is held",
     "gone-back": "the record says that the update has ended; the lease is held",
+    # who suspends the app or lets it go on, switches its hot standby off, removes files, or cancels the app
+    "standby-unwanted": "the app is to have no hot standby; its driver was not told",
+    "rest-asked": "the driver was asked to suspend, or to resume",
+    "removing": "the app is locked; nothing is removed",
+    "cancelled": "the next epoch is claimed so that no driver has one; no driver was told",
     # a supervisor
     "watching": "its lease says that it watches the app",
     "start-decided": "it has found the driver dead; the app is not locked",

@@ -35,6 +35,10 @@ class NotRunningError(StreamUpdateError):
     """The app has no running deployment."""
 
 
+class AppCancelledError(StreamUpdateError):
+    """Somebody cancelled the app meanwhile, so nothing of it is started."""
+
+
 class AlreadyRunningError(StreamUpdateError):
     """The app has a running deployment, and the request needs a stopped one."""
 

@@ -1,4 +1,4 @@
-"""Watch all apps, and start their drivers again when they are lost or failed.
+"""Watch all apps, and start their drivers again when they are lost, failed or stopped.
 
 One run follows another; each takes one worker slot for as long as it watches. An app that is in a crash loop is left
 alone: `tell` fails for it, so that a callback or notifier of yours can tell somebody, and there is an event of the

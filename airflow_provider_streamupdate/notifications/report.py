@@ -20,6 +20,7 @@ _HOW = {
     ROLLED_BACK: "was rolled back",
     REFUSED: "was refused; the old version was not touched",
     SUPERSEDED: "was not continued, and was superseded by another update",
+    Outcome.CANCELLED: "was ended, since the app was cancelled",
     None: "has not ended",
 }
 _CORRECT = "correct the new version, and update again"

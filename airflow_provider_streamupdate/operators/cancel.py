@@ -12,12 +12,13 @@ from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import seconds
 from ..triggers.base import value_of
 from ..triggers.cancel import CancelTrigger
-from .base import StreamUpdateOperator
+from .base import StreamUpdateOperator, owner_of
 
 
 class StreamCancelOperator(StreamUpdateOperator):
-    """Stops an app's driver; its state stays under the root. One whose driver is dead stays down: no supervisor starts
-    it again. Returns the final state.
+    """Stops an app: every driver of it, and the update under way. Its state stays under the root, and it stays down:
+    no supervisor, hot standby or rollback of that update starts it again. Returns the final state; an app that has
+    ended already is left as it is.
 
     app: the app
     drain: stop at a batch boundary (the batch in flight commits, none begins); False: at once
@@ -50,17 +51,16 @@ class StreamCancelOperator(StreamUpdateOperator):
     def execute(self, context: Any) -> str:
         with self.step(context):
             check_name("app", self.app)
-            settings = self.hook.settings
+            settings, by = self.hook.settings, owner_of(context["ti"])
             timeout = (
                 settings.drain_timeout if self.drain_timeout is None else seconds(self.drain_timeout, "drain_timeout")
             )
-            if context["ti"].try_number > 1 and self.client.poll_cancel(self.app):
-                return self._ended(self.client.status(self.app).state)  # an earlier try asked for it
             if not (self.drain and self.deferrable):  # stopping at once is too short to defer
-                return self._ended(
-                    self.client.cancel(self.app, drain=self.drain, timeout=timeout, progress=self.log.info)
-                )
-            self.client.begin_cancel(self.app, drain=True)
+                cancelled = self.client.cancel(self.app, self.drain, timeout, self.log.info, by)
+                self.log.info("%s", cancelled)
+                return str(cancelled.state)
+            if ended := self.client.begin_cancel(self.app, drain=True, asked_by=by):
+                self.log.info("draining %s", ", ".join(ended))
             if self.client.poll_cancel(self.app):
                 return self._ended(self.client.status(self.app).state)
             return self.defer(

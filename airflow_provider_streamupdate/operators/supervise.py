@@ -16,8 +16,9 @@ from .base import StreamUpdateOperator
 
 
 class StreamSuperviseOperator(StreamUpdateOperator):
-    """Starts drivers again that are lost or failed, for as long as it runs; apps that were cancelled, suspended or
-    finished, that are being updated, or whose supervision is off are left alone.
+    """Starts drivers again that are lost, failed or stopped, for as long as it runs.
+
+    Apps that were cancelled, suspended or finished, that are being updated, or whose supervision is off are left alone.
 
     Returns the names of the apps that are in a crash loop since this run. For each there is an event of the asset alias
     ``streamupdate:crash-loop``, and the metric ``streamupdate.crash_loop`` counts one more. It ends early when it gives

@@ -18,7 +18,7 @@ from ..core.compatibility.report import CompatibilityReport, IncompatibleError
 from ..core.difference.report import DifferenceError, DifferenceReport
 from ..core.errors import DriverError
 from ..core.names import check_name
-from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED
+from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED, Outcome
 from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.references import secrets_in_conf
@@ -354,6 +354,7 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
                 ROLLED_BACK: "was rolled back",
                 REFUSED: "was refused; the old version was not touched",
                 SUPERSEDED: "was not continued, and was superseded by another update",
+                Outcome.CANCELLED: "was ended, since the app was cancelled",
             }[record.outcome if record else None]
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"

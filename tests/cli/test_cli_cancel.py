@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.operations import stop
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
@@ -19,6 +17,7 @@ from airflow_provider_streamupdate.core.processes.process_identity import Proces
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.users import user_and_host
 from tests.core.builders import deploy
 
 from .conftest import Run, Site, document
@@ -55,15 +54,18 @@ def test_a_dead_app_that_is_cancelled_stays_down(running: Site, how: str, drain:
     end(running, how)
     epoch = running.client.registry.app("alarm").current()
     result = running.run("cancel", "alarm", *drain)
-    assert (result.exit_code, result.stdout) == (0, "alarm is cancelled\n"), result.output
+    assert result.exit_code == 0 and result.stdout.startswith("alarm is cancelled; "), result.output
+    cancelled = running.client.registry.app("alarm").current()
+    assert epoch and cancelled and (cancelled.deployment, cancelled.epoch) == ("v1", epoch.epoch + 1)
     assert supervised_once(running) == (0, [])
-    assert running.client.registry.app("alarm").current() == epoch and running.alive() == []
+    assert running.client.registry.app("alarm").current() == cancelled and running.alive() == []
     status = document(running.run("status", "alarm", "--json"))
     assert (status["state"], status["next_step"]) == ("cancelled", None)
     [listed] = document(running.run("list", "--json"))
     assert (listed["state"], listed["next_step"]) == ("cancelled", None)
     again = running.run("cancel", "alarm", *drain)
-    assert again.exit_code == 1 and "is cancelled); nothing to cancel" in again.stderr
+    assert (again.exit_code, again.stdout) == (0, "alarm is cancelled; no driver of it ran\n"), again.stderr
+    assert running.client.registry.app("alarm").current() == cancelled
 
 
 def test_restart_starts_it_again_and_supervision_goes_on(running: Site) -> None:
@@ -93,66 +95,53 @@ def test_a_driver_that_fails_while_it_drains_counts_as_cancelled(
         return real(box, *arguments, **options)
 
     monkeypatch.setattr(CommandBox, "issue", issue)
-    assert running.run("cancel", "alarm", "--drain").stdout == "alarm is cancelled\n"
+    assert running.run("cancel", "alarm", "--drain").stdout == "alarm is cancelled; ended: the driver of v1\n"
     assert supervised_once(running) == (0, [])
 
 
-def test_an_app_that_is_just_started_again_is_cancelled_once_it_shows(
-    running: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another process has the lease, and its driver does not show yet: cancel waits for it."""
+def test_what_a_supervisor_just_starts_does_not_start(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has decided, holds the lease and is about to claim the epoch; cancel needs no lease, and claims it first."""
     end(running, "lost")
     waits, go_on = threading.Event(), threading.Event()
-    real = Drivers.start
+    real = AppRegistry.claim
 
-    def start(drivers: Drivers, *arguments: Any, **options: Any) -> Any:
-        waits.set()
-        assert go_on.wait(60)
-        return real(drivers, *arguments, **options)
+    def claim(app: AppRegistry, current: Current, *arguments: Any) -> bool:
+        if current.cancelled is None:
+            waits.set()
+            assert go_on.wait(60)
+        return real(app, current, *arguments)
 
-    monkeypatch.setattr(Drivers, "start", start)
+    monkeypatch.setattr(AppRegistry, "claim", claim)
+    told: list[str] = []
     client = StreamUpdateClient(running.client.root, SparkSubmit())
-    supervisor = threading.Thread(target=lambda: client.supervise(once=True))
+    supervisor = threading.Thread(target=lambda: client.supervise(once=True, progress=told.append))
     supervisor.start()
     assert waits.wait(60)
-    app = running.client.registry.app("alarm")
-    before = stop.count_as_cancelled
-
-    def count(*arguments: Any) -> bool:
-        """The threads of a process count as one holder of the lease."""
-        if not go_on.is_set():
-            latest = lease.read(app.folder)
-            assert latest is not None and lease.held(app.folder, latest)
-            go_on.set()
-            wait_for(lambda: app.launch("v1").epoch == 2 or None, "the start", 60)  # type: ignore[union-attr]
-        return before(*arguments)
-
-    monkeypatch.setattr(stop, "count_as_cancelled", count)
-    assert running.run("cancel", "alarm").stdout == "alarm is cancelled\n"
+    assert running.run("cancel", "alarm").stdout == "alarm is cancelled; no driver of it ran\n"
+    cancelled = running.client.registry.app("alarm").current()
+    go_on.set()
     supervisor.join(60)
-    assert app.current() == Current(deployment="v1", epoch=2) and running.alive() == []
-    assert supervised_once(running) == (0, []) and app.current() == Current(deployment="v1", epoch=2)
+    assert any("alarm was not started: alarm was cancelled by" in line for line in told), told
+    assert running.alive() == [] and running.client.registry.app("alarm").current() == cancelled
 
 
-def test_who_holds_the_app_for_long_is_named(run: Run, root: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_the_app_keeps_nobody_from_cancelling_it(run: Run, root: Any) -> None:
     app = failed(root)
-    monkeypatch.setattr(stop, "CLAIM_SECONDS", 0.1)
-    lease.acquire(app.folder, "v2", ProcessIdentity.of(1))
+    lease.acquire(app.folder, "v2", ProcessIdentity.own())
     result = run("cancel", "flights", "--json")
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "LeaseHeldError"
-    assert app.launch("v1").cancelled_at is None  # type: ignore[union-attr]
+    expected = {"app": "flights", "state": "cancelled", "ended": [], "update": None}
+    assert (result.exit_code, document(result)) == (0, expected)
+    assert app.cancellation() is not None
 
 
-def test_during_an_update_that_goes_first(run: Run, root: Any) -> None:
+def test_an_update_that_no_process_works_on_ends_with_the_app(run: Run, root: Any) -> None:
     app = failed(root)
     app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now()))
-    result = run("cancel", "flights", "--json")
-    assert result.exit_code == 1
-    error = document(result)["error"]
-    assert error["type"] == "LeaseHeldError" and "during an update to v2" in error["message"]
-    assert "streamupdate rollback flights; then cancel" in error["message"]
-    assert not app.folder.exists("deployments/v1/commands")
-    assert app.launch("v1").cancelled_at is None  # type: ignore[union-attr]
+    result = run("cancel", "flights")
+    assert result.stdout == "flights is cancelled; ended: the update to v2\n", result.stderr
+    record = app.update("v2")
+    assert record is not None and record.outcome == "cancelled" and record.ended_at is not None
+    assert record.reason == str(app.cancellation()) and user_and_host() in record.reason
 
 
 def failed(root: Any) -> AppRegistry:

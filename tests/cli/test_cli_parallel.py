@@ -133,12 +133,17 @@ def test_the_new_version_ends_with_its_update_although_nobody_tells_it(both: Sit
 
 
 @pytest.mark.slow
-def test_dropping_the_old_version_promotes_the_new_one(both: Site) -> None:
-    assert both.run("cancel", "alarm", "--drain").exit_code == 0
-    assert both.alive() == ["v2"]
-    result = both.run(*arguments(both, "--run-beside", "1h"))
+@pytest.mark.parametrize("drain", [(), ("--drain",)])
+def test_cancel_ends_both_versions_and_the_update(both: Site, drain: tuple[str, ...]) -> None:
+    result = both.run("cancel", "alarm", *drain)
     assert result.exit_code == 0, result.stderr
-    assert both.alive() == ["v2"] and place(both) == ("v2", 2, True)
+    assert result.stdout == "alarm is cancelled; ended: the drivers of v1, v2 and the update to v2\n"
+    record = both.client.registry.app("alarm").update("v2")
+    assert both.alive() == [] and record is not None and record.outcome == "cancelled"
+    assert [both.client.deployment_state("alarm", name) for name in ("v1", "v2")] == ["cancelled", "cancelled"]
+    result = both.run(*arguments(both, "--run-beside", "1h"))
+    assert result.exit_code == 1 and both.alive() == [], "nothing of it is continued"
+    assert both.run("restart", "alarm").exit_code == 0 and both.alive() == ["v1"]
 
 
 @pytest.mark.slow
@@ -171,9 +176,9 @@ def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", ["cancel", "claim"])
+@pytest.mark.parametrize("at", ["drain", "claim"])
 def test_an_update_that_died_around_the_drain_goes_on(both: Site, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    owner = {"cancel": parallel, "claim": AppRegistry}[at]
+    owner = {"drain": parallel, "claim": AppRegistry}[at]
     with monkeypatch.context() as crashing:
         crashing.setattr(owner, at, interrupt)
         assert both.run(*arguments(both)).exit_code == 130

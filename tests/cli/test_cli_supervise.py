@@ -122,7 +122,39 @@ def test_what_was_ended_on_request_is_never_started(running: Site, ended: str) -
     assert running.run(ended, "alarm").exit_code == 0
     result = running.run("supervise", "--once", "--json")
     assert result.exit_code == 0 and document(result) == []
-    assert epoch(running) == 1
+    assert epoch(running) == (2 if ended == "cancel" else 1)  # of the cancellation, which has no driver
+
+
+def terminate(site: Site) -> None:
+    """As an orderly shutdown of the machine does."""
+    status = site.client.status("alarm").status
+    assert status is not None and status.pid is not None
+    os.kill(status.pid, signal.SIGTERM)
+    until(lambda: site.alive() == [], "the driver lives")
+
+
+def test_a_driver_that_a_signal_stopped_is_shown_and_started_again(running: Site) -> None:
+    terminate(running)
+    found = running.client.status("alarm")
+    assert (found.state, found.status and found.status.reason) == ("stopped", "stopped by signal SIGTERM")
+    [listed] = document(running.run("list", "--json"))
+    assert listed["state"] == "stopped" and "streamupdate restart alarm" in listed["next_step"]
+    assert [(need.kind, need.severity) for need in found.needs][:1] == [("stopped", "critical")]
+    assert "its driver is stopped" in found.needs[0].reason and "signal SIGTERM" in found.needs[0].reason
+    doctor = running.run("doctor")
+    assert doctor.exit_code == 1 and "v1 is stopped" in doctor.stdout + doctor.stderr
+    metrics = running.run("metrics").stdout
+    assert 'streamupdate_app_state{app="alarm",state="stopped"} 1' in metrics
+    result = running.run("supervise", "--once")
+    assert "alarm: its driver is stopped; starting it again" in result.stderr and epoch(running) == 2
+    assert running.client.status("alarm").state == "running"
+
+
+def test_a_signal_after_a_command_to_end_is_no_stop(running: Site) -> None:
+    CommandBox(running.client.registry.app("alarm").deployment_folder("v1"), 1).issue(commands.CANCEL)
+    terminate(running)
+    assert running.client.status("alarm").state == "cancelled"
+    assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 1
 
 
 def test_once_starts_what_is_dead(running: Site) -> None:

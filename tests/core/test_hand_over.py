@@ -319,7 +319,7 @@ def test_queries_go_on_while_the_storage_fails(app: AppRegistry, fail: Failing, 
     fail(method, path, times=20)
     serve(agent.driver)
     assert queries.running and queries.looks == 0
-    assert agent.driver.final is not None and agent.driver.final[0] == "cancelled"
+    assert agent.driver.final is not None and agent.driver.final[0] == "stopped"
 
 
 def test_a_driver_ends_when_the_storage_does_not_come_back(app: AppRegistry, fail: Failing) -> None:
@@ -412,7 +412,7 @@ def test_an_answer_that_cannot_be_written_ends_no_driver(app: AppRegistry, fail:
     name = agent.driver.box.issue("dance")
     fail("write", f"commands/1/{name}.result.json", times=10)
     serve(agent.driver)
-    assert queries.looks == 0 and agent.driver.final is not None and agent.driver.final[0] == "cancelled"
+    assert queries.looks == 0 and agent.driver.final is not None and agent.driver.final[0] == "stopped"
     result = agent.driver.box.result(name)
     assert result is not None and "does not know the command 'dance'" in str(result.error)
     events = (app.deployment_folder("one").read("events.jsonl") or b"").decode()

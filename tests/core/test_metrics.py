@@ -150,7 +150,7 @@ def test_updates_are_counted_and_timed(app: AppRegistry, client: StreamUpdateCli
         app.set_update(attrs.evolve(record, outcome="promoted", pause_seconds=pause, step_times=times))
     update(app, "v8", 500, strategy="standby", outcome="refused")
     update(app, "v9", 90, strategy="follow", step="standby")
-    outcomes = ("promoted", "rolled-back", "refused", "superseded")
+    outcomes = ("promoted", "rolled-back", "refused", "superseded", "cancelled")
     expected = {(s, o): 0.0 for s in STRATEGIES for o in outcomes}
     expected |= {("standby", "promoted"): 3.0, ("standby", "refused"): 1.0}
     found = {(dict(k)["strategy"], dict(k)["outcome"]): v for k, v in samples(client, "updates_total").items()}

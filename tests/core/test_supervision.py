@@ -18,10 +18,10 @@ STARTED_ONCE = Supervision(attempts=1, epoch=4, started_at="2026-01-01T00:00:00+
 
 
 @pytest.mark.parametrize("state", DriverState)
-def test_only_lost_and_failed_drivers_are_started(state: DriverState) -> None:
+def test_only_lost_failed_and_stopped_drivers_are_started(state: DriverState) -> None:
     action = decide(attrs.evolve(DEAD, state=state), Supervision(), BACKOFF, NEVER).action
-    assert action == (Action.START if state in ("lost", "failed") else Action.NONE)
-    assert state not in FINAL_STATES or state in ("lost", "failed", "cancelled", "finished")
+    assert action == (Action.START if state in ("lost", "failed", "stopped") else Action.NONE)
+    assert state not in FINAL_STATES or state in ("lost", "failed", "stopped", "cancelled", "finished")
 
 
 def test_what_is_left_alone() -> None:

@@ -147,19 +147,21 @@ def restart(settings: Settings, app: str, deployment: str | None, until_finished
     note(settings, f"{deployed.app} {how.format(f'deployment {deployed.deployment}')} (epoch {deployed.epoch})")
 
 
-@click.command(short_help="End an app, at once or after its current batch.")
+@click.command(short_help="End an app with all its drivers, at once or after its current batch.")
 @click.argument("app")
 @click.option("--drain", is_flag=True, help="Let the batch in flight commit (else interrupt it).")
 @click.option("--drain-timeout", type=Duration(), help="How long the drain may take.  [default: 300; with --drain]")
 @shared
 @pass_settings
 def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | None) -> None:
-    """End APP. No snapshot is taken: save-snapshot --cancel does both.
+    """End every driver of APP: the current one, a new version that gets ready or runs beside it, a hot standby. No
+    snapshot is taken: save-snapshot --cancel does both.
 
     Without --drain the batch in flight is interrupted; a driver that does not stop is killed. With --drain the batch
     in flight commits and none begins; after --drain-timeout the command fails and the drain continues.
 
-    An app whose driver failed or was lost stays down afterwards: no supervisor starts it again, until restart does.
+    An update under way ends with it, as cancelled. APP stays down afterwards: no supervisor, hot standby or rollback of
+    that update starts it again, until restart, submit or rollback is asked for. An app that has ended is left as it is.
 
     \b
     Examples:
@@ -171,10 +173,10 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     client = settings.client_of(app)
     interrupted = f"{app} was told to end and is still ending (streamupdate status {app})"
     with progress(f"ending {app}", interrupted) as report:
-        state = client.cancel(app, drain, drain_timeout or 300.0, report)
+        cancelled = client.cancel(app, drain, drain_timeout or 300.0, report)
     if settings.as_json:
-        print_json({"app": app, "state": state})
-    note(settings, f"{app} is {state}")
+        print_json(cancelled)
+    note(settings, str(cancelled))
 
 
 def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command:

@@ -25,7 +25,7 @@ def doctor(ctx: click.Context, conn_id: str | None) -> None:
 
     It checks Java and spark-submit; that Spark's version is supported, and its environment not mixed with Airflow's;
     that the root can be written and locked, and shows writes at once; the clocks of this machine, the root and the
-    drivers; that each app's files can be read, and its driver is not lost or failed. No driver is started.
+    drivers; that each app's files can be read, and its driver is not lost, failed or stopped. No driver is started.
 
     Exit code: 0 all is well (there may be warnings), 1 something failed.
 

@@ -207,7 +207,7 @@ def update(settings: Settings, options: UpdateOptions) -> None:
     same command again: it continues the update.
 
     With strategy parallel both versions run and write until the old one is drained, so the new one needs its own sink
-    parameters. Meanwhile rollback drops the new one, and cancel --drain the old one.
+    parameters. Meanwhile rollback drops the new one, and cancel ends both.
 
     \b
     Examples:

@@ -14,13 +14,14 @@ import attrs
 from ...core import clock
 from ...core.history.span import watermark_age
 from ...core.registry.deployment import (
+    DEAD_STATES,
     DRAINING,
     FAILED,
-    LOST,
     RESTORING,
     RUNNING,
     SILENT,
     STARTING,
+    STOPPED,
     SUSPENDED,
     Current,
     DriverState,
@@ -62,6 +63,7 @@ class Kind(TextEnum):
     CRASH_LOOP = "crash-loop"
     FAILED = "failed"
     LOST = "lost"
+    STOPPED = "stopped"
     INTERRUPTED = "update-interrupted"
     SILENT = "silent"
     NO_PROGRESS = "no-progress"
@@ -205,11 +207,12 @@ def _of_the_driver(found: Found, now: datetime) -> Iterator[Need]:
             help=f"{command} lets it go on",
             command=command,
         )
-    elif state in (FAILED, LOST, SILENT) and not (found.interrupted and found.ongoing):
+    elif state in (*DEAD_STATES, SILENT) and not (found.interrupted and found.ongoing):
         left_alone = supervised is not None and supervised.gave_up is not None
         watched = supervised is not None and supervised.watched and not left_alone and supervised.off is None
         kind = Kind.CRASH_LOOP if left_alone else Kind(str(state))
         said = f": {_line(status.error)}" if state == FAILED and status and status.error else ""
+        said = f": {_line(status.reason)}" if state == STOPPED and status and status.reason else said
         lasted = f" since {clock.told(since)}" if since and state != FAILED else ""
         yield Need(
             kind=kind,

@@ -12,13 +12,13 @@ import psutil
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.fence import put_up
-from ...core.errors import DriverError, FencedError, StreamUpdateError, WaitTimeoutError
+from ...core.errors import AppCancelledError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError
 from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
 from ...core.registry.application import Application
 from ...core.registry.deployment import (
     CANCELLED,
-    FAILED,
+    DEAD_STATES,
     FINAL_STATES,
     FINISHED,
     LOST,
@@ -28,6 +28,7 @@ from ...core.registry.deployment import (
     SILENT_SECONDS,
     STARTING,
     SUSPENDED,
+    Cancellation,
     Current,
     DeploymentSpec,
     DriverState,
@@ -45,6 +46,11 @@ from .launch_files import LaunchFiles, launch_files, local_application
 from .launcher import Launcher, driver_environment
 
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
+
+
+def not_started(app: str, cancellation: Cancellation) -> str:
+    """Return why nothing of an app is started."""
+    return f"{app} was {cancellation}, so nothing of it is started; streamupdate restart {app} starts it again"
 
 
 class Drivers:
@@ -83,9 +89,12 @@ class Drivers:
 
     def look(self, deployment: str) -> tuple[DriverState, Status | None]:
         """Return `state` and `status` of the same moment, reading each file once."""
-        launch, state, status = self._look(deployment)
-        cancelled = launch is not None and launch.cancelled_at is not None and state in (FAILED, LOST)
-        return (CANCELLED if cancelled else state), status
+        _, state, status = self._look(deployment)
+        return (CANCELLED if state in DEAD_STATES and self._cancelled(deployment) else state), status
+
+    def _cancelled(self, deployment: str) -> bool:
+        current = self.app.current()
+        return current is not None and current.deployment == deployment and current.cancelled is not None
 
     def maybe_alive(self, deployment: str) -> bool:
         """Return whether a driver that gives no sign of life, and counts as dead, may run on a machine that cannot be
@@ -147,19 +156,26 @@ class Drivers:
         living = alive(launch, self._status_of(launch, deployment)) if launch else False
         return self.state(deployment) in (*FINAL_STATES, NEW) if living is None else not living
 
-    def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False) -> Launch:
+    def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False, after_cancel: bool = False) -> Launch:
         """Make the deployment current in `epoch` and start its driver.
 
         The caller holds the lease and has made sure that no other driver of the app runs. If one runs nevertheless, the
         epoch fences it; where that is uncertain, its offset log is blocked, so that it cannot begin another batch.
+
+        AppCancelledError when the app is cancelled, and nobody asked for the start (`after_cancel`). A cancellation
+        claims an epoch as well, so none can come between this look and the claim.
         """
         self._check_launcher()
         files = launch_files(self.app, spec, self.root)
         self._check_cluster(files)
         before = self.app.current()
+        if before is not None and before.cancelled is not None and not after_cancel:
+            raise AppCancelledError(not_started(self.app.name, before.cancelled))
         if before is not None:
             self._fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
         if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
+            if cancellation := self.app.cancellation():
+                raise AppCancelledError(not_started(self.app.name, cancellation))
             raise FencedError(
                 f"epoch {epoch} of {self.app.name} was just claimed by {self.app.current_id()}; try again"
             )
@@ -186,7 +202,7 @@ class Drivers:
         No other driver of the deployment runs. follow: it runs the current one's batches meanwhile, muted, from so many
         of the last ones on; 0: it does not
         """
-        self._check_launcher()
+        self._check_wanted()
         # Remove the files of an earlier standby driver of this deployment: its heartbeat, the commands to it, and its
         # checkpoint, which does not hold the state that the current deployment will end with.
         folder = self.app.deployment_folder(spec.deployment)
@@ -203,7 +219,7 @@ class Drivers:
     def start_witness(self, spec: DeploymentSpec, epoch: int, follow: int, new: str) -> Launch:
         """Start a driver that runs the current one's batches, from so many of the last ones on, and compares its rows
         with those of the deployment `new`. It never takes over."""
-        self._check_launcher()
+        self._check_wanted()
         folder = self.app.deployment_folder(spec.deployment)
         for left in ("status.json", PLANNED):  # of an earlier one
             folder.remove(left)
@@ -214,7 +230,7 @@ class Drivers:
     def start_hot_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
         """Start a driver of a new deployment that follows the current one, and takes over when that one's driver dies,
         in `epoch` or a later one."""
-        self._check_launcher()
+        self._check_wanted()
         return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--standby", "--hot")
 
     def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
@@ -222,9 +238,15 @@ class Drivers:
 
         `epoch` becomes the app's epoch if the driver's deployment takes over.
         """
-        self._check_launcher()
+        self._check_wanted()
         self.app.deployment_folder(spec.deployment).remove(PLANNED)
         return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--beside")
+
+    def _check_wanted(self) -> None:
+        """Raise what keeps a driver from being started beside the current one."""
+        self._check_launcher()
+        if cancellation := self.app.cancellation():
+            raise AppCancelledError(not_started(self.app.name, cancellation))
 
     def _check_launcher(self, to: str = "start a driver") -> None:
         if self.launcher is None:
@@ -311,7 +333,7 @@ class Drivers:
         """Return why a driver ended, as far as it reported that, and its last log lines."""
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None
-        if state in (LOST, FAILED) and not why:
+        if state in DEAD_STATES and not why:
             why = self.told_by_cluster(deployment) or "its process exited without a final status"
         then = "run the update again"  # it was started beside the current one
         if deployment == self.app.current_id():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import attrs
 
 from ...core import clock
+from ...core.boundaries import boundary
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.coordination.following import unfollowable
 from ...core.errors import (
@@ -111,6 +112,7 @@ def stand_down(context: Context, app: str, progress: Progress = quiet) -> str | 
             return None
         current = registry.current_id()
         hot_standby.write(registry.folder, None)
+        boundary("standby-unwanted")
         if wanted.deployment == current:  # it has taken over, and is the app
             return None
         stop_deployment(context, app, wanted.deployment)

@@ -55,7 +55,9 @@ def restart(
     with holding(registry, found, f"{asked_by} starts the driver of {found} again"):
         if before is not None:
             before()
-        deployed = _restart(registry, drivers, _restartable(context, registry, deployment), progress, reattach)
+        found = _restartable(context, registry, deployment)
+        # With `before` somebody else than a person starts it.
+        deployed = _restart(registry, drivers, found, progress, reattach, after_cancel=before is None)
         if not deployed.reattached:
             progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployed.deployment, timeout)
@@ -101,7 +103,9 @@ def _restartable(context: Context, registry: AppRegistry, wanted: str | None) ->
     return current
 
 
-def _restart(registry: AppRegistry, drivers: Drivers, deployment: str, progress: Progress, reattach: bool) -> Deployed:
+def _restart(
+    registry: AppRegistry, drivers: Drivers, deployment: str, progress: Progress, reattach: bool, after_cancel: bool
+) -> Deployed:
     current = registry.current()
     assert current is not None  # `deployment` is
     state = drivers.state(deployment)
@@ -118,7 +122,7 @@ def _restart(registry: AppRegistry, drivers: Drivers, deployment: str, progress:
     batches = committed(registry, deployment)
     where = f"from its own checkpoint ({told(batches)})" if batches else "from its beginning: it has committed no batch"
     progress(f"starting {deployment} again, {where}")
-    drivers.start(registry.spec(deployment), current.epoch + 1, promoted=current.promoted)
+    drivers.start(registry.spec(deployment), current.epoch + 1, current.promoted, after_cancel)
     return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch + 1)
 
 

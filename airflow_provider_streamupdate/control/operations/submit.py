@@ -159,7 +159,8 @@ def _submit(
         kept = store_application(wanted.application, registry.deployment_folder(deployment))
         spec = attrs.evolve(wanted, application=kept, parent=current.deployment if current else None)
         registry.create_deployment(spec)
-    drivers.start(spec, epoch)
+    update = registry.update(deployment)
+    drivers.start(spec, epoch, after_cancel=update is None or update.outcome is not None)
     return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import attrs
 
-from ...core.registry.deployment import CANCELLED, FAILED, FINISHED, LOST, NEW, RUNNING, SUSPENDED, Current, DriverState
+from ...core.registry.deployment import (
+    CANCELLED,
+    DEAD_STATES,
+    FAILED,
+    FINISHED,
+    NEW,
+    RUNNING,
+    SUSPENDED,
+    Current,
+    DriverState,
+)
 from ...core.registry.supervision import Supervision
 from ...core.text_enum import TextEnum
 from .backoff import Backoff
@@ -32,7 +42,7 @@ class Found:
     updating: the deployment that an update under way brings in
     off: why the app is not supervised
     asked_to_end: the driver was suspended, or had been told to end, before it died
-    evicted: its cluster ended it, after it had committed a batch
+    evicted: a signal or its cluster ended it, after it had committed a batch
     taking_over: the hot standby that is about to replace it
     needs_standby: the app is to have a hot standby, could have one now, and has none
     """
@@ -74,7 +84,7 @@ def decide(found: Found, known: Supervision, backoff: Backoff, since_start: floa
         return NOTHING
     mine = known.epoch is not None and current.epoch <= known.epoch  # also one that it was about to start
     attempts = 0 if found.evicted else starts_in_a_row(current, known)
-    if found.state not in (LOST, FAILED):
+    if found.state not in DEAD_STATES:
         recovered = not mine or (found.committed and since_start >= backoff.reset_after)
         if found.state == RUNNING and recovered and (known.attempts or known.gave_up):
             return Decision(action=Action.RECOVERED, reason="its driver runs")

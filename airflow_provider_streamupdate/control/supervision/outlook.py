@@ -7,7 +7,7 @@ import attrs
 from ...core import clock
 from ...core.coordination.commands import CommandBox
 from ...core.registry import supervision
-from ...core.registry.deployment import FAILED, LOST, SUSPENDED, Current, DriverState, Status
+from ...core.registry.deployment import DEAD_STATES, SUSPENDED, Current, DriverState, Status
 from ...core.registry.registry import AppRegistry
 from . import watch
 from .decision import starts_in_a_row
@@ -15,7 +15,7 @@ from .decision import starts_in_a_row
 
 @attrs.frozen(kw_only=True)
 class Outlook:
-    """Of an app whose driver failed or was lost.
+    """Of an app whose driver failed, was lost or was stopped.
 
     watched: a supervisor watches the app
     off, off_since: why it is not supervised, and since when (ISO)
@@ -39,7 +39,7 @@ class Outlook:
 
 def outlook(app: AppRegistry, current: Current, state: DriverState, status: Status | None) -> Outlook | None:
     """Return what supervision makes of an app; None when its driver is not dead. Reads a handful of files."""
-    if state not in (FAILED, LOST):
+    if state not in DEAD_STATES:
         return None
     known, off = supervision.read(app.folder), supervision.off(app.folder)
     attempts = starts_in_a_row(current, known)

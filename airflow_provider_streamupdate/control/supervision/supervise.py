@@ -1,4 +1,4 @@
-"""The door: watch apps, and start their drivers again when they are lost or failed."""
+"""The door: watch apps, and start their drivers again when they are lost, failed or stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
 from ...core.registry import supervision
-from ...core.registry.deployment import FAILED, LOST, RUNNING, STANDBY, Current, DriverState, Status
+from ...core.registry.deployment import (
+    DEAD_STATES,
+    FAILED,
+    RUNNING,
+    STANDBY,
+    STOPPED,
+    Current,
+    DriverState,
+    Status,
+)
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import EVICTED, Supervision
 from ..drivers.orphans import orphans
@@ -54,7 +63,8 @@ def supervise(
     once: bool = False,
     end: threading.Event | None = None,
 ) -> tuple[GaveUp, ...]:
-    """Start the drivers of apps again that are lost or failed, each from its own checkpoint and in an epoch of its own.
+    """Start lost, failed and stopped drivers again, each from its own checkpoint and in a new epoch.
+
     Left alone are apps that were cancelled, suspended, or finished, that are being updated, or that are switched off
     (`switch`). An app is watched by one supervisor; others stand by for it.
 
@@ -174,7 +184,7 @@ class _Supervisor:
             self._failed(app.name, f"{text} the last start ({known.attempts} of {self._backoff.attempts})")
         elif decision.reason:
             self._failed(app.name, f"{app.name} is left alone: {decision.reason}")
-        elif known.gave_up and found.current and found.off is None and found.state in (LOST, FAILED):
+        elif known.gave_up and found.current and found.off is None and found.state in DEAD_STATES:
             self._failed(app.name, f"{app.name} is left alone, in a crash loop: {known.gave_up}")
 
     def _end_orphans(self, app: AppRegistry) -> None:
@@ -221,19 +231,19 @@ class _Supervisor:
             state=state,
             error=status.error if status else None,
             committed=committed,
-            evicted=state == FAILED and committed and status is not None and status.reason == EVICTED,
+            evicted=committed and status is not None and (state == STOPPED or _evicted(state, status)),
             taking_over=self._taking_over(app, current, state, standby),
             needs_standby=standby is not None and not standby.alive and state == RUNNING and committed,
             updating=update.new if update else None,
             off=off.reason if (off := supervision.off(app.folder)) else None,
-            asked_to_end=state in (LOST, FAILED) and asked_to_end(app, current, status),
+            asked_to_end=state in DEAD_STATES and asked_to_end(app, current, status),
         )
 
     def _taking_over(
         self, app: AppRegistry, current: Current, state: DriverState, standby: StandsBy | None
     ) -> str | None:
         """The hot standby that is still expected to take over from a dead driver."""
-        if state not in (LOST, FAILED) or standby is None or standby.state != STANDBY:
+        if state not in DEAD_STATES or standby is None or standby.state != STANDBY:
             self._dead_since.pop(app.name, None)
             return None
         epoch, since = self._dead_since.setdefault(app.name, (current.epoch, time.monotonic()))
@@ -317,6 +327,10 @@ class _Supervisor:
         if self._told.get(app) != line:
             self._told[app] = line
             self._progress(line)
+
+
+def _evicted(state: DriverState, status: Status) -> bool:
+    return state == FAILED and status.reason == EVICTED
 
 
 def _committed(status: Status) -> bool:

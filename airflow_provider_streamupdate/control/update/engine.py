@@ -50,7 +50,7 @@ def update(context: Context, options: UpdateOptions, progress: Progress = quiet)
     """Run all steps: plan, check, snapshot with cancel, submit from it, verify, promote.
 
     Rolls back and raises when the new version fails after the old one was stopped. Run again after a crash, it
-    continues the update.
+    continues the update. AppCancelledError, with nothing started again, when somebody cancels the app meanwhile.
     """
     return UpdateEngine(context, options, progress).update()
 
@@ -97,7 +97,8 @@ class UpdateEngine:
                 for step in strategy.steps[1:]:
                     self.run(step, update)
             except Exception as error:
-                self.progress(f"the update failed: {error}")
+                if registry.cancellation() is None:
+                    self.progress(f"the update failed: {error}")
                 gone_back = rollback.rollback(
                     self.context,
                     update.app,

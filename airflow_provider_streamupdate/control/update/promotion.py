@@ -6,10 +6,11 @@ import attrs
 
 from ...core import clock
 from ...core.boundaries import boundary
-from ...core.errors import NotRunningError
+from ...core.errors import AppCancelledError, NotRunningError
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, UpdateRecord
 from ..app_lease import holding
+from ..drivers.drivers import not_started
 from ..operations.context import Context
 from .record import end, step
 from .strategies import strategy_named
@@ -26,6 +27,8 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
                 f"deployment {runs} of {app} is not current ({current.deployment if current else 'none'} is); "
                 "only the current deployment can be promoted"
             )
+        if current.cancelled is not None:
+            raise AppCancelledError(not_started(app, current.cancelled))
         if not current.promoted:
             registry.set_current(attrs.evolve(current, promoted=True))
             boundary("promoted")

@@ -19,11 +19,12 @@ from ...core.errors import (
 )
 from ...core.names import check_name, check_new_id
 from ...core.registry.application import default_deployment_id
-from ...core.registry.deployment import FAILED, FINISHED, LOST, NEW, RUNNING, DriverState
+from ...core.registry.deployment import DEAD_STATES, FINISHED, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import Attempt, Outcome, UpdateRecord
 from ...core.users import user_and_host
 from ..app_lease import holding
+from ..drivers.drivers import not_started
 from ..operations.abandoned import supersede
 from ..operations.context import Context
 from .trace.sending import send_ended
@@ -100,9 +101,11 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
             return record
         if deployment in registry.deployment_ids():
             raise AlreadyExistsError(used_before(app, deployment))
+        if cancellation := registry.cancellation():
+            raise NotRunningError(not_started(app, cancellation))
         old = registry.current_id()
         state = context.drivers(registry).state(old) if old else NEW
-        if old is None or (state != RUNNING and not (dead_too and state in (FAILED, FINISHED, LOST))):
+        if old is None or (state != RUNNING and not (dead_too and state in (*DEAD_STATES, FINISHED))):
             raise NotRunningError(
                 f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. "
                 f"{_way(app, state)}"
@@ -119,7 +122,7 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
 
 def _way(app: str, state: DriverState) -> str:
     """Return what can be done for an app that cannot be updated as it is."""
-    if state in (FAILED, LOST):
+    if state in DEAD_STATES:
         return (
             "Strategy restart replaces a version whose driver is dead, with the state it has committed; or start it "
             f"with streamupdate restart {app}, and then update it"

@@ -11,6 +11,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
 from ...core.errors import (
+    AppCancelledError,
     DriverError,
     NotFoundError,
     NotRunningError,
@@ -27,12 +28,13 @@ from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, Upd
 from ...core.snapshots.superseded import check_kept
 from ...core.users import user_and_host
 from ..app_lease import holding
-from ..drivers.drivers import Drivers
+from ..drivers.drivers import Drivers, not_started
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
 from ..operations.context import Context
 from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
 from ..waiting import Progress, quiet, wait_for
+from .cancellation import end_cancelled
 from .rollback_target import choose_version, versions_before, written_between
 from .strategies import strategy_named
 from .trace.sending import send_ended
@@ -67,7 +69,8 @@ def rollback(
     """Roll back from `deployment` to the one before it, at the state that one was stopped with.
 
     Returns with the previous deployment running; returns None when it was never stopped. RefusedError, with nothing
-    stopped, when the previous one failed and `options.to` names none.
+    stopped, when the previous one failed and `options.to` names none. AppCancelledError, with nothing started, when
+    somebody cancelled the app meanwhile, or during the update: that ends with this.
 
     deployment: default: the new one of an update under way, else the current one
     """
@@ -100,8 +103,12 @@ def rollback(
             progress(told)
         for batches in written_between(registry, versions_before(new, registry.deployments(), registry.updates()), old):
             progress(f"{old} computes again, too: {batches}")
-        update = Leaving(context=context, registry=registry, new=new, old=old, progress=progress)
-        return _go_back(update, timeout, options)
+        leaving = Leaving(context=context, registry=registry, new=new, old=old, progress=progress)
+        try:
+            return _go_back(leaving, timeout, options)
+        except AppCancelledError:
+            end_cancelled(context, registry, registry.update(new))
+            raise
 
 
 def _going_back_to(registry: AppRegistry, new: str, to: str | None) -> str | None:
@@ -133,6 +140,9 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
     progress, reason, later_ids = leaving.progress, options.reason, options.later_ids
     app, drivers, record = registry.name, context.drivers(registry), registry.update(new)
     before = registry.current()
+    cancellation = before.cancelled if before is not None else None
+    if cancellation is not None and record is not None and record.outcome is None:
+        raise AppCancelledError(f"the update to {new} has ended: {not_started(app, cancellation)}")
     interrupted = _earlier_try(registry, new, old, record)
     note = interrupted
     if note is None:
@@ -183,7 +193,8 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
         outcome = record.outcome if record and record.outcome else REFUSED  # it had finished, and nothing was started
     else:
         progress(f"starting {old} again, where it was stopped")
-        drivers.start(registry.spec(old), current.epoch + 1, promoted=True)
+        # Who rolls a cancelled app back asks for its start; what was cancelled meanwhile stays down.
+        drivers.start(registry.spec(old), current.epoch + 1, promoted=True, after_cancel=cancellation is not None)
         try:
             drivers.wait_running(old, timeout)
         except DriverError as error:

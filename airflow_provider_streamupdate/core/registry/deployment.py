@@ -25,7 +25,8 @@ class DriverState(TextEnum):
     RUNNING = "running"
     DRAINING = "draining"
     SUSPENDED = "suspended"
-    CANCELLED = "cancelled"
+    CANCELLED = "cancelled"  # somebody asked for it
+    STOPPED = "stopped"  # by a signal, which nobody gave by a command: at a reboot, for example
     FINISHED = "finished"
     FAILED = "failed"
     LOST = "lost"  # a reader's: it is gone, or was watched in vain for a sign of life
@@ -35,8 +36,9 @@ class DriverState(TextEnum):
 NEW, STARTING, STANDBY, RESTORING = DriverState.NEW, DriverState.STARTING, DriverState.STANDBY, DriverState.RESTORING
 RUNNING, DRAINING, SUSPENDED = DriverState.RUNNING, DriverState.DRAINING, DriverState.SUSPENDED
 CANCELLED, FINISHED, FAILED = DriverState.CANCELLED, DriverState.FINISHED, DriverState.FAILED
-LOST, SILENT = DriverState.LOST, DriverState.SILENT
-FINAL_STATES = frozenset({CANCELLED, FINISHED, FAILED, LOST})
+LOST, SILENT, STOPPED = DriverState.LOST, DriverState.SILENT, DriverState.STOPPED
+DEAD_STATES = frozenset({FAILED, LOST, STOPPED})  # ended, and nobody asked for it
+FINAL_STATES = DEAD_STATES | {CANCELLED, FINISHED}
 
 HEARTBEAT_SECONDS = 1.0
 SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is lost, if its process cannot be looked at
@@ -71,15 +73,29 @@ class DeploymentSpec:
 
 
 @attrs.frozen(kw_only=True)
+class Cancellation:
+    """The cancellation of an app."""
+
+    by: str  # a user and host, or a task of a DAG's run
+    at: str = attrs.field(validator=clock.is_moment)
+    drain: bool = False  # batches in flight are committed first
+
+    def __str__(self) -> str:
+        return f"cancelled by {self.by} at {clock.told(self.at)}"
+
+
+@attrs.frozen(kw_only=True)
 class Current:
-    """Which deployment may commit; replaced atomically under the lease. The epoch grows with every start of a driver,
-    from 1.
-    claim: the token of the process that claimed the epoch (empty: an older version of this package did)."""
+    """Which deployment may commit; replaced atomically under the lease.
+
+    The epoch grows with every start of a driver, and with every cancellation, from 1.
+    """
 
     deployment: str = attrs.field(validator=named("deployment"))
     epoch: int = attrs.field(validator=[attrs.validators.ge(1), attrs.validators.lt(2**53)])
     promoted: bool = False
-    claim: str = attrs.field(default="", eq=False)
+    claim: str = attrs.field(default="", eq=False)  # the token of the process that claimed the epoch
+    cancelled: Cancellation | None = None  # the epoch was claimed so that no driver of the app has one
 
 
 @attrs.frozen(kw_only=True)
@@ -89,7 +105,6 @@ class Launch:
     cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
     handed_over: the process only submitted the driver, which runs elsewhere
     killed: it was killed from outside, so it could not report it
-    cancelled_at: since when it counts as cancelled (ISO), although its driver failed or was lost; None: it does not
     process: the one that was started, which leads the session of all of the driver; None in what a version before
         this noted, whose `pid_started` moved with the clock and is written for such versions only
     mark: what the environment of every process of the driver holds (`control/drivers/process.py`)
@@ -107,7 +122,6 @@ class Launch:
     killed: bool = False
     process: ProcessIdentity | None = None
     mark: str | None = None
-    cancelled_at: str | None = attrs.field(default=None, validator=clock.is_moment)
 
 
 @attrs.frozen(kw_only=True)

@@ -19,7 +19,7 @@ from ..names import check_name, check_new_id, check_part, check_path, is_name, n
 from ..plan.plan import AppPlan
 from ..serde import from_json, to_json
 from ..storage import Folder
-from .deployment import Current, DeploymentSpec, Launch, Status
+from .deployment import Cancellation, Current, DeploymentSpec, Launch, Status
 from .in_flight import ChangeRequest, ParameterChange
 from .rollback import RollbackRecord
 from .update import UpdateRecord
@@ -104,6 +104,11 @@ class AppRegistry:
         """The id of the current deployment."""
         current = self.current()
         return current.deployment if current else None
+
+    def cancellation(self) -> Cancellation | None:
+        """Return who cancelled the app, and when; None: it was not, or somebody has started it since."""
+        current = self.current()
+        return current.cancelled if current is not None else None
 
     def running(self) -> tuple[str, int]:
         """The current deployment and its epoch, whether or not its driver lives; NotRunningError when there is none."""

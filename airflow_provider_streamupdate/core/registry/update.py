@@ -22,6 +22,7 @@ class Outcome(TextEnum):
     ROLLED_BACK = "rolled-back"
     REFUSED = "refused"
     SUPERSEDED = "superseded"  # nobody went on with it before another version was brought in
+    CANCELLED = "cancelled"  # somebody cancelled the app meanwhile
 
 
 PROMOTED, ROLLED_BACK = Outcome.PROMOTED, Outcome.ROLLED_BACK

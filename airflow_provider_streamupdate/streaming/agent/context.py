@@ -12,10 +12,20 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ...core.boundaries import boundary
+from ...core.coordination import commands as words
 from ...core.coordination.commands import CommandBox
 from ...core.coordination.successor import Successor
-from ...core.errors import StorageError
-from ...core.registry.deployment import CANCELLED, RESTORING, RUNNING, STANDBY, STARTING
+from ...core.errors import StorageError, StreamUpdateError
+from ...core.registry.deployment import (
+    CANCELLED,
+    DRAINING,
+    RESTORING,
+    RUNNING,
+    STANDBY,
+    STARTING,
+    STOPPED,
+    SUSPENDED,
+)
 from ...core.registry.driver_settings import DriverSettings
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
@@ -30,6 +40,7 @@ from .reporting import Reporter
 from .signals import Signals
 
 STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
+SERVES = (RUNNING, DRAINING, SUSPENDED)  # states in which commands are carried out
 
 
 class DriverContext:
@@ -80,6 +91,16 @@ class DriverContext:
         self.final = (CANCELLED, reason)
         return False
 
+    def end_by_signal(self) -> tuple[str, str]:
+        """Return the final state and reason of a driver that got a signal: it was stopped, unless a command asked for
+        its end."""
+        with contextlib.suppress(StreamUpdateError):  # without the storage nobody can tell
+            if cancellation := self.app.cancellation():
+                return CANCELLED, str(cancellation)
+            if self.box.told_to_end():
+                return CANCELLED, f"told to end, and {self.signals.reason}"
+        return STOPPED, self.signals.reason
+
     def evict(self) -> None:
         """Leave before the cluster ends this driver: at once when no query runs, else after the batches in flight."""
         self.signals.evicted = True
@@ -91,7 +112,10 @@ class DriverContext:
         """Raise FencedError when the epoch is over; have the driver end when it is to for another reason."""
         if self.successor is not None:
             return  # it may commit, and this driver runs no batch
-        if reason := self.epoch.check():
+        reason = self.epoch.check()
+        if reason and self.epoch.drains and self.reporter.state in SERVES:
+            self.box.issue(words.DRAIN)  # who cancelled the app may have died before it told this driver
+        elif reason:
             self.end(reason)
 
     def note_plan(self) -> None:

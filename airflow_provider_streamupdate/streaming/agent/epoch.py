@@ -29,6 +29,7 @@ class Epoch:
         self.standby = standby
         self.beside = beside
         self.folder = app.deployment_folder(spec.deployment)
+        self.drains = False  # the app was cancelled, and this driver may commit the batch in flight
 
     def claim(self) -> bool:
         """Claim the epoch; whether this is its only driver, no matter how many are started."""
@@ -46,18 +47,22 @@ class Epoch:
     def check(self) -> str | None:
         """Raise FencedError when the epoch is over. Return why this driver must end although it is not; None: it
         continues."""
-        if self.beside:
-            # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
-            update = self.app.update(self.spec.deployment)
-            if self._parent_is_current():
-                if self.replaced():
-                    raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
-                if update is None or update.outcome is not None:
-                    return "the update for which it ran beside the current deployment has ended"
-                return None
-        self.beside = False
+        # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
+        update = self.app.update(self.spec.deployment) if self.beside else None
         current = self.app.current()
-        if self.standby and current is not None and current.epoch < self.number:
+        if current is not None and current.cancelled is not None:
+            its_own = (current.deployment, current.epoch) == (self.spec.deployment, self.number + 1)
+            self.drains = current.cancelled.drain and (its_own or self.beside)
+            return str(current.cancelled)
+        before = current is not None and current.epoch < self.number
+        if self.beside and before and current is not None and current.deployment == self.spec.parent:
+            if self.replaced():
+                raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
+            if update is None or update.outcome is not None:
+                return "the update for which it ran beside the current deployment has ended"
+            return None
+        self.beside = False
+        if self.standby and before:
             return None
         if current is None or (current.deployment, current.epoch) != (self.spec.deployment, self.number):
             holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"
@@ -65,7 +70,3 @@ class Epoch:
                 f"epoch {self.number} of deployment {self.spec.deployment} is over: {holder} may commit now"
             )
         return None
-
-    def _parent_is_current(self) -> bool:
-        current = self.app.current()
-        return current is not None and current.epoch < self.number and current.deployment == self.spec.parent

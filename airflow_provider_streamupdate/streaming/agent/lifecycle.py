@@ -92,8 +92,9 @@ class Agent:
                 self.driver.settings = DriverSettings.of(os.environ)
                 launch = self.driver.app.launch(self.driver.spec.deployment)
                 log = OutputLog.of(launch, self.driver.folder, self.driver.settings)
-                with self.driver.reporter.heartbeat(), kept_short(log):
-                    self._work()
+                if self.driver.final is None:  # else the app was cancelled before this driver came up
+                    with self.driver.reporter.heartbeat(), kept_short(log):
+                        self._work()
                 state, reason = self.driver.final or (FINISHED, "all queries ended by themselves")
                 self.driver.report_end(state=state, reason=reason)
             except BaseException as error:
@@ -265,6 +266,9 @@ class Agent:
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, FencedError):
             current = self.driver.app.current()
+            if current is not None and current.cancelled is not None:
+                self.driver.report_end(state=CANCELLED, reason=str(current.cancelled))
+                return
             if self.driver.epoch.replaced() or (current and current.deployment == self.driver.spec.deployment):
                 return  # the status belongs to a later driver of this deployment
         if self.driver.signals.evicted and self.driver.reporter.state == SUSPENDED:
@@ -275,7 +279,8 @@ class Agent:
             self.driver.report_end(state=FAILED, error=why, reason=EVICTED)
             return
         if self.driver.signals.number is not None:
-            self.driver.report_end(state=CANCELLED, reason=self.driver.signals.reason)
+            state, ending = self.driver.end_by_signal()
+            self.driver.report_end(state=state, reason=ending)
             return
         why = told(error)
         if gone := self.driver.engine.gone(error):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from ...core.errors import DriverError, StorageError
-from ...core.registry.deployment import CANCELLED, DRAINING, RUNNING, QueryStatus
+from ...core.registry.deployment import DRAINING, RUNNING, QueryStatus
 from ...core.storage.patience import Patience
 from .context import DriverContext
 from .obeying import obey
@@ -30,7 +30,7 @@ def serve(driver: DriverContext) -> None:
                 leave(driver)
                 break
             if driver.signals.number is not None:
-                driver.final = (CANCELLED, driver.signals.reason)
+                driver.final = driver.end_by_signal()
                 break
             now, command = time.monotonic(), None
             if task is not None:

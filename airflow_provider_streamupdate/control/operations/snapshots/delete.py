@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
+from ....core.boundaries import boundary
 from ....core.coordination import lease
 from ....core.errors import LeaseHeldError, StorageError
 from ....core.registry.registry import AppRegistry
@@ -29,6 +30,7 @@ def deleting(registry: AppRegistry, what: str, work: Callable[[], T], progress: 
     done: list[T] = []
 
     def once() -> T:
+        boundary("removing")
         with registry.folder.locked("snapshots"):
             done.append(work())
         return done[0]

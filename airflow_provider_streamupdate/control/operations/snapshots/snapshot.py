@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from ....core import clock
 from ....core.boundaries import boundary
 from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.checkpoint.snapshot import DamagedSnapshot, Snapshot
@@ -11,13 +12,15 @@ from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
 from ....core.errors import AlreadyExistsError, CorruptError, NotRunningError, StorageError, StreamUpdateError
 from ....core.names import check_name
-from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW
+from ....core.registry.deployment import DEAD_STATES, FINAL_STATES, NEW, Cancellation
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
+from ....core.users import user_and_host
+from ...app_lease import check_free
 from ...waiting import Progress, quiet, wait_for
 from ..context import Context
-from ..stop import count_as_cancelled, current_silence
+from ..stop import claim_cancellation, current_silence
 from .delete import deleting
 
 
@@ -71,12 +74,15 @@ def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, 
 
     AlreadyExistsError for a name in use, except in a rerun: then the name may be that of the snapshot the app ended
     with (`cancel`) or, with `again`, of one this driver took. NotRunningError when nothing runs, except with `cancel`:
-    everything that an ended app has committed can be saved, however it ended. A dead app counts as cancelled then.
+    everything that an ended app has committed can be saved, however it ended. A dead app is cancelled then.
+    LeaseHeldError, with `cancel`, while an update is under way.
     """
     registry = context.registry.existing(app)
     check_name("snapshot", name)
     store, drivers = SnapshotStore(registry), context.drivers(registry)
     deployment, epoch = registry.running()
+    if cancel and registry.update_under_way() is not None:
+        check_free(registry, deployment)  # the update's own process may
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     asked = box.issued(commands.SNAPSHOT, name)
     state = drivers.state(deployment)
@@ -90,8 +96,8 @@ def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, 
         raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
     if state in FINAL_STATES or state == NEW:
         if cancel and (asked or ended):
-            if state in (FAILED, LOST) and registry.update_under_way() is None:
-                count_as_cancelled(context, registry, deployment)  # no supervisor starts it meanwhile, or afterwards
+            if state in DEAD_STATES and registry.update_under_way() is None:  # no supervisor starts it from here on
+                claim_cancellation(registry, Cancellation(by=user_and_host(), at=clock.now()))
             return  # poll_snapshot exports what it committed
         raise NotRunningError(
             f"app {app} is not running (deployment {deployment} is {state}), so it cannot take a snapshot; "

@@ -14,17 +14,17 @@ from ....core.compatibility.successors import app_under_new_names
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
 from ....core.coordination.parallel import Position, behind, check_side_by_side, positions
-from ....core.errors import CorruptError, DriverError, FencedError, WaitTimeoutError
+from ....core.errors import AppCancelledError, CorruptError, DriverError, FencedError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
-from ....core.registry.deployment import FAILED, FINAL_STATES, LOST, NEW, RUNNING, STANDBY, SUSPENDED, Current
+from ....core.registry.deployment import DEAD_STATES, FINAL_STATES, NEW, RUNNING, STANDBY, SUSPENDED, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.shared_objects import check_shared
 from ...app_lease import holding, keep
-from ...drivers.drivers import Drivers
+from ...drivers.drivers import Drivers, not_started
 from ...operations.context import Context
 from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import save_snapshot, verify_snapshot
-from ...operations.stop import cancel
+from ...operations.stop import drain
 from ...operations.verification.health import assess
 from ...operations.verification.verify import uncounted, under_new_names
 from ...operations.version import store_spec, stored_spec
@@ -162,11 +162,16 @@ def take_over(update: Update) -> None:
     """
     app, new, registry, drivers = update.app, update.record.new, update.registry, update.drivers
     with holding(registry, new):
-        old, epoch = registry.running()
+        current = registry.current()
+        assert current is not None  # the update has begun
+        old, epoch = current.deployment, current.epoch
         if old == new:
             return
+        if current.cancelled is not None:
+            raise AppCancelledError(not_started(app, current.cancelled))
         if not _ended(drivers, old):
-            cancel(update.context, app, drain=True, timeout=update.options.drain_timeout, progress=update.progress)
+            update.progress(f"draining {old}")
+            drain(update.context, app, old, update.options.drain_timeout)
             _ended(drivers, old)
         boundary("old-drained")
         launch = registry.launch(new)
@@ -283,6 +288,6 @@ class _Chase:
 def _ended(drivers: Drivers, old: str) -> bool:
     """Return whether the old version was ended on request. DriverError when it died: its batch may be half written."""
     state = drivers.state(old)
-    if state in (FAILED, LOST):
+    if state in DEAD_STATES:
         raise DriverError(f"the old version died before it was drained: {drivers.death(old, state)}")
     return state in FINAL_STATES and drivers.gone(old)

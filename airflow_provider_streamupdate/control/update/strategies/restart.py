@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...operations.snapshots.snapshot import save_snapshot
-from ...operations.stop import cancel
+from ...operations.stop import drain
 from ..record import note_checked
 from ..step import Step
 from ..update import Update
@@ -31,6 +31,6 @@ class Restart(Strategy):
         if update.fresh:
             save_snapshot(context, app, update.snapshot, cancel=True, timeout=timeout, progress=update.progress)
         elif runs:
-            cancel(context, app, drain=True, timeout=timeout, progress=update.progress)
+            drain(context, app, str(update.record.old), timeout)
         if runs:
             note_checked(update.registry, update.record.new, update.snapshot)

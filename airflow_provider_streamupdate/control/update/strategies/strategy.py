@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 from ....core.difference.report import DifferenceReport
 from ....core.errors import DriverError, InvalidInputError
 from ....core.plan.plan import AppPlan
-from ....core.registry.deployment import FAILED, FINAL_STATES, LOST
+from ....core.registry.deployment import DEAD_STATES, FINAL_STATES
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
@@ -153,7 +153,7 @@ class Strategy:
 
 def old_died(update: Update) -> bool:
     """Return whether the old version's driver died; one that was told to end has not."""
-    return update.record.old is not None and update.drivers.state(update.record.old) in (FAILED, LOST)
+    return update.record.old is not None and update.drivers.state(update.record.old) in DEAD_STATES
 
 
 def check_old_lives(update: Update) -> bool:

@@ -69,10 +69,10 @@ export function elapsed(from: Value<string>, to: Value<string>): string {
 export const RUNNING = ["starting", "standby", "restoring", "running", "draining", "suspended"];
 
 /** States of a driver that is gone although nobody asked it to end, or that seems so. */
-export const DEAD = ["failed", "lost", "silent"];
+export const DEAD = ["failed", "lost", "stopped", "silent"];
 
 const GOOD = ["running", "promoted", "carried", "compatible", "success", "migrated", "no problem"];
-const BAD = ["failed", "lost", "unreadable", "damaged", "refused", "not compatible", "too different", "not compared as asked", "critical"];
+const BAD = ["failed", "lost", "stopped", "unreadable", "damaged", "refused", "not compatible", "too different", "not compared as asked", "critical"];
 const BETWEEN = ["starting", "standby", "restoring", "draining", "suspended", "silent", "rolled-back", "rolled back", "ignored", "carried with loss", "nothing was compared", "warning"];
 
 /** The colour class of a state, verdict or outcome. */

@@ -45,7 +45,9 @@ class HotStandby:
         self._next_look = now + (LOOK_SECONDS if driver.folder.cheap_calls else driver.pace.commands)
         current, parent = driver.app.current(), driver.spec.parent
         wanted = hot_standby.read(driver.app.folder)
-        if current is None or current.deployment != parent:
+        if current is not None and current.cancelled is not None:
+            driver.end(str(current.cancelled))
+        elif current is None or current.deployment != parent:
             driver.end(f"{parent}, which it stood by for, was replaced")
         elif wanted is None or wanted.deployment != driver.spec.deployment:
             driver.end("it is not to stand by any more")

@@ -61,6 +61,8 @@ def stand_by(driver: DriverContext, follows: bool, role: Role) -> bool:
     boundary("epoch-seen")
     with driver.patiently():
         driver.check_fence()
+        if driver.final is not None:
+            return False
         claimed = driver.epoch.claim()
     if not claimed:
         raise FencedError(f"epoch {driver.epoch.number} of {driver.spec.app} already has a driver")

@@ -30,7 +30,10 @@ class Witness:
             return
         comparison = Comparison(driver.app.deployment_folder(self._new))
         update = driver.app.update(self._new)
-        if update is None or update.outcome is not None or driver.app.current_id() != driver.spec.parent:
+        if cancellation := driver.app.cancellation():
+            comparison.remove_rows()
+            driver.end(str(cancellation))
+        elif update is None or update.outcome is not None or driver.app.current_id() != driver.spec.parent:
             comparison.remove_rows()
             driver.end(f"the update to {self._new}, whose rows it compared, has taken over or ended")
         elif not held_for(driver.app.folder, self._new):
