@@ -252,7 +252,10 @@ def _add_updates(families: _Families, app: str, updates: Sequence[UpdateRecord],
 
 def _add_times(families: _Families, app: str, ended: Sequence[UpdateRecord]) -> None:
     pause = families.histogram(
-        "update_pause_seconds", "From the old version's last commit to the new one's first.", "app", "strategy"
+        "update_pause_seconds",
+        "For how long input waited for either version.",
+        "app",
+        "strategy",
     )
     step = families.histogram("update_step_seconds", "How long a step of an update took.", "app", "strategy", "step")
     last = families.gauge("last_update_pause_seconds", "The pause of the newest update that had one.", "app")

@@ -32,7 +32,7 @@ class Report:
     """app: its name; update: the id of the update (None: none was begun); outcome: how it ended (promoted, rolled-back,
         refused, superseded; None: it has not)
     previous: the deployment that ran before; runs: the one that runs now; state: what its driver does
-    strategy, step: the update's strategy, and its last step; pause_seconds: from the last commit to the next one
+    strategy, step: the update's strategy, and its last step; pause_seconds: for how long input waited
     reason: why it ended so; next_step: what to do; None: nothing
     problem: why not all of this is known; None: it is
     links: addresses by what they lead to (``Streams``, ``Spark UI``, ``Driver log``)

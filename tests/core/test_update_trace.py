@@ -107,7 +107,7 @@ EVENTS = {
 
 
 def test_the_steps_and_what_the_drivers_did_in_them() -> None:
-    trace = trace_of(promoted(*STEPS, pause_seconds=1.75, snapshot="before-v2"), (), EVENTS)
+    trace = trace_of(promoted(*STEPS, pause_seconds=1.75, paused_at=at(4.25), snapshot="before-v2"), (), EVENTS)
     assert shape(trace) == [
         ("update flights", None, 0.0, 10.0),
         ("plan", "update flights", 0.0, 3.0),
@@ -305,6 +305,7 @@ tries = some.builds(
     some.none() | some.floats(-5, 15),
     some.sampled_from([None, PROMOTED, ROLLED_BACK, REFUSED]),
     some.none() | some.floats(-1, 20),
+    some.floats(-5, 20),
 )
 def test_whatever_is_recorded_each_span_is_inside_the_one_around_it(
     attempts: list[Attempt],
@@ -312,8 +313,10 @@ def test_whatever_is_recorded_each_span_is_inside_the_one_around_it(
     ended: float | None,
     outcome: Any,
     pause: float | None,
+    paused: float,
 ) -> None:
-    made = record(*attempts, outcome=outcome, ended_at=None if ended is None else at(ended), pause_seconds=pause)
+    ends = None if ended is None else at(ended)
+    made = record(*attempts, outcome=outcome, ended_at=ends, pause_seconds=pause, paused_at=at(paused))
     back = RollbackRecord(number=1, app="flights", left="v2", back_to="v1", started_at=at(3))
     trace = trace_of(made, [back], {"v2": events, "v1": events}, START)
     spans = {span.span_id: span for span in trace.spans}

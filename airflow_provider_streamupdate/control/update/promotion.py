@@ -7,6 +7,7 @@ import attrs
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import AppCancelledError, NotRunningError
+from ...core.registry.deployment import FINISHED, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, UpdateRecord
 from ..app_lease import holding
@@ -46,26 +47,37 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
 
 
 def pause(registry: AppRegistry, record: UpdateRecord) -> tuple[float, str] | None:
-    """Return the seconds from the old version's last commit to the new one's first, the longest of all queries, and the
-    moment (ISO) of that last commit.
+    """Return for how many seconds input waited for either version, the longest of all queries, and since when (ISO).
 
-    None when the versions ran side by side.
+    None when the versions ran side by side, or the old one had finished by itself.
     """
     if not strategy_named(record.strategy).has_pause:
         return None
     old = registry.status(record.old) if record.old else None
     new = registry.status(record.new)
-    if old is None or new is None:
+    if old is None or new is None or old.state == FINISHED:
         return None
-    pauses = [
-        (
-            (clock.parse(after.first_commit_at) - clock.parse(before.last_commit_at)).total_seconds(),
-            before.last_commit_at,
-        )
-        for name, after in new.queries.items()
-        if (before := old.queries.get(name)) and before.last_commit_at and after.first_commit_at
-    ]
+    pauses = []
+    for name in new.queries:
+        began, ended = _pause_began(old, name), _pause_ended(new, name)
+        if began is not None and ended is not None:
+            pauses.append(((clock.parse(ended) - clock.parse(began)).total_seconds(), began))
     if not pauses:
         return None
     longest, since = max(pauses)
     return round(longest, 3), since
+
+
+def _pause_began(old: Status, query: str) -> str | None:
+    """Return when a query of the old version stopped working: with its last commit; if nothing waited when the drain
+    began, not before that."""
+    known = old.queries.get(query)
+    last = known.last_commit_at if known is not None else None
+    drained = old.drain_began_at if query in old.idle_at_drain else None
+    return max((at for at in (last, drained) if at is not None), key=clock.parse, default=None)
+
+
+def _pause_ended(new: Status, query: str) -> str | None:
+    """Return when a query of the new version worked: with its first commit, or when it first found nothing to read."""
+    moments = (new.queries[query].first_commit_at, new.first_idle_at.get(query))
+    return min((at for at in moments if at is not None), key=clock.parse, default=None)

@@ -189,6 +189,10 @@ class Status:
     beat: int = 0
     process: ProcessIdentity | None = None
     requests: int | None = None
+    drain_began_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # the last time; None: never
+    idle_at_drain: tuple[str, ...] = ()  # the queries for which nothing waited then
+    # By query: when it first found nothing to read, before it committed a batch.
+    first_idle_at: dict[str, str] = attrs.field(factory=dict, validator=clock.is_moment)
 
     @property
     def final(self) -> bool:

@@ -56,9 +56,9 @@ class UpdateRecord:
     in_place: no deployment is brought in: the old one continues, and `new` is the update's own id
     old_dead: the old version's driver had failed, was lost or had finished when the update began
     outcome: None while under way
-    pause_seconds: the old version's last commit to the new one's first (None where the new one had
-        committed before)
-    paused_at: that last commit (None: there was no pause, or an earlier release wrote this)
+    pause_seconds: from the old version's last commit, or the begin of its drain if nothing waited then, to the new
+        one's first commit, or its first look that found nothing to read (None: there was no pause)
+    paused_at: when that began
     asked_by: who asked for it: a user and host, or a DAG's run (empty: an earlier release wrote this)
     snapshot_checked_at: when every byte of `snapshot` was last verified
     ended_at: when `outcome` was written (None: under way, or of an earlier release)

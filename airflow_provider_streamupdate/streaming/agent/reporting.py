@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -15,7 +16,7 @@ from ...core import clock
 from ...core.errors import StreamUpdateError
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.processes.repeating_thread import repeating
-from ...core.registry.deployment import HEARTBEAT_SECONDS, STARTING, Status
+from ...core.registry.deployment import DRAINING, HEARTBEAT_SECONDS, RUNNING, STARTING, QueryStatus, Status
 from ...core.registry.events import Events
 from ...core.registry.hiding import Hiding
 from ...core.serde import to_json
@@ -60,7 +61,12 @@ class Reporter:
         with self._lock:
             before = self._status.state
             beat = self._status.beat + 1
-            always = {"heartbeat_at": clock.now(), "beat": beat, "requests": calls.made()}
+            always: dict[str, Any] = {"heartbeat_at": clock.now(), "beat": beat, "requests": calls.made()}
+            if changes.get("state") == DRAINING and before != DRAINING:
+                idle = tuple(name for name, query in self._status.queries.items() if query.idle)
+                always |= {"drain_began_at": clock.now(), "idle_at_drain": idle}
+            if "queries" in changes and before == RUNNING:
+                always["first_idle_at"] = _first_idle(self._status.first_idle_at, changes["queries"])
             self._status = self.hiding.status(attrs.evolve(self._status, **{**always, **changes}))
             if self._status.state != before:
                 began = {"since": self._status.started_at} if before == STARTING else {}
@@ -82,3 +88,9 @@ class Reporter:
         """Write a heartbeat, unless a report was one already: an object store is paid for each."""
         if time.monotonic() - self._written_at >= self.every:
             self.report()
+
+
+def _first_idle(known: Mapping[str, str], queries: Mapping[str, QueryStatus]) -> dict[str, str]:
+    """Return when each query first found nothing to read, before it committed a batch."""
+    idle = {name: clock.now() for name, query in queries.items() if query.idle and query.first_commit_at is None}
+    return {**idle, **known}

@@ -214,13 +214,15 @@ class _Making:
         )
 
     def _pause(self) -> list[_Stretch]:
-        """The pause, where it is known when it ended: with the new version's first commit."""
-        seconds, new = self.record.pause_seconds, self.record.runs
-        ends = [p.end for p in self.parts if p.name == "first batch" and p.deployment == new]
-        if not ends or seconds is None or not 0 <= seconds <= (ends[0] - self.begin).total_seconds():
+        """The pause, where it lies within the update: that of a version that had died began before."""
+        seconds, since = self.record.pause_seconds, self.record.paused_at
+        if seconds is None or since is None or seconds < 0:
             return []
-        about: dict[str, Value] = {"streamupdate.pause_seconds": seconds}
-        return [_Stretch(("pause",), "pause", ends[0] - timedelta(seconds=seconds), ends[0], about)]
+        began = clock.parse(since)
+        ended = began + timedelta(seconds=seconds)
+        if began < self.begin or ended > self.end:
+            return []
+        return [_Stretch(("pause",), "pause", began, ended, {"streamupdate.pause_seconds": seconds})]
 
     def _around(self, stretch: _Stretch, steps: Sequence[tuple[int, _Stretch]], root_id: int) -> int:
         """The id of the step in which all of it happened; the update's where there is none."""

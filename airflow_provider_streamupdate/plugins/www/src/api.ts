@@ -152,7 +152,7 @@ export interface Update {
   outcome: Maybe<string>;
   reason: Maybe<string>;
   pause_seconds: Maybe<number>;
-  /** The old version's last commit. */
+  /** The old version's last commit, or the begin of its drain if nothing waited then. */
   paused_at?: Maybe<string>;
   verified: string[];
   /** Empty: an earlier release did not note it. */

@@ -46,7 +46,7 @@ const COLUMNS: Column<ListedApp>[] = [
   { name: "State rows", value: (a) => a.state_rows, show: (a) => count(a.state_rows), right: true },
   { name: "Heartbeat", value: (a) => a.heartbeat_at, show: (a) => ago(a.heartbeat_at), right: true },
   { name: "Last update", value: outcome, show: (a) => <Word of={outcome(a)} /> },
-  { name: "Pause", title: "last commit of the old version to the first of the new one", value: (a) => a.last_update?.pause_seconds, show: (a) => seconds(a.last_update?.pause_seconds), right: true },
+  { name: "Pause", title: "how long input waited for either version in the last update", value: (a) => a.last_update?.pause_seconds, show: (a) => seconds(a.last_update?.pause_seconds), right: true },
 ];
 
 /** `only`: names of apps; null: all. */

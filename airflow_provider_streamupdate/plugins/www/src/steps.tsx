@@ -117,7 +117,7 @@ function paused(update: Update): Maybe<{ from: number; to: number }> {
   return { from: at(update.paused_at), to: at(update.paused_at) + 1000 * update.pause_seconds };
 }
 
-/** The cut-over by itself: from a pause's length before the old version's last commit to one after the new one's first. */
+/** The cut-over by itself: from a pause's length before the old version stopped working to one after the new one began. */
 function CutOver({ update }: { update: Update }): JSX.Element | null {
   const pause = paused(update);
   if (!pause) return null;
@@ -125,18 +125,18 @@ function CutOver({ update }: { update: Update }): JSX.Element | null {
   const x = (time: number): number => ((time - pause.from + length) / (3 * length)) * WIDTH;
   const ends = update.steps.filter((step) => at(step.at) > pause.from - length && at(step.at) < pause.to + length);
   return (
-    <svg class="update-steps" viewBox={`0 0 ${WIDTH} 62`} role="img" aria-label={`The pause: ${seconds(update.pause_seconds)} between the last commit of ${update.old} and the first of ${update.runs}`}>
+    <svg class="update-steps" viewBox={`0 0 ${WIDTH} 62`} role="img" aria-label={`The pause: ${seconds(update.pause_seconds)} between ${update.old} and ${update.runs}`}>
       <rect x={0} y={20} width={x(pause.from)} height={14} class="part" />
       <rect x={x(pause.from)} y={18} width={x(pause.to) - x(pause.from)} height={18} class="pause" />
       <rect x={x(pause.to)} y={20} width={WIDTH - x(pause.to)} height={14} class="part odd" />
       <text x={x(pause.from) - 4} y={13} text-anchor="end">
-        last commit of {short(update.old ?? "")}
+        {short(update.old ?? "")} stopped
       </text>
       <text x={(x(pause.from) + x(pause.to)) / 2} y={13} text-anchor="middle">
         pause {seconds(update.pause_seconds)}
       </text>
       <text x={x(pause.to) + 4} y={13}>
-        first commit of {short(update.runs)}
+        {short(update.runs)} works
       </text>
       {ends.map((step, n) => (
         <g key={step.step}>
