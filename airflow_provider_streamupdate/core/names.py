@@ -20,25 +20,27 @@ MAX_PART, MAX_PATH = 255, 1024  # bytes of a path segment and of a path that com
 _OF_REPORTS = (".report", ".rehearsal")
 _NUMBERED = re.compile(r"(0|[1-9][0-9]*)\.json")
 _ALLOWED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:+=@-]*")
+_WITH_SPACES = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._:+=@ -]*[A-Za-z0-9._:+=@-])?")  # of a query, as Spark shows it
 _USUAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 
 
 def check_name(kind: str, name: object) -> str:
     """Return `name` when it can be a name of `kind` (e.g. ``"snapshot"``), else raise InvalidInputError."""
-    allowed = "use letters, digits and . _ - : + = @, starting with a letter, a digit or _"
+    spaces = " and, inside it, spaces" if kind == "query" else ""
+    allowed = f"use letters, digits and . _ - : + = @{spaces}, starting with a letter, a digit or _"
     if not isinstance(name, str) or not name:
         raise InvalidInputError(f"the {kind} name is empty; {allowed}")
     shown = name if len(name) <= 60 else f"{name[:57]}..."
     if len(name) > MAX_LENGTH:
         raise InvalidInputError(f"{kind} name {shown!r} has {len(name)} characters; at most {MAX_LENGTH} are allowed")
-    if not is_name(name):
+    if not is_name(name, _WITH_SPACES if kind == "query" else _ALLOWED):
         raise InvalidInputError(f"{kind} name {shown!r} is not allowed; {allowed}")
     return name
 
 
-def is_name(text: str) -> bool:
+def is_name(text: str, allowed: re.Pattern[str] = _ALLOWED) -> bool:
     """Whether a text can be a name; what a file manager calls a copy (``v2 (copy)``) cannot."""
-    return len(text) <= MAX_LENGTH and ".." not in text and _ALLOWED.fullmatch(text) is not None
+    return len(text) <= MAX_LENGTH and ".." not in text and allowed.fullmatch(text) is not None
 
 
 def check_new_id(name: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .app import StreamingApp
     from .sources import source
     from .stages import stage
+    from .tables import to_table
 
 _loader = globals().get("__loader__")
 if isinstance(_loader, zipimport.zipimporter):
@@ -23,11 +24,11 @@ if isinstance(_loader, zipimport.zipimporter):
     if _libraries not in sys.path:
         sys.path.append(_libraries)
 
-__all__ = ["StreamingApp", "source", "stage"]
+__all__ = ["StreamingApp", "source", "stage", "to_table"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = {"StreamingApp": "app", "source": "sources", "stage": "stages"}[name]
+    module = {"StreamingApp": "app", "source": "sources", "stage": "stages", "to_table": "tables"}[name]
     return getattr(importlib.import_module(f".{module}", __name__), name)

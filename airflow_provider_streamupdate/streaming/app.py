@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -22,6 +23,7 @@ from .planning.author import place
 from .restore.migrator import MigrationFunction
 
 QueryFunction = Callable[[SparkSession, dict[str, str]], DataStreamWriter]
+QueriesFunction = Callable[[SparkSession, dict[str, str]], Mapping[str, DataStreamWriter]]
 
 
 class StreamingApp:
@@ -41,7 +43,10 @@ class StreamingApp:
         if isinstance(reloadable, str):
             raise ApplicationError(f"app {name}: reloadable={reloadable!r} must be a set of names: {{{reloadable!r}}}")
         self.reloadable = tuple(sorted(set(reloadable)))
-        self._queries: dict[str, QueryFunction] = {}
+        self._functions: list[
+            tuple[str | None, Callable[..., Any]]
+        ] = []  # with the name of its one query, if it has one
+        self._built: dict[str, Callable[..., Any]] = {}  # the function of each query that was built last
         self.seen_batch: dict[str, str] = {}  # as declared, by query
         self._asked: set[str] = set()  # the parameters that the query functions read when they were called last
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
@@ -62,20 +67,40 @@ class StreamingApp:
             used. Not needed where the function does not use the id.
         """
         check_name("query", name)
-        if seen_batch is not None and seen_batch not in SEEN_BATCH:
-            raise ApplicationError(
-                f"query {name} of app {self.name}: seen_batch={seen_batch!r} must be one of {', '.join(SEEN_BATCH)}"
-            )
+        if any(known == name for known, _ in self._functions):
+            raise ApplicationError(f"app {self.name} has two queries named {name!r}; give one another name")
+        self._declare(name, seen_batch)
 
         def register(function: QueryFunction) -> QueryFunction:
-            if name in self._queries:
-                raise ApplicationError(f"app {self.name} has two queries named {name!r}; give one another name")
-            self._queries[name] = function
-            if seen_batch is not None:
-                self.seen_batch[name] = seen_batch
+            self._functions.append((name, function))
             return function
 
         return register
+
+    def queries(
+        self, seen_batch: Mapping[str, str] = MappingProxyType({})
+    ) -> Callable[[QueriesFunction], QueriesFunction]:
+        """Register a function of several queries, which share DataFrames: ``(spark, params) -> {name: writer}``, each
+        writer as that of `query`.
+
+        seen_batch: by query, as for `query`
+        """
+        for name, declared in seen_batch.items():
+            self._declare(check_name("query", name), declared)
+
+        def register(function: QueriesFunction) -> QueriesFunction:
+            self._functions.append((None, function))
+            return function
+
+        return register
+
+    def _declare(self, query: str, seen_batch: str | None) -> None:
+        if seen_batch is not None and seen_batch not in SEEN_BATCH:
+            raise ApplicationError(
+                f"query {query} of app {self.name}: seen_batch={seen_batch!r} must be one of {', '.join(SEEN_BATCH)}"
+            )
+        if seen_batch is not None:
+            self.seen_batch[query] = seen_batch
 
     def migrate(self, stage: str, from_: str) -> Callable[[MigrationFunction], MigrationFunction]:
         """Register a migration function: ``(state) -> state``, DataFrames with the struct columns ``key`` and
@@ -106,37 +131,53 @@ class StreamingApp:
 
     def build(self, spark: SparkSession, params: dict[str, str]) -> dict[str, DataStreamWriter]:
         """Call every query function and check what it returns; ApplicationError names the query and what is wrong."""
-        if not self._queries:
+        if not self._functions:
             raise ApplicationError(f"app {self.name} has no query; decorate a function with @app.query('name')")
         spark_internals.answer_at_once(spark)  # it is this thread that plans them
-        writers = {}
-        self._asked = set()
-        for name, function in self._queries.items():
-            started = {q.id for q in spark.streams.active}
-            given = Parameters(params)
-            try:
-                returned = function(spark, given)
-            except StreamUpdateError:
-                raise
-            except Exception as error:
-                raise ApplicationError(f"query {name} of app {self.name}: {_told(error, params)}") from error
-            finally:
-                self._asked |= given.asked()
-            for query in spark.streams.active:
-                if query.id not in started:
-                    query.stop()
-                    returned = query
-            writers[name] = _checked_writer(f"query {name} of app {self.name}", returned)
+        writers: dict[str, DataStreamWriter] = {}
+        self._asked, self._built = set(), {}
+        for name, function in self._functions:
+            returned = self._call(spark, params, name, function)
+            by_query = _writers_by_query(self.name, function, returned) if name is None else {name: returned}
+            for query, writer in by_query.items():
+                if query in writers:
+                    raise ApplicationError(f"app {self.name} has two queries named {query!r}; give one another name")
+                writers[query] = _checked_writer(f"query {query} of app {self.name}", writer)
+                self._built[query] = function
+        if unknown := sorted(self.seen_batch.keys() - writers.keys()):
+            raise ApplicationError(
+                f"app {self.name} declares seen_batch of {', '.join(unknown)}, which none of its functions returned "
+                f"(queries: {', '.join(writers)}); correct the name"
+            )
         return writers
+
+    def _call(self, spark: SparkSession, params: dict[str, str], name: str | None, function: Callable[..., Any]) -> Any:
+        """Return what a query function returns; the query that it started, stopped, if it did."""
+        where = f"query {name}" if name else f"function {getattr(function, '__name__', '?')}"
+        started = {q.id for q in spark.streams.active}
+        given = Parameters(params)
+        try:
+            returned = function(spark, given)
+        except StreamUpdateError:
+            raise
+        except Exception as error:
+            raise ApplicationError(f"{where} of app {self.name}: {_told(error, params)}") from error
+        finally:
+            self._asked |= given.asked()
+        for query in spark.streams.active:
+            if query.id not in started:
+                query.stop()
+                returned = query
+        return returned
 
     def unread(self, params: Iterable[str]) -> list[str]:
         """Warnings: the parameters that no query function read when they were called last."""
         return unread(params, self._asked)
 
     def written(self) -> dict[str, str]:
-        """File and line of every query function, for messages: ``v1.py:12``."""
-        codes = {name: getattr(function, "__code__", None) for name, function in self._queries.items()}
-        return {n: f"{Path(c.co_filename).name}:{c.co_firstlineno}" for n, c in codes.items() if c is not None}
+        """File and line of the function of every query that was built last, for messages: ``v1.py:12``."""
+        codes = {query: getattr(function, "__code__", None) for query, function in self._built.items()}
+        return {q: f"{Path(c.co_filename).name}:{c.co_firstlineno}" for q, c in codes.items() if c is not None}
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """The driver's entry point: ``run`` (what a launcher calls) or ``plan``. Exits with 0, 1 on failure."""
@@ -167,10 +208,26 @@ def _sentence(error: BaseException) -> str:
     return str(error)
 
 
+def _writers_by_query(app: str, function: Callable[..., Any], returned: Any) -> Mapping[str, Any]:
+    """Return what a function of several queries returned, by query; ApplicationError when it is something else."""
+    name = getattr(function, "__name__", "?")
+    if isinstance(returned, StreamingQuery):
+        return {name: returned}  # refused as what it is
+    if not isinstance(returned, Mapping) or not returned:
+        raise ApplicationError(
+            f"function {name} of app {app} returned {type(returned).__name__ if returned else 'nothing'}; return "
+            "{'query': df.writeStream..., ...} from a function that is decorated with @app.queries()"
+        )
+    return {check_name("query", query): writer for query, writer in returned.items()}
+
+
 def _checked_writer(where: str, returned: Any) -> DataStreamWriter:
     wanted = "return df.writeStream..., neither started nor with a checkpointLocation or queryName"
     if isinstance(returned, StreamingQuery):
-        raise ApplicationError(f"{where} started its query, which was stopped again; remove .start(): {wanted}")
+        raise ApplicationError(
+            f"{where} started its query, which was stopped again; remove .start() (for "
+            f".toTable(name) write to_table(writer, name)): {wanted}"
+        )
     if not isinstance(returned, DataStreamWriter):
         raise ApplicationError(f"{where} returned a {type(returned).__name__}; {wanted}")
     options = {k.lower(): v for k, v in spark_internals.writer_details(returned)["options"].items()}

@@ -43,6 +43,13 @@ def test_others_are_refused_with_the_reason(name: object, reason: str) -> None:
     assert len(str(raised.value)) < 250, "a long name must not flood the message"
 
 
+def test_a_query_may_be_called_as_spark_shows_it() -> None:
+    assert check_name("query", "clicks per hour") == "clicks per hour"
+    for name in (" a", "a ", "a\tb", "a\u00a0b", "a/b", "..", "a .. b"):
+        with pytest.raises(InvalidInputError, match=r"is not allowed; use .* and, inside it, spaces"):
+            check_name("query", name)
+
+
 @given(st.text(max_size=MAX_LENGTH + 50))
 def test_what_is_accepted_is_one_visible_path_segment(name: str) -> None:
     try:

@@ -56,6 +56,49 @@ def test_what_a_query_function_must_not_return(bench: Bench, returned, message: 
     assert bench.spark.streams.active == []
 
 
+def test_a_function_of_several_queries_shares_what_it_builds(bench: Bench) -> None:
+    app, calls = StreamingApp("bench"), []
+
+    @app.queries(seen_batch={"per key": "upserts"})
+    def both(spark, params):
+        calls.append(params["p"])
+        totals = stage("totals", counted(bench))
+        every = totals.writeStream.outputMode("update").foreachBatch(lambda batch, number: None)
+        return {"per key": every, "many": writer(totals.where("count > 1"))}
+
+    app.query("alone")(lambda spark, params: writer(stage("totals", counted(bench))))
+    writers = app.build(bench.spark, {"p": "1"})
+    assert (list(writers), calls) == (["per key", "many", "alone"], ["1"])
+    assert app.written()["many"] == app.written()["per key"] == f"test_app.py:{both.__code__.co_firstlineno}"
+    made = plan_app(bench.spark, "bench", writers, written=app.written(), declared=app.seen_batch)
+    assert [[s.name for s in query.stages] for query in made.queries] == [["totals"]] * 3
+    assert made.queries[0].sink.seen_batch == "upserts"
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda b: writer(counted(b)), "function <lambda> of app bench returned DataStreamWriter; return {'query': df"),
+        (lambda b: {}, "function <lambda> of app bench returned nothing"),
+        (lambda b: {"q": None}, "query q of app bench returned a NoneType"),
+        (lambda b: {"one": writer(counted(b))}, "two queries named 'one'"),
+        (lambda b: {"two": writer(counted(b))}, "declares seen_batch of q, which none of its functions returned"),
+        (lambda b: 1 / 0, r"function <lambda> of app bench: test_app.py:\d+ raised ZeroDivisionError"),
+        (
+            lambda b: {"q": writer(counted(b)).option("checkpointLocation", f"{b.folder}/own").start()},
+            "started its query, which was stopped again; remove .start()",
+        ),
+    ],
+)
+def test_what_a_function_of_several_queries_must_not_return(bench: Bench, returned, message: str) -> None:
+    app = StreamingApp("bench")
+    app.query("one")(lambda spark, params: writer(counted(bench)))
+    app.queries(seen_batch={"q": "adds"})(lambda spark, params: returned(bench))
+    with pytest.raises(ApplicationError, match=message):
+        app.build(bench.spark, {})
+    assert bench.spark.streams.active == []
+
+
 def test_an_app_without_a_query_and_two_queries_of_one_name() -> None:
     app = StreamingApp("bench")
     with pytest.raises(ApplicationError, match="has no query"):

@@ -177,7 +177,7 @@ def test_texts_are_read_under_the_session_s_settings(changing: Changing) -> None
         found.append(spark.readStream.schema("ts timestamp").json(str(changing.bench.input())).dtypes[0][1])
         return query(spark, params)
 
-    changing.app._queries["q"] = noting
+    changing.app._functions = [("q", noting)]
     changing.bench.spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
     try:
 

@@ -104,12 +104,12 @@ def _count_rows(spark: SparkSession, folder: Path) -> None:
     source.mkdir(parents=True)
     lines = "".join(f'{{"k": {key}}}\n' for key in range(ROWS))
     with _settings(spark, {"spark.sql.shuffle.partitions": "2", spark_internals.FILE_MANAGER: None}):
-        rows = spark.readStream.schema("k bigint").option("maxFilesPerTrigger", 1).json(source.as_uri())
+        rows = spark.readStream.schema("k bigint").option("maxFilesPerTrigger", 1).json(Folder.scratch(source).uri)
         counts = rows.groupBy("k").count().writeStream.format("noop").outputMode("update").trigger(availableNow=True)
         for start in range(ROW_STARTS):
             for file in range(BATCHES):
                 (source / f"{start}-{file}").write_text(lines)
-            counts.option("checkpointLocation", (folder / "checkpoint").as_uri()).start().awaitTermination()
+            counts.option("checkpointLocation", Folder.scratch(folder / "checkpoint").uri).start().awaitTermination()
 
 
 def _clone(
@@ -150,7 +150,7 @@ def _starts(writer: DataStreamWriter, folder: Path, checkpoint: Path, until: flo
     for start in range(STARTS):
         for file in files if start else ():
             shutil.copyfile(file, file.with_name(f"{file.name}-{start}"))
-        started = muted.option("checkpointLocation", checkpoint.as_uri()).start()
+        started = muted.option("checkpointLocation", Folder.scratch(checkpoint).uri).start()
         if not started.awaitTermination(max(until - time.monotonic(), MOMENT_SECONDS)):
             started.stop()
             raise WaitTimeoutError(f"it took more than {MOST_SECONDS:g} s")

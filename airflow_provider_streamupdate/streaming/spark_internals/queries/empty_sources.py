@@ -46,12 +46,12 @@ def _empty_source(spark: SparkSession, leaf: Any, folder: Path, files: int) -> A
                 reader = reader.option(key, value)
     else:
         written, kind = folder.with_suffix(".once"), "parquet"
-        session.createDataFrame(spark._jvm.java.util.ArrayList(), schema).coalesce(1).write().parquet(written.as_uri())
+        session.createDataFrame(spark._jvm.java.util.ArrayList(), schema).coalesce(1).write().parquet(f"file:{written}")
         (file,) = written.glob("*.parquet")
     folder.mkdir()
     for number in range(files):
         shutil.copyfile(file, folder / str(number))
-    relation = reader.option("maxFilesPerTrigger", "1").format(kind).load(folder.as_uri()).queryExecution().analyzed()
+    relation = reader.option("maxFilesPerTrigger", "1").format(kind).load(f"file:{folder}").queryExecution().analyzed()
     return relation.copy(relation.dataSource(), relation.sourceName(), leaf.output(), leaf.sourceIdentifyingName())
 
 
