@@ -150,6 +150,19 @@ def diffs(site: Site) -> dict[str, Any]:
     return {r.query: (r.equal, r.only_old, r.only_new) for r in rows}
 
 
+def test_a_running_version_that_cannot_be_followed_is_told_before_a_driver_is_started(site: Site) -> None:
+    """It took a whole plan, and the restore of the state into a scratch folder: 132 s."""
+    assert site.run("submit", site.application(SOURCE={"format": "socket"}), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm")
+    result = follow(site, SOURCE={"format": "socket"})
+    assert result.exit_code == 1 and "driver started beside" not in result.stderr
+    told = " ".join(result.stderr.split())
+    assert "strategy follow cannot be used: source source-1 of query events is of format socket" in told
+    assert "use strategy standby" in told
+    assert untouched(site) and [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
+    assert site.client.registry.app("alarm").update("v2") is None
+
+
 def test_rows_are_compared_by_a_third_driver(running: Site) -> None:
     result = follow(running, "--diff", "events=room")
     assert result.exit_code == 0, result.stderr

@@ -263,6 +263,43 @@ def test_other_groups_and_other_code_are_refused() -> None:
     assert unfollowable(code[0], code[0]) == []
 
 
+ONCE = {"keys": ["source-1.k", "source-1.ts"]}
+KEY_TYPES = {"source-1.k": "string", "source-1.ts": "timestamp"}
+
+
+def above_a_deduplication(once: dict[str, Any], **daily: Any) -> list[str]:
+    """What is said of an aggregation above a deduplication by k and ts, in a version that changes nothing."""
+    first = stage("once", **{"kind": "deduplicate", "definition": ONCE, "types": KEY_TYPES, **once})
+    way = (("after once.", "after the watermark: isnotnull(source-1.ts)", "from source-1."),)
+    plan = app(stage(**{"paths": way, "types": KEY_TYPES, **daily}), first)
+    return [problem for problem in unfollowable(plan, plan) if "lets the first" in problem]
+
+
+def test_what_reads_the_keys_of_a_deduplication_alone_is_followed() -> None:
+    assert above_a_deduplication({}) == []
+    assert above_a_deduplication({}, types={}) == [], "it counts rows"
+    assert above_a_deduplication({}, kind="deduplicate") == []
+
+
+@pytest.mark.parametrize(
+    ("once", "daily"),
+    [
+        pytest.param({}, {"types": {**KEY_TYPES, "source-1.a": "bigint"}}, id="another column"),
+        pytest.param({}, {"types": None}, id="it is not known what it reads"),
+        pytest.param({}, {"kind": "join"}, id="a stage that keeps whole rows"),
+        pytest.param({}, {"paths": (("after once.", "from source-1.", "gt(source-1.a, 1)"),)}, id="a filter between"),
+        pytest.param({}, {"paths": (("after once.", "after the watermark: x", "from source-1."),)}, id="a late filter"),
+        pytest.param({"kind": "deduplicate-within-watermark"}, {}, id="it keeps the first one's time"),
+        pytest.param({"kind": "limit"}, {}, id="a limit"),
+        pytest.param({"definition": {"keys": ["upper(source-1.k)", "source-1.ts"]}}, {}, id="a key that is computed"),
+        pytest.param({"types": {**KEY_TYPES, "source-1.k": "double"}}, {}, id="0.0 and -0.0"),
+        pytest.param({"types": {**KEY_TYPES, "source-1.k": "string collate UTF8_LCASE"}}, {}, id="a and A"),
+    ],
+)
+def test_a_deduplication_below_is_refused_where_the_first_one_may_matter(once: dict, daily: dict) -> None:
+    assert above_a_deduplication(once, **daily)
+
+
 def test_types_of_what_it_reads() -> None:
     one, two = (app(stage(types={"source-1.origin": kind})) for kind in ("string", "bigint"))
     assert any("source-1.origin" in problem for problem in unfollowable(two, one))

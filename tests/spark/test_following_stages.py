@@ -79,6 +79,21 @@ def test_deduplications(spark, tmp_path) -> None:
         assert of(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 3), ("d", 5), ("e", 8)])
 
 
+def test_an_aggregate_of_a_deduplication_s_keys(spark, tmp_path) -> None:
+    """It was refused. Which of the rows that differ in `b` comes first does not matter."""
+
+    def sums(bench: Bench):
+        once = stage("once", bench.source().dropDuplicates(["k", "a"]))
+        return stage("sums", once.groupBy("k").agg(F.sum("a").alias("s"), F.count("*").alias("n")))
+
+    bench = Bench(spark, tmp_path)
+    with running_pair(bench, sums) as pair:
+        first = [[row("a", 1, b=1), row("a", 1, b=2), row("b", 2, b=3)]]
+        meanwhile = [[row("a", 1, b=4), row("a", 5, b=5)], [row("c", 6, b=6), row("c", 6, b=7), row("b", 2, b=8)]]
+        updated(pair, first, meanwhile, [[row("a", 5, b=9), row("c", 7, b=1), row("b", 9, b=1)]])
+        assert pair.last("k") == {(r["k"],): r for r in bench.batch(sums)}
+
+
 def test_deduplications_within_the_watermark(spark, tmp_path) -> None:
     meanwhile = [[row("a", 3, minute=5)], [row("c", 4, minute=40)], [row("d", 5, minute=41)]]
     with running_pair(Bench(spark, tmp_path), repeats, mode="append") as pair:

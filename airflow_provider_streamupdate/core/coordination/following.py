@@ -148,7 +148,7 @@ def _together(old: QueryPlan, new: QueryPlan) -> Iterator[str]:
     for stage in new.stages:
         was = old.stage(stage.name)
         problems = _of_stage(was, _without(stage, come, kept), come, counts_only) if was else _of_new(stage)
-        if was and (first := sorted(s.name for s in new.stages if s.kind in _FIRST_COME and _above(stage, s.name))):
+        if was and (first := sorted(s.name for s in new.stages if _depends_on_the_first(stage, s, new))):
             yield (
                 f"stage {stage.name} of query {new.name} is above stage {first[0]}, which lets the first of several "
                 "rows pass: which one that is, is a matter of chance"
@@ -196,6 +196,26 @@ def _sources(query: QueryPlan) -> frozenset[str]:
 
 def _above(stage: StagePlan, name: str) -> bool:
     return any(f"after {name}." in path for path in stage.paths or ())
+
+
+def _depends_on_the_first(stage: StagePlan, below: StagePlan, query: QueryPlan) -> bool:
+    """Return whether it may matter to a stage which of several rows a stage below lets pass. Not where it reads columns
+    alone in which these rows are equal: the keys of a deduplication."""
+    if below.kind not in _FIRST_COME or not _above(stage, below.name):
+        return False
+    keys = {*_texts(below.definition.get("keys"))} - {*_looser_than_equal(below)}
+    if below.kind != "deduplicate" or stage.kind not in _BY_KEYS or stage.types is None or stage.types.keys() - keys:
+        return True
+    ways = {f"from {s.name}." for s in query.sources} | {f"after {s.name}." for s in query.stages}
+    passed = (text for path in stage.paths or () for text in path if text not in ways)
+    return any(text.removeprefix(LATE) not in {f"isnotnull({key})" for key in keys} for text in passed)
+
+
+def _looser_than_equal(stage: StagePlan) -> Iterator[str]:
+    """Columns whose values may count as equal and differ: 0.0 and -0.0, texts of some collations."""
+    for column, kind in (stage.types or {}).items():
+        if re.search("float|double|collate", str(kind), re.IGNORECASE):
+            yield column
 
 
 def _counts_only(query: QueryPlan) -> bool:

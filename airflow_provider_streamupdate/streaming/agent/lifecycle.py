@@ -217,10 +217,10 @@ class Agent:
             queries, saved, plan = self._planned(self.origin.at_first)
             assert saved is not None  # it goes on from a deployment or its snapshot
             report = saved.compare(plan, self.driver.spec.agree)
+            if self.follows:
+                self._check_followable(saved)  # before the restore into a scratch folder, which takes long
             if report.compatible:
                 report = self.driver.engine.check_restorable(saved, report)
-            if self.follows:
-                self._check_followable(saved)
         except Exception as error:
             problem = PlanError.of(error, self.driver.reporter.hiding)
             write_answer(self.driver.app, self.driver.spec.deployment, PlanAnswer(error=problem))

@@ -51,6 +51,11 @@ class Follow(Standby):
         return super().accept(options)
 
     def plan(self, update: Update) -> Planned:
+        """Plan with the driver that will run it; RefusedError before its start where the running version's own plan
+        tells that it cannot be followed."""
+        old = update.registry.plan(update.registry.running()[0])
+        if old is not None and (problems := unfollowable(old, old)):
+            raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
         return own_driver.plan(update, _start, self.drop)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
