@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import attrs
@@ -151,6 +152,72 @@ def test_a_computed_aggregate_is_merged_when_a_key_is_dropped_too() -> None:
 def test_an_aggregate_of_another_argument_is_no_replacement_of_what_it_is_computed_from() -> None:
     found = migration(stage(["s.k"], ["average(s.d)"]), stage(["s.k"], ["sum(s.d)"]))
     assert (found.aggregates, found.losses) == ((Derived(places=(0,)),), ("the values of average(s.d) are lost",))
+
+
+def decimals(function: str, kind: str, columns: list[Any], unscaled: bool, name: str = "total") -> StagePlan:
+    """A sum or an average of a column of decimals."""
+    inner = f"unscaledvalue(s.x: {kind})" if unscaled else "s.x"
+    buffer = AggregateBuffer(function=function, columns=len(columns), operand=kind, unscaled=unscaled)
+    return stage_plan(
+        "totals",
+        definition={"keys": ["s.k"], "aggregates": [f"{function.lower()}({inner})"]},
+        schemas=(StateSchema(name="default", key=row(["string"]), value=row(columns)),),
+        buffers=(buffer,),
+        arguments=("s.x",),
+        results=(name,),
+        types={"s.x": kind},
+    )
+
+
+SUMS = {
+    6: (["long"], True),
+    8: (["long"], True),
+    10: (["decimal(20,2)", "boolean"], False),
+    18: (["decimal(28,2)", "boolean"], False),
+}
+AVERAGES = {
+    6: (["double", "long"], True),
+    10: (["double", "long"], True),
+    18: (["decimal(28,2)", "long"], False),
+}
+
+
+@pytest.mark.parametrize("function", ["Sum", "Average"])
+def test_decimals_get_more_digits_whatever_form_spark_keeps_their_sums_in(function: str) -> None:
+    forms = SUMS if function == "Sum" else AVERAGES
+    made = {digits: decimals(function, f"decimal({digits},2)", *form) for digits, form in forms.items()}
+    for few, many in itertools.permutations(made, 2):
+        report = compare(*(app_plan(query_plan(made[n])) for n in (few, many)), "s1")
+        [item] = [i for i in report.items if i.thing == "stage"]
+        assert item.verdict == (MIGRATED if few < many else REFUSED), (few, many, item)
+        if few < many:
+            name = "sum" if function == "Sum" else "avg"
+            assert f"{name}(s.x): decimal({few},2) -> decimal({many},2)" in item.reason
+            assert "unscaledvalue" not in item.reason
+
+
+def test_the_columns_of_a_state_have_names_of_their_own_and_their_scale() -> None:
+    value = {"type": "struct", "fields": [
+        {"name": n, "type": t, "nullable": True, "metadata": {}}
+        for n, t in (("sum", "long"), ("sum", "double"), ("count", "long"), ("sum", "double"), ("count", "long"))
+    ]}  # fmt: skip
+    unscaled = [
+        AggregateBuffer(function=f, columns=n, operand="decimal(6,2)", unscaled=True)
+        for f, n in (("Sum", 1), ("Average", 2))
+    ]
+    made = stage_plan(
+        "totals",
+        schemas=(StateSchema(name="default", key=row(["string"]), value=value),),
+        buffers=(*unscaled, AVERAGE),
+        results=("total", "mean", "mean"),
+    )
+    assert describe(made) == (
+        "f0 string -> total_sum decimal(16,2), mean_sum decimal(16,2), mean_count bigint, mean_sum_2 double, "
+        "mean_count_2 bigint"
+    )
+    assert describe(attrs.evolve(made, results=())) == (
+        "f0 string -> sum decimal(16,2), sum_2 decimal(16,2), count bigint, sum_3 double, count_2 bigint"
+    )
 
 
 def test_another_aggregate_in_the_same_place_is_refused() -> None:

@@ -60,7 +60,8 @@ class Sums(Ground):
 
     def update(self, *more: str) -> list[str]:
         v2 = self.version("v2", SUM, COUNT)
-        return ["update", v2, "--deployment", "two", "--strategy", "parallel", *more, *self.params_for("new")]
+        agreed = ("--agree", "sums/by-key")  # the count covers the rows from the update on
+        return ["update", v2, "--deployment", "two", "--strategy", "parallel", *agreed, *more, *self.params_for("new")]
 
     def checkpoint(self, deployment: str) -> Checkpoint:
         return Checkpoint(self.client.registry.app(self.app).checkpoint(deployment, "sums"))

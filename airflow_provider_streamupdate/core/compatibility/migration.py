@@ -20,6 +20,7 @@ from ..clock import duration
 from ..plan.plan import EXPIRY, StagePlan, StateSchema, WindowKey, unknown, untold
 from ..plan.spark_types import ddl, fields, form, row_ddl, same, widens, widens_number
 from ..plan.wording import words
+from .state_row import first_column, sum_type, value_row
 
 # In `QueryPlan.watermarks`: where a column's text ends.
 _COLUMN = re.compile(r" in \d+ branches| of rows |, above | delayed by ")
@@ -42,9 +43,9 @@ class NewKey:
 
 @attrs.frozen(kw_only=True)
 class Derived:
-    """How an added aggregate is computed from kept ones with the same argument.
+    """How an aggregate is computed from old ones with the same argument: it is new, or keeps sums in another form.
 
-    places: their places among the old aggregates: for an average of the sum and of the count, otherwise of one
+    places: the old ones' places: for an average of the sum and of the count, otherwise of one
     """
 
     places: tuple[int, ...]
@@ -92,7 +93,7 @@ class Migration:
 def describe(stage: StagePlan) -> str:
     """A stage's state as `@app.migrate` names it: ``k string -> count bigint``."""
     schema = stage.schemas[0]
-    return f"{row_ddl(schema.key)} -> {row_ddl(schema.value)}"
+    return f"{row_ddl(schema.key)} -> {row_ddl(value_row(stage))}"
 
 
 def describe_part(stage: StagePlan, name: str) -> str:
@@ -308,11 +309,6 @@ def _own_function(old: StagePlan) -> Migration:
     return Migration(by_function=True, moves=True, steps=(f"the app's own function rewrites {describe(old)}",))
 
 
-def first_column(stage: StagePlan, aggregate: int) -> int:
-    """Where an aggregate's buffer begins in the value row."""
-    return sum(b.columns for b in stage.buffers[:aggregate])
-
-
 _PARTS = ("keys", "aggregates")
 
 
@@ -323,7 +319,8 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     before, after = old.definition["aggregates"], new.definition["aggregates"]
     places = _places(old, new)
     copied, left = Counter(after) - Counter(before), Counter(before) - Counter(after)
-    gone = [text for text in before if text not in after]
+    continued = _continued(old, new, places)
+    gone = [text for i, text in enumerate(before) if i not in continued.values() and text not in after]
     added = [text for text, place in zip(after, places, strict=True) if place is None]
     if gone and added:
         lost, made = (", ".join(map(words, texts)) for texts in (gone, added))
@@ -331,7 +328,7 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
             f"aggregates changed: {lost} removed and {made} added, which looks like a replacement; remove and add "
             f"aggregates in two updates, or write a migration function for {describe(old)!r}"
         )
-    if (types := _types(old, new, keys, places)) is None:
+    if (types := _types(old, new, keys, places, continued)) is None:
         return None
     dropped = [i for i in range(len(old.definition["keys"])) if i not in {k.source for k in keys}]
     wider = [k.window for k in keys if k.window]
@@ -344,8 +341,8 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
         *(f"adds {words(text)}" for text in added),
         *(
             f"computes {words(text)} from what the state holds"
-            for text, place in zip(after, places, strict=True)
-            if isinstance(place, Derived)
+            for number, text in enumerate(after)
+            if isinstance(places[number], Derived) and number not in continued
         ),
         *(f"drops {text}" for text in gone),
         *(f"keeps {text} a second time" for text in copied if text in before),
@@ -372,12 +369,22 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) ->
     )
 
 
+_SUMS = ("Sum", "Average")
 _Places = tuple[int | Derived | None, ...]
 
 
 def _places(old: StagePlan, new: StagePlan) -> _Places:
-    before, after = old.definition["aggregates"], new.definition["aggregates"]
-    return tuple(before.index(text) if text in before else _derived(old, new, n) for n, text in enumerate(after))
+    return tuple(_place(old, new, number) for number in range(len(new.buffers)))
+
+
+def _continued(old: StagePlan, new: StagePlan, places: _Places) -> dict[int, int]:
+    """Return the places of the old aggregates that continue, in the same form or another one, by those of the new."""
+    firsts = {n: place.places[0] if isinstance(place, Derived) else place for n, place in enumerate(places)}
+    return {
+        number: place
+        for number, place in firsts.items()
+        if place is not None and old.buffers[place].function == new.buffers[number].function
+    }
 
 
 def added_aggregates(old: StagePlan, new: StagePlan) -> list[str]:
@@ -395,12 +402,31 @@ _MOMENTS = (
 )
 
 
-def _derived(old: StagePlan, new: StagePlan, number: int) -> Derived | None:
-    """Return how an added aggregate follows from kept ones; None when it does not, or not exactly."""
+def _same_argument(old: StagePlan, new: StagePlan, number: int) -> dict[str, int]:
+    """Return the old aggregates with the argument of a new one, by their functions."""
     if len(old.arguments) != len(old.buffers) or len(new.arguments) != len(new.buffers):
-        return None
-    wanted, argument = new.buffers[number], new.arguments[number]
-    same = {b.function: i for i, (b, a) in enumerate(zip(old.buffers, old.arguments, strict=True)) if a == argument}
+        return {}
+    pairs = zip(old.buffers, old.arguments, strict=True)
+    return {b.function: place for place, (b, a) in enumerate(pairs) if a == new.arguments[number]}
+
+
+def _place(old: StagePlan, new: StagePlan, number: int) -> int | Derived | None:
+    """Return where a new aggregate comes from; None when it starts with its initial values."""
+    before, text = old.definition["aggregates"], new.definition["aggregates"][number]
+    if text in before:
+        return int(before.index(text))
+    function, same = new.buffers[number].function, _same_argument(old, new, number)
+    if function not in same or function not in MERGEABLE:
+        return _derived(old, new, number, same)
+    # The same in another form: of a decimal with more digits, which Spark may keep with its scale or without.
+    if function not in _SUMS:
+        return same[function]
+    return Derived(places=(same[function],)) if _sums_fit(old, same[function], new, number) else None
+
+
+def _derived(old: StagePlan, new: StagePlan, number: int, same: dict[str, int]) -> Derived | None:
+    """Return how an added aggregate follows from kept ones; None when it does not, or not exactly."""
+    wanted = new.buffers[number]
     for family in _MOMENTS:
         wide = [same[f] for f in family if f in same and old.buffers[same[f]].columns >= wanted.columns]
         if wanted.function in family and wide:
@@ -417,16 +443,10 @@ def _derived(old: StagePlan, new: StagePlan, number: int) -> Derived | None:
 
 def _sums_fit(old: StagePlan, place: int, new: StagePlan, number: int) -> bool:
     """Whether the sum that an old aggregate knows is exactly the one that a new one keeps. An average's sum of integers
-    is a double, which is not; other types (intervals) and short decimals, which have no scale there, are not known."""
-    was, now = (_value_type(stage, at) for stage, at in ((old, place), (new, number)))
-    if any("unscaledvalue(" in stage.definition["aggregates"][at] for stage, at in ((old, place), (new, number))):
-        return False
-    return (now == "double" and was in ("double", "long")) or (str(now).startswith("decimal") and widens(was, now))
-
-
-def _value_type(stage: StagePlan, aggregate: int) -> Any:
-    """The type of the first column of an aggregate's buffer."""
-    return fields(stage.schemas[0].value)[first_column(stage, aggregate)]["type"]
+    is a double, which is not; of other types (intervals) it is not known."""
+    was, now = sum_type(old, place), sum_type(new, number)
+    decimals = str(was).startswith("decimal") and str(now).startswith("decimal")
+    return (decimals and widens(was, now)) or (now == "double" and was in ("double", "long"))
 
 
 def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
@@ -452,7 +472,9 @@ def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
     return found if sources == sorted(set(sources)) else None
 
 
-def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: _Places) -> list[str] | None:
+def _types(
+    old: StagePlan, new: StagePlan, keys: list[NewKey], places: _Places, continued: dict[int, int]
+) -> list[str] | None:
     """What is widened, in words; None when the new type cannot hold the old values."""
     steps = []
     for was, now in _key_types(old, new, keys):
@@ -461,20 +483,31 @@ def _types(old: StagePlan, new: StagePlan, keys: list[NewKey], places: _Places) 
         if not widens_number(was["type"], now["type"]):
             return None
         steps.append(f"widens key {now['name']} from {ddl(was['type'])} to {ddl(now['type'])}")
-    for number, (place, buffer) in enumerate(zip(places, new.buffers, strict=True)):
-        if not isinstance(place, int):
-            continue
-        if old.buffers[place].columns != buffer.columns:
-            return None
-        for offset in range(buffer.columns):
-            was = fields(old.schemas[0].value)[first_column(old, place) + offset]["type"]
-            now = fields(new.schemas[0].value)[first_column(new, number) + offset]["type"]
-            if same(was, now):
-                continue
-            if not widens(was, now):
+    for number, place in continued.items():
+        columns = _columns(old, place), _columns(new, number)
+        if isinstance(places[number], int):
+            if len(columns[0]) != len(columns[1]) or not all(map(widens, *columns)):
                 return None
-            steps.append(f"widens {new.definition['aggregates'][number]} from {ddl(was)} to {ddl(now)}")
+            if all(map(same, *columns)):
+                continue
+        steps.append(_widening(old, place, new, number))
     return steps
+
+
+def _columns(stage: StagePlan, aggregate: int) -> list[Any]:
+    """The types of an aggregate's buffer."""
+    begin = first_column(stage, aggregate)
+    return [field["type"] for field in fields(stage.schemas[0].value)[begin : begin + stage.buffers[aggregate].columns]]
+
+
+def _widening(old: StagePlan, place: int, new: StagePlan, number: int) -> str:
+    """What becomes wider, as the author wrote it: ``avg(source-1.a): decimal(10,2) -> decimal(18,2)``."""
+    was, now = old.buffers[place].operand, new.buffers[number].operand
+    if was and now and was != now:
+        return f"{words(f'{new.buffers[number].function.lower()}({new.arguments[number]})')}: {was} -> {now}"
+    pairs = zip(_columns(old, place), _columns(new, number), strict=True)
+    changes = [f"{ddl(one)} to {ddl(other)}" for one, other in pairs if not same(one, other)]
+    return f"widens {words(new.definition['aggregates'][number])} from {', '.join(changes)}"
 
 
 def _key_types(old: StagePlan, new: StagePlan, keys: list[NewKey]) -> list[tuple[dict, dict]]:

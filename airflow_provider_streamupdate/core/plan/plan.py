@@ -86,11 +86,17 @@ class StateSchema:
 @attrs.frozen(kw_only=True)
 class AggregateBuffer:
     """What one aggregate keeps in the state row: `columns` fields in a row, and the SQL of the values they start with
-    (none when unknown). `function` is Spark's class, for example ``Sum``."""
+    (none when unknown). `function` is Spark's class, for example ``Sum``.
+
+    operand: the type of its only operand; empty when it has another number of them
+    unscaled: of a decimal operand it keeps a plain number, without the scale (DecimalAggregates)
+    """
 
     function: str
     columns: int
     initial: tuple[str, ...] = ()
+    operand: str = ""
+    unscaled: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -136,6 +142,7 @@ class StagePlan:
     buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
     arguments: for an aggregation, what each of its aggregates is computed from, in that order: two with equal arguments
         receive the same values
+    results: for an aggregation, the name of the first column that is computed from each of its aggregates
     windows: for an aggregation, its keys that are time windows
     migrates: the states (`migration.describe`) the app has a migration function for
     """
@@ -157,6 +164,7 @@ class StagePlan:
     late_rows: tuple[str, ...] | None = None
     buffers: tuple[AggregateBuffer, ...] = ()
     arguments: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     windows: tuple[WindowKey, ...] = ()
     migrates: tuple[str, ...] = ()
 

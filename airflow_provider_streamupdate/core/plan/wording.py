@@ -102,7 +102,8 @@ def _in_set(given: list[str]) -> str | None:
 def _cast(given: list[str]) -> str | None:
     if len(given) != 2 or not given[1].startswith("dataType="):
         return None
-    return f"CAST({words(given[0])} AS {given[1].removeprefix('dataType=')})"
+    kind = given[1].removeprefix("dataType=").strip("'")
+    return f"CAST({words(given[0])} AS {kind})"
 
 
 def _plus(given: list[str]) -> str | None:

@@ -46,7 +46,7 @@ from .first_batch import keep, planned_beside
 from .lineage.arrivals import arrivals, below
 from .lineage.arrivals import filters as filters_below
 from .lineage.arrivals import paths as paths_below
-from .lineage.lineage import Lineage, arguments, watermarks
+from .lineage.lineage import Lineage, arguments, results, watermarks
 from .schema_file import read_schemas
 from .settings.python_imports import imports, migration_imports, with_imports
 from .settings.surroundings import surroundings
@@ -214,7 +214,10 @@ def _plan_query(
 
 def _counted(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePlan:
     """A stage with the buffers of its aggregates. Where these are not as many, it is not known which is whose."""
-    stage, texts = attrs.evolve(stage, buffers=buffers), stage.definition.get("aggregates", [])
+    texts = stage.definition.get("aggregates", [])
+    if stage.kind == "session-window" and len(buffers) != len(texts):
+        return stage  # only the app's own function rewrites its rows: they are shown as Spark has them
+    stage = attrs.evolve(stage, buffers=buffers)
     if not buffers or len(buffers) == len(texts) or any(map(unknown, texts)):
         return stage
     told = [f"{UNKNOWN}{len(buffers)} buffers for {', '.join(texts) or 'no aggregates'}"]
@@ -345,7 +348,7 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
     known = kind in KINDS.values()
     definition, types = marks.split(define(lineage, node, operator) if known else {})
     windows = lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else ()
-    operands = arguments(node, lineage.inputs(node)) if node.name == "Aggregate" else []
+    env = lineage.inputs(node) if node.name == "Aggregate" else {}
     return StagePlan(
         name=name,
         named=named,
@@ -354,7 +357,8 @@ def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, na
         operator_id=info["operatorId"],
         definition=definition,
         types=types,
-        arguments=tuple(marks.split(operands)[0]),
+        arguments=tuple(marks.split(arguments(node, env))[0]) if env else (),
+        results=tuple(results(node, env)) if env else (),
         windows=tuple(attrs.evolve(w, column=marks.split(w.column)[0]) for w in windows),
         schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),

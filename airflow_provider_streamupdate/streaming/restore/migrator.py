@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from functools import reduce
 from typing import Any
 
@@ -26,12 +27,12 @@ from ...core.compatibility.migration import (
     describe,
     describe_part,
     ends,
-    first_column,
     grouping_key,
     value_type,
 )
+from ...core.compatibility.state_row import first_column, scaled_types, sum_type, value_row
 from ...core.errors import ApplicationError, CorruptError
-from ...core.plan.plan import AggregateBuffer, StagePlan
+from ...core.plan.plan import StagePlan
 from ...core.plan.spark_types import ddl, fields, row_ddl, same
 from ...core.plan.state_stores import column_families, single_partition
 from ...core.snapshots.restore import MigratedStage, RestorePlan, check_file
@@ -178,11 +179,58 @@ def _rows(
     state = read_store(spark, stage.old, batch, old)
     if not migration.by_function:
         return _by_rules(state, stage.old, stage.new, migration)
-    rows = _by_function(state, functions, stage, "", dict(_rows_of(stage.new)))
-    rows = rows.select(*(_numbered(rows[part], schema).alias(part) for part, schema in _rows_of(stage.new)))
+    wanted = {"key": stage.new.schemas[0].key, "value": value_row(stage.new)}
+    rows = _by_function(_with_values(state, stage.old), functions, stage, "", wanted)
+    rows = rows.select(
+        _numbered(rows["key"], wanted["key"]).alias("key"),
+        _stored(_numbered(rows["value"], wanted["value"]), stage.new).alias("value"),
+    )
     if stage.new.kind == "session-window" and not rows.where(~_key_of_session(rows, stage.new)).isEmpty():
         raise ApplicationError(f"{_named(stage)} returned a row whose key does not match its value")
     return rows
+
+
+def _with_values(state: DataFrame, stage: StagePlan) -> DataFrame:
+    """The state as the app's own function is given it (`value_row`)."""
+    if value_row(stage) == stage.schemas[0].value:
+        return state
+    value, scaled = _numbered(state["value"], stage.schemas[0].value), scaled_types(stage)
+    columns = [
+        (_scaled(value[f"c{i}"], scaled[i]) if i in scaled else value[f"c{i}"]).alias(field["name"])
+        for i, field in enumerate(fields(value_row(stage)))
+    ]
+    return state.select("key", F.struct(*columns).alias("value"))
+
+
+def _stored(value: Column, stage: StagePlan) -> Column:
+    """A value row of the app's own function (numbered) as the state keeps it."""
+    scaled = scaled_types(stage)
+    columns = [
+        _unscaled(value[f"c{i}"], scaled[i]).cast(_type(field["type"])) if i in scaled else value[f"c{i}"]
+        for i, field in enumerate(fields(stage.schemas[0].value))
+    ]
+    return F.struct(*(column.alias(f"c{i}") for i, column in enumerate(columns)))
+
+
+def _scaled(number: Column, kind: str) -> Column:
+    """A sum that is kept without its scale, as a decimal."""
+    scale = _scale(kind)
+    whole = number.cast(f"decimal({37 - scale},0)")
+    value = (whole * F.lit(Decimal(1).scaleb(-scale)) if scale else whole).cast(kind)
+    return F.when(number.isNotNull(), F.coalesce(value, _error(f"a sum in the state is no {kind}", kind)))
+
+
+def _unscaled(value: Column, kind: str) -> Column:
+    """A sum as it is kept without its scale."""
+    return value.cast(kind) * F.lit(Decimal(10 ** _scale(kind)))
+
+
+def _scale(kind: str) -> int:
+    return int(kind.rstrip(")").rpartition(",")[2])
+
+
+def _error(message: str, kind: Any) -> Column:
+    return F.raise_error(F.lit(message)).cast(_type(kind))
 
 
 def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migration) -> DataFrame:
@@ -376,7 +424,7 @@ def _buffers(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[_
             if place is None:
                 column = F.expr(buffer.initial[offset]).cast(_type(kind))
             elif isinstance(place, Derived):
-                column = _derived(place, buffer, offset, old).cast(_type(kind))
+                column = _derived(place, old, new, number, offset).cast(_type(kind))
             else:
                 before = first_column(old, place) + offset
                 column = _widened(F.col(f"value.c{before}"), fields(old.schemas[0].value)[before]["type"], kind)
@@ -385,17 +433,20 @@ def _buffers(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[_
             position += 1
 
 
-def _derived(derived: Derived, wanted: AggregateBuffer, offset: int, old: StagePlan) -> Column:
-    """A column of an added aggregate's buffer, computed from kept aggregates (as Count, Sum, Average and
-    CentralMomentAgg of Spark 4.3 initialize and update them)."""
-    first, last = derived.places[0], derived.places[-1]
+def _derived(derived: Derived, old: StagePlan, new: StagePlan, number: int, offset: int) -> Column:
+    """A column of an aggregate's buffer, computed from old aggregates (as Count, Sum, Average and CentralMomentAgg of
+    Spark 4.3 initialize and update them)."""
+    first, last, wanted = derived.places[0], derived.places[-1], new.buffers[number]
     if wanted.function not in ("Count", "Sum", "Average"):
         return F.col(f"value.c{first_column(old, first) + offset}")
     if wanted.function == "Count" or (wanted.function == "Average" and offset == 1):
         return _count(old, last)
-    total = _sum(old, first)
+    rounded = wanted.function == "Average" and wanted.unscaled
+    total = _sum(old, first, rounded)
     if wanted.function == "Sum" and offset == 1:
         return total.isNull()
+    if wanted.unscaled:
+        total = _unscaled(total, sum_type(new, number))
     return total if wanted.function == "Sum" and wanted.columns == 1 else F.coalesce(total, F.lit(0))
 
 
@@ -404,20 +455,23 @@ def _count(stage: StagePlan, aggregate: int) -> Column:
     return F.col(f"value.c{first_column(stage, aggregate) + stage.buffers[aggregate].columns - 1}")
 
 
-def _sum(stage: StagePlan, aggregate: int) -> Column:
-    """The sum that a Sum or an Average knows; null without values. A sum of decimals that has overflowed is an error,
-    because no other aggregate can tell that from a sum without values."""
-    buffer, first = stage.buffers[aggregate], first_column(stage, aggregate)
-    total, last = F.col(f"value.c{first}"), F.col(f"value.c{first + buffer.columns - 1}")
+_EXACT = 2**53  # beyond it a double does not hold every whole number
+
+
+def _sum(stage: StagePlan, aggregate: int, rounded: bool) -> Column:
+    """The sum that a Sum or an Average knows, with its scale; null without values. What the state does not know is an
+    error: a sum of decimals that has overflowed, and one that a double has rounded, unless it may be `rounded`."""
+    buffer, first, kind = stage.buffers[aggregate], first_column(stage, aggregate), sum_type(stage, aggregate)
+    kept, last = F.col(f"value.c{first}"), F.col(f"value.c{first + buffer.columns - 1}")
+    total = _scaled(kept, kind) if buffer.unscaled else kept
     if buffer.columns == 1:
         return total
+    if buffer.unscaled and not rounded:
+        inexact = _error(f"an average in the state of stage {stage.name} has a sum that a double has rounded", kind)
+        total = F.when(F.abs(kept) < _EXACT, total).otherwise(inexact)
+    overflowed = _error(f"a sum in the state of stage {stage.name} has overflowed", kind)
     empty = last if buffer.function == "Sum" else last == 0
-    overflowed = F.raise_error(F.lit(f"a sum in the state of stage {stage.name} has overflowed"))
-    return F.when(~empty, F.coalesce(total, overflowed.cast(_type(_value_kind(stage, first)))))
-
-
-def _value_kind(stage: StagePlan, column: int) -> Any:
-    return fields(stage.schemas[0].value)[column]["type"]
+    return F.when(~empty, F.coalesce(total, overflowed))
 
 
 def _widened(column: Column, was: Any, now: Any) -> Column:

@@ -380,31 +380,49 @@ def _seeds(expression: Node) -> Iterator[str]:
 def aggregates(node: Node, env: Columns) -> list[str]:
     """Return the aggregate functions in the order of their buffers in the state row (PhysicalAggregation). Two may have
     one text and a buffer each, where Spark does not see that they are the same; so the text comes again."""
-    return [text(expression, env) for expression in _aggregates(node, env)]
+    return [text(expression, env) for expression, _ in _aggregates(node, env)]
 
 
 def arguments(node: Node, env: Columns) -> list[str]:
     """Return what each of the aggregate functions is computed from: its operands, settings and filter."""
-    return [", ".join(_arguments(expression, env)) for expression in _aggregates(node, env)]
+    return [", ".join(_arguments(expression, env)) for expression, _ in _aggregates(node, env)]
 
 
-def _aggregates(node: Node, env: Columns) -> list[Node]:
-    found: dict[Any, Node] = {}
-    for expression in node.expressions("aggregateExpressions"):
-        for inner in expression.walk():
+def results(node: Node, env: Columns) -> list[str]:
+    """Return the name of the first column that is computed from each of the aggregate functions."""
+    return [name for _, name in _aggregates(node, env)]
+
+
+def _aggregates(node: Node, env: Columns) -> list[tuple[Node, str]]:
+    found: dict[Any, tuple[Node, str]] = {}
+    for column in node.expressions("aggregateExpressions"):
+        for inner in column.walk():
             if inner.name == "AggregateExpression":
-                found.setdefault(inner.fields.get(BUFFER, text(inner, env)), inner)
+                found.setdefault(inner.fields.get(BUFFER, text(inner, env)), (inner, str(column.fields.get("name"))))
     return list(found.values())
+
+
+_DECIMAL = re.compile(r"'?decimal\(\d+, ?(\d+)\)'?")
 
 
 def _arguments(expression: Node, env: Columns) -> Iterator[str]:
     function, *filters = expression.children
     for operand in function.children:
         # DecimalAggregates puts this around short decimals: it is no other value.
-        yield text(operand.children[0] if operand.name == "UnscaledValue" else operand, env)
+        plain = operand.children[0] if operand.name == "UnscaledValue" else operand
+        yield _any_precision(plain, env)
     yield from details(function.name, function.fields)
     yield from (f"filter ({text(condition, env)})" for condition in filters)
     yield from ["distinct"] if expression.fields.get("isDistinct") is True else []
+
+
+def _any_precision(operand: Node, env: Columns) -> str:
+    """The text of an operand. Of a cast to a decimal only the scale counts: in ANSI mode a value that does not fit its
+    precision is an error, so that there is none in the state."""
+    decimal = _DECIMAL.fullmatch(shown_value(operand.fields.get("dataType"))) if operand.name == "Cast" else None
+    if decimal is None or "ANSI" not in shown_value(operand.fields.get("evalMode")):
+        return text(operand, env)
+    return text(attrs.evolve(operand, fields={**operand.fields, "dataType": f"decimal(*,{decimal[1]})"}), env)
 
 
 def watermarks(lineage: Lineage) -> list[str]:

@@ -15,18 +15,21 @@ _AGGREGATES = f"{_EXPRESSIONS}.aggregate"
 _FUNCTION = f"{_AGGREGATES}.AggregateExpression#aggregateFunction"
 _INITIAL = f"{_AGGREGATES}.DeclarativeAggregate#initialValues"
 _COLUMNS = f"{_AGGREGATES}.AggregateFunction#aggBufferAttributes"
+_TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+_TYPE = (f"{_EXPRESSIONS}.Expression#dataType", "org.apache.spark.sql.types.DataType#catalogString")
+_UNSCALED = f"{_EXPRESSIONS}.UnscaledValue"
 _WRITER = f"{STREAMING}.operators.stateful.StateStoreWriter"
 _SIZE = "scala.collection.SeqOps#size"
 
 
 def aggregate_buffers(jvm: Any, plan: Any) -> dict[int, tuple[AggregateBuffer, ...]]:
-    """For each StateStoreSaveExec the buffers of its aggregates in the order of the state row
-    (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
+    """Return the buffers of each StateStoreSaveExec's aggregates, and of a session window's, in the order of the state
+    row (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
     aggregates' aggBufferAttributes, one after the other)."""
     found = {}
     inner = plan.map(itself(jvm))
     for number, name in enumerate(class_names(jvm, inner)):
-        if name.endswith(".StateStoreSaveExec"):
+        if name.endswith("StateStoreSaveExec"):
             node = inner.apply(number)
             # The nearest below: with code generation there are nodes in between.
             below = node.child().map(itself(jvm))
@@ -45,6 +48,7 @@ def _buffers(jvm: Any, expressions: Any) -> tuple[AggregateBuffer, ...]:
     values = functions.filter(declarative).map(asking(jvm, _INITIAL))
     counts = iter(lines(jvm, values.map(asking(jvm, _SIZE))))
     texts = iter(lines(jvm, values.flatMap(itself(jvm)).map(asking(jvm, f"{_EXPRESSIONS}.Expression#sql"))))
+    operands = _operands(jvm, functions)
     found = []
     for number, (name, columns, is_declarative, is_typed) in enumerate(
         zip(
@@ -61,8 +65,32 @@ def _buffers(jvm: Any, expressions: Any) -> tuple[AggregateBuffer, ...]:
         elif is_typed == "true":
             function = functions.apply(number)
             initial = (f"X'{bytes(function.serialize(function.createAggregationBuffer())).hex()}'",)
-        found.append(AggregateBuffer(function=_simple(name), columns=int(columns), initial=initial))
+        operand, unscaled = operands[number]
+        found.append(
+            AggregateBuffer(
+                function=_simple(name), columns=int(columns), initial=initial, operand=operand, unscaled=unscaled
+            )
+        )
     return tuple(found)
+
+
+def _operands(jvm: Any, functions: Any) -> list[tuple[str, bool]]:
+    """Return the type of the only operand of each function, and whether the function is given a decimal without its
+    scale."""
+    children = asking(jvm, f"{_TREE}#children")
+    counts = [int(count) for count in lines(jvm, functions.map(asking(jvm, f"{_TREE}#children", _SIZE)))]
+    operands = functions.flatMap(children)
+    types = lines(jvm, operands.map(asking(jvm, *_TYPE)))
+    bare = [name.endswith(".UnscaledValue") for name in class_names(jvm, operands)]
+    if any(bare):
+        decimals = operands.filter(is_a(jvm, _UNSCALED)).flatMap(children).map(asking(jvm, *_TYPE))
+        scaled = iter(lines(jvm, decimals))
+        types = [next(scaled) if is_bare else kind for kind, is_bare in zip(types, bare, strict=True)]
+    found, at = [], 0
+    for count in counts:
+        found.append((types[at], bare[at]) if count == 1 else ("", False))
+        at += count
+    return found
 
 
 def event_time_inputs(jvm: Any, plan: Any) -> dict[int, tuple[int, ...]]:

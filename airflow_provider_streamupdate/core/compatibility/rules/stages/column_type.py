@@ -37,11 +37,20 @@ def _matters(c: StageChange, path: str, old: str, new: str) -> bool:
     """Whether the stage's state depends on the column's type in a way that its layout does not show."""
     uses = [
         (part, str(text))
-        for part, value in c.new.definition.items()
+        for part, value in {**c.new.definition, "aggregates": _aggregates(c)}.items()
         for text in (value if isinstance(value, (list, tuple)) else [value])
         if _reads(str(text), path)
     ]
     return not uses or not all(_shown(part, text, path, old, new) for part, text in uses)
+
+
+def _aggregates(c: StageChange) -> list[str]:
+    """The aggregates, without what the optimizer puts around short decimals."""
+    texts = list(c.new.definition.get("aggregates", ()))
+    for number, (buffer, argument) in enumerate(zip(c.new.buffers, c.new.arguments, strict=False)):
+        if buffer.unscaled:
+            texts[number] = f"{buffer.function.lower()}({argument})"
+    return texts
 
 
 def _reads(text: str, path: str) -> bool:
