@@ -13,6 +13,7 @@ from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.users import user_and_host
 
 from .conftest import Run, Site, document, table
 
@@ -123,6 +124,16 @@ def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
     assert both.alive() == ["v1"]
     record = both.client.registry.app("alarm").update("v2")
     assert record is not None and record.outcome == "refused"
+    # Who ended it stands in both places, and stays there: it was refused for no reason, and the history had one row.
+    assert record.reason == f"{user_and_host()} rolled it back"
+    told = both.run("history", "alarm").stdout.splitlines()
+    assert len(told) == 3 and "v1 was never stopped, and was left as it was" in told[1], told
+    assert "nothing started" in told[1] and record.reason in told[2]
+    assert both.run("rollback", "alarm", "--deployment", "v2").exit_code == 0, "nothing is left to do"
+    assert (
+        both.client.registry.app("alarm").update("v2") == record
+        and len(both.client.registry.app("alarm").rollbacks()) == 1
+    )
 
 
 @pytest.mark.slow

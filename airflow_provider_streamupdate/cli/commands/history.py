@@ -83,7 +83,7 @@ def _list(settings: Settings, registry: AppRegistry) -> None:
             r.left,
             r.back_to,
             "rollback",
-            "rolled back" if r.ended_at else "under way",
+            "under way" if r.ended_at is None else "rolled back" if r.epoch is not None else "nothing started",
             None,
             r.asked_by,
             r.reason,

@@ -211,30 +211,37 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
             strategy_named(record.strategy).clear(context, registry, new)
         except StreamUpdateError as error:  # of no use to the app, which runs
             progress(f"what the update to {new} has made beside its deployments is not all removed: {error}")
+    ends_update = record is not None and record.outcome is None
+    asked = ends_update and options.reason is None  # somebody ended it, and no step of it failed
+    ended = attrs.evolve(note, ended_at=clock.now(), epoch=deployed.epoch if deployed is not None else None)
+    if asked and deployed is None:
+        ended = attrs.evolve(ended, reason=f"{old} was never stopped, and was left as it was")
     # Whoever runs this again finds it by what is under way, so that is ended last.
-    if record is not None and record.outcome is None:
-        _end_rollback(registry, note, deployed)
-        _end_update(registry, record, outcome, reason)
-    else:
-        _end_update(registry, record, outcome, reason)
-        _end_rollback(registry, note, deployed)
+    steps = [
+        lambda: _end_rollback(registry, ended, keep=asked or deployed is not None),
+        lambda: _end_update(registry, record, outcome, reason or f"{note.asked_by} rolled it back"),
+    ]
+    for step in steps if ends_update else reversed(steps):
+        step()
     if record is not None and str(PROMOTED) not in record.step_times:  # else its trace was sent then
         send_ended(registry, new)
     return deployed
 
 
-def _end_update(registry: AppRegistry, record: UpdateRecord | None, outcome: Outcome, reason: str | None) -> None:
+def _end_update(registry: AppRegistry, record: UpdateRecord | None, outcome: Outcome, reason: str) -> None:
     if record is not None:
+        why = record.reason if record.outcome == outcome else reason  # a rerun keeps what is known
         ended_at = clock.now() if record.outcome is None else record.ended_at
-        registry.set_update(attrs.evolve(record, outcome=outcome, reason=reason, ended_at=ended_at))
+        registry.set_update(attrs.evolve(record, outcome=outcome, reason=why, ended_at=ended_at))
         boundary("gone-back")
 
 
-def _end_rollback(registry: AppRegistry, note: RollbackRecord, deployed: Deployed | None) -> None:
-    if deployed is not None:
-        registry.set_rollback(attrs.evolve(note, ended_at=clock.now(), epoch=deployed.epoch))
+def _end_rollback(registry: AppRegistry, ended: RollbackRecord, keep: bool) -> None:
+    """Record the end of a rollback; one that nobody asked for and that changed nothing leaves no record."""
+    if keep:
+        registry.set_rollback(ended)
     else:
-        registry.remove_rollback(note)
+        registry.remove_rollback(ended)
     boundary("rollback-ended")
 
 

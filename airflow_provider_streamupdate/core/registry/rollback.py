@@ -14,9 +14,10 @@ class RollbackRecord:
     """number: 1 for an app's first one
     left: the deployment that was ended; back_to: the one that runs again
     started_at, ended_at: ISO; ended_at is None while it is under way, or was interrupted
-    reason: why, where an update failed; asked_by: who asked for it (a user and host, or a DAG's run)
+    reason: why, where an update failed, or nothing was started
+    asked_by: who asked for it (a user and host, or a DAG's run)
     from_epoch: the app's when it began (None: of a release that did not note it)
-    epoch: of the driver that runs since (None: not yet)
+    epoch: of the driver that runs since (None: not yet, or the one before was never stopped)
     later_ids: the queries whose sink functions skip batch ids they have seen, as the caller declared: what they compute
         again gets ids after those of the deployment that was left
     """
