@@ -102,6 +102,7 @@ class StreamUpdateClient:
     check_stateless = Operation(submitting.check_stateless)
     check_again = Operation(submitting.check_again)
     submit = Operation(submitting.submit)
+    submitted_before = Operation(submitting.submitted_before)
     restart = Operation(restarting.restart)
     run_until_finished = Operation(restarting.run_until_finished)
     supervise = Operation(supervising.supervise)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.operations.plan import app_named_in
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
-from airflow_provider_streamupdate.control.update.preflight import app_named_in
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 

@@ -48,6 +48,8 @@ def submit(
     snapshot, and stages are matched by name. Use update, not submit, to replace an app that already runs, and restart
     for an app whose driver died.
 
+    The same command again, after its process died for example, waits for the driver that it has started.
+
     An app that has state (committed batches, or snapshots) is not started without it, unless --fresh is given. A fresh
     start begins with batch 0, where the sources are configured to begin. It is refused where a sink would skip these
     batches, and needs agreement where a sink would get results a second time.
@@ -81,7 +83,7 @@ def submit(
     app: str | None = None
     first = f"planning {application.file}" if snapshot else f"submitting {application.file}"
     with progress(first, interrupted) as report:
-        if snapshot is not None:
+        if snapshot is not None and client.submitted_before(application, deployment, snapshot, fresh) is None:
             planned = client.plan_and_check(
                 application, None, snapshot, agree, renames, fork, from_app, in_place=not fork
             )
@@ -107,7 +109,8 @@ def submit(
         )
     if settings.as_json:
         print_json(deployed)
-    note(settings, f"{deployed.app} runs as deployment {deployed.deployment} (epoch {deployed.epoch})")
+    already = ", as it did already" if deployed.reattached else ""
+    note(settings, f"{deployed.app} runs as deployment {deployed.deployment}{already} (epoch {deployed.epoch})")
 
 
 @click.command(short_help="Restart an app's dead driver from its own checkpoint.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import tempfile
 import warnings
@@ -34,6 +35,26 @@ class Planned:
     plan: AppPlan
     report: CompatibilityReport | None
     rehearsal: Rehearsal | None = None
+
+
+def app_named_in(file: str) -> str | None:
+    """Return the name of the app that a Python file defines, where it is a literal in one ``StreamingApp("name")``.
+
+    None: the name is known only after the file was planned.
+    """
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    names: set[str | None] = set()
+    for node in ast.walk(tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or getattr(called, "id", getattr(called, "attr", None)) != "StreamingApp":
+            continue
+        given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "name")]
+        value = given[0].value if given and isinstance(given[0], ast.Constant) else None
+        names.add(value if isinstance(value, str) else None)
+    return names.pop() if len(names) == 1 else None
 
 
 def plan_application(

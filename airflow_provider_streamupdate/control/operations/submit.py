@@ -24,7 +24,7 @@ from ..waiting import Progress, quiet
 from .abandoned import supersede_left_behind
 from .check import same_app, with_batches_again
 from .context import Context
-from .plan import plan_application
+from .plan import app_named_in, plan_application
 from .stateless import check_no_state, check_start
 from .version import store_application
 
@@ -73,7 +73,8 @@ def submit(
     app: the app's name if known (a plan was made); otherwise a plan-only driver finds it
     fork: continue from the snapshot under new query ids, beside the snapshot's app; from_app: that app, if it is
         another one
-    owner: a token; submitting again with the same token reattaches to, or restarts, the same deployment
+    owner: a token; submitting again with the same token reattaches to, or restarts, the same deployment. Without one,
+        the same request reattaches to the current deployment while its driver lives
     """
     application.check()
     if (fork and snapshot is None) or (from_app and not fork):
@@ -84,6 +85,10 @@ def submit(
     launcher.check()
     context.registry.folder.check_writable()
     agree = tuple(agree)
+    if not owner and (found := submitted_before(context, application, deployment, snapshot, fresh, app)):
+        progress(f"deployment {found.deployment} of {found.app} was submitted before: waiting for it")
+        context.drivers(context.registry.app(found.app)).wait_running(found.deployment, timeout)
+        return found
     if snapshot is None and (app is None or (fresh and find_owned(context, app, owner) is None)):
         app = check_stateless(context, application, app, agree, owner, fresh, progress)
     elif app is None:
@@ -162,6 +167,38 @@ def _submit(
     update = registry.update(deployment)
     drivers.start(spec, epoch, after_cancel=update is None or update.outcome is not None)
     return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
+
+
+def submitted_before(
+    context: Context,
+    application: Application,
+    deployment: str | None,
+    snapshot: str | None,
+    fresh: bool,
+    app: str | None = None,
+) -> Deployed | None:
+    """Return the current deployment if the same request has started it and its driver lives. Needs no plan.
+
+    What would be refused after the plan is refused at once: AlreadyExistsError for a deployment id that was used
+    before, AlreadyRunningError when another deployment runs, RefusedError when the app has state that would be left.
+
+    app: its name; None: taken from the file. Nothing is found where it is not a literal there
+    """
+    name = app or app_named_in(application.file)
+    if name is None or (current := context.registry.app(name).current()) is None:
+        return None
+    registry = context.registry.app(name)
+    drivers, spec = context.drivers(registry), registry.spec(current.deployment)
+    same = (spec.digest, spec.from_snapshot, spec.fresh) == (application.digest(), snapshot, fresh)
+    lives = drivers.state(spec.deployment) not in (*FINAL_STATES, NEW)
+    if same and lives and deployment in (None, spec.deployment):
+        return Deployed(app=name, deployment=spec.deployment, epoch=current.epoch, reattached=True)
+    if deployment in registry.deployment_ids():
+        raise AlreadyExistsError(used_before(name, str(deployment)))
+    _check_nothing_runs(registry, drivers, current)
+    if snapshot is None and not fresh:
+        check_no_state(registry, drivers)
+    return None
 
 
 def check_stateless(

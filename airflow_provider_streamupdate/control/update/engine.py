@@ -139,6 +139,8 @@ class UpdateEngine:
             preflight.look(self.context, application, self.options.deployment, self.options.snapshot, app)
             app = app or preflight.known_app(self.context, application)
             self._restart_if_finished(app)
+            if app is not None and not self.options.check_only:
+                record.check_can_begin(self.context, self.context.registry.existing(app), self.strategy.replaces_dead)
             own_driver = self.strategy.starts_early and app is not None and not self.options.check_only
             if not self.options.check_only and not own_driver:
                 planned = self._plan_and_check(app)

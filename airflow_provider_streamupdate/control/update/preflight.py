@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 import attrs
 
 from ...core import clock
@@ -15,6 +12,7 @@ from ...core.registry.update import PROMOTED, UpdateRecord
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import check_free
 from ..operations.context import Context
+from ..operations.plan import app_named_in
 from . import record as records
 
 
@@ -38,26 +36,6 @@ class Unchanged:
             f"{self.app}: {self.deployment} {how} and runs; nothing to do (give another deployment id to run the same "
             "application as a new deployment)"
         )
-
-
-def app_named_in(file: str) -> str | None:
-    """Return the name of the app that a Python file defines, where it is a literal in one ``StreamingApp("name")``.
-
-    None: the name is known only after the file was planned.
-    """
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return None
-    names: set[str | None] = set()
-    for node in ast.walk(tree):
-        called = node.func if isinstance(node, ast.Call) else None
-        if not isinstance(node, ast.Call) or getattr(called, "id", getattr(called, "attr", None)) != "StreamingApp":
-            continue
-        given = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "name")]
-        value = given[0].value if given and isinstance(given[0], ast.Constant) else None
-        names.add(value if isinstance(value, str) else None)
-    return names.pop() if len(names) == 1 else None
 
 
 def known_app(context: Context, application: Application) -> str | None:

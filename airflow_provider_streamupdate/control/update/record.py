@@ -81,6 +81,23 @@ def draft(
     )
 
 
+def check_can_begin(context: Context, registry: AppRegistry, dead_too: bool) -> tuple[str, DriverState]:
+    """Return the deployment that an update would replace, and its driver's state. NotRunningError when it does not run.
+
+    dead_too: see `begin`
+    """
+    app = registry.name
+    if cancellation := registry.cancellation():
+        raise NotRunningError(not_started(app, cancellation))
+    old = registry.current_id()
+    state = context.drivers(registry).state(old) if old else NEW
+    if old is None or (state != RUNNING and not (dead_too and state in (*DEAD_STATES, FINISHED))):
+        raise NotRunningError(
+            f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. {_way(app, state)}"
+        )
+    return old, state
+
+
 def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> UpdateRecord:
     """Write the record `wanted` (`draft`) and return it; return the existing one when the update had begun.
 
@@ -101,15 +118,7 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
             return record
         if deployment in registry.deployment_ids():
             raise AlreadyExistsError(used_before(app, deployment))
-        if cancellation := registry.cancellation():
-            raise NotRunningError(not_started(app, cancellation))
-        old = registry.current_id()
-        state = context.drivers(registry).state(old) if old else NEW
-        if old is None or (state != RUNNING and not (dead_too and state in (*DEAD_STATES, FINISHED))):
-            raise NotRunningError(
-                f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. "
-                f"{_way(app, state)}"
-            )
+        old, state = check_can_begin(context, registry, dead_too)
         wanted = attrs.evolve(wanted, old=old, old_dead=state != RUNNING)
         others = [other for other in registry.updates() if other.outcome is None and other.new != deployment]
         supersede(registry, others, f"the update to {deployment} was begun")

@@ -1,0 +1,85 @@
+"""`submit` once more, and what is refused: neither waits for a plan where the answer is known without one."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.operations import check, submit
+from airflow_provider_streamupdate.core import boundaries
+from airflow_provider_streamupdate.core.boundaries import KILL
+from airflow_provider_streamupdate.core.registry.application import Application
+
+from .conftest import Site, document
+from .test_cli_each_boundary import Marks, ended, forked
+
+
+def application(site: Site, version: str) -> Path:
+    """An application file that names its app literally."""
+    path = site.application(version)
+    path.write_text(path.read_text() + 'if False:\n    StreamingApp("alarm")\n')
+    return path
+
+
+def no_plan(*_: Any, **__: Any) -> Any:
+    raise AssertionError("a plan was made")
+
+
+@pytest.fixture
+def running(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """An app that runs; no plan can be made from here on."""
+    assert site.run("submit", application(site, "v1"), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm")
+    for module in (check, submit):
+        monkeypatch.setattr(module, "plan_application", no_plan)
+    return site
+
+
+@pytest.mark.parametrize("named", [(), ("--deployment", "v1")])
+def test_the_same_again_waits_for_what_runs(running: Site, named: tuple[str, ...]) -> None:
+    result = running.run("submit", application(running, "v1"), *named, "--json")
+    expected = {"app": "alarm", "deployment": "v1", "epoch": 1, "reattached": True}
+    assert (result.exit_code, document(result)) == (0, expected), result.stderr
+    assert running.alive() == ["v1"]
+
+
+def test_after_its_process_died_it_waits_for_its_driver(site: Site, tmp_path: Path) -> None:
+    marks, file = Marks(tmp_path / "boundaries"), application(site, "v1")
+    marks.arm("driver-noted", KILL)
+
+    def start() -> None:
+        boundaries._folder = str(marks.folder)
+        StreamUpdateClient(site.client.root, SparkSubmit()).submit(Application(file=str(file)))
+
+    assert ended(forked(start)) == -signal.SIGKILL
+    result = site.run("submit", file, "--json")
+    assert (result.exit_code, document(result)["reattached"]) == (0, True), result.stderr
+    assert site.client.status("alarm").state == "running" and len(site.alive()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "already runs as deployment v1"),
+        (("--deployment", "v1"), "already has a deployment 'v1'"),
+        (("--fresh",), "already runs as deployment v1"),
+    ],
+)
+def test_another_version_beside_it_is_refused_at_once(running: Site, arguments: tuple[str, ...], told: str) -> None:
+    result = running.run("submit", application(running, "v2"), *arguments)
+    assert result.exit_code == 1 and told in result.stderr
+
+
+def test_what_has_ended_is_refused_at_once(running: Site) -> None:
+    assert running.run("cancel", "alarm").exit_code == 0
+    result = running.run("submit", application(running, "v1"))
+    assert result.exit_code == 1 and "has state and would be started without it" in result.stderr
+    for strategy in ("restart", "standby"):
+        result = running.run("update", application(running, "v2"), "--strategy", strategy)
+        assert result.exit_code == 1 and "alarm was cancelled by" in result.stderr, strategy
+    assert running.alive() == [] and [s.deployment for s in running.client.deployments("alarm")] == ["v1"]
