@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_streamupdate.control.operations.verification.health import assess
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
-from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, QueryStatus
+from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, FINISHED, QueryStatus
 
 from .builders import app_plan, live_snapshot, query_plan, status
 
@@ -45,11 +45,23 @@ def _ago(seconds: float) -> str:
     return clock.from_epoch_ms((time.time() - seconds) * 1000)
 
 
-@pytest.mark.parametrize("state", sorted(FINAL_STATES))
+@pytest.mark.parametrize("state", sorted(FINAL_STATES - {FINISHED}))
 def test_what_has_ended_can_never_become_healthy(state: str) -> None:
     health = assess("v2", state, status(state, error="ValueError: boom"))
     assert health.failed and not health.healthy
     assert health.reasons == (f"deployment v2 is {state}: ValueError: boom",)
+
+
+def test_what_has_finished_is_held_to_its_lag_and_state_alone() -> None:
+    """It ran with the trigger availableNow, and may have had one batch, or none. It was taken for failed."""
+    ended = attrs.evolve(GOOD, active=False, batch=10)
+    at = status(FINISHED, queries={"windows": ended})
+    found = assess("v2", FINISHED, at, baseline(), run_for=60.0)
+    assert found.healthy
+    assert "query windows has committed 1 batches since its start, and has ended by itself" in found.holds
+    lost = status(FINISHED, queries={"windows": attrs.evolve(ended, state_rows={"daily": 0})})
+    found = assess("v2", FINISHED, lost, baseline())
+    assert found.reasons == ("stage windows/daily holds 0 rows; it held about 100",)
 
 
 @pytest.mark.parametrize("state", ["starting", "restoring", "suspended", "new"])
