@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
@@ -52,6 +53,13 @@ def test_what_a_sink_does_with_batches_it_had(old: QueryPlan, new: QueryPlan, ex
     [item] = judged(old, new).items
     assert (item.name, item.verdict) == ("windows:again", expected)
     assert item.reason.startswith("batches 10 to 14 run again, maybe with other rows in each: ")
+
+
+def test_the_command_that_agrees_can_be_copied_where_the_query_s_name_has_spaces() -> None:
+    query = attrs.evolve(writing("foreachBatch"), name="per hour")
+    report = CompatibilityReport(app="flights", source="snapshot s1", items=())
+    report = with_again(report, app_plan(query), app_plan(query), {"per hour": "batches 1 to 2"}, ())
+    assert "agree to it with --agree 'per hour:again'" in report.problems[0]
 
 
 def test_agreement_is_to_a_query_s_batches_by_name() -> None:

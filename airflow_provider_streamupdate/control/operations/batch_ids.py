@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ...core.checkpoint.checkpoint import Checkpoint
@@ -53,7 +54,8 @@ def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[s
             f"query {query.name} of {old} gets batch ids again that {new} used ({used[query.name]}), and its app does "
             f"not declare (seen_batch) what its {query.sink.format} function does with such ids. If the function skips "
             f"them, what {new} wrote stays, and what is computed now is not written. In that case interrupt this "
-            f"rollback, and roll back with --later-ids {query.name}, which gives it ids after those of {new}"
+            f"rollback, and roll back with --later-ids {shlex.quote(query.name)}, which gives it ids after those of "
+            f"{new}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import attrs
 
@@ -50,7 +51,9 @@ class CompatibilityReport:
             if item.verdict == REFUSED:
                 lines.append(f"{item.thing} {item.name}: {item.reason}{_offer(item)}")
             elif item.blocks:
-                lines.append(f"{item.thing} {item.name}: {item.reason}; agree to it with --agree {item.name}")
+                lines.append(
+                    f"{item.thing} {item.name}: {item.reason}; agree to it with --agree {shlex.quote(item.name)}"
+                )
         return lines
 
     @property

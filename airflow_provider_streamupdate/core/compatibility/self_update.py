@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from ..errors import ApplicationError
@@ -26,7 +27,7 @@ def check_updatable(plan: AppPlan, agree: Iterable[str] = (), again: AppPlan | N
     found = [i for i in changed if set(i.rules) != {BATCH_AGAIN}]
     problems = [_described(plan, item) for item in found if item.name not in agreed]
     if problems:
-        names = " ".join(f"--agree {item.name}" for item in found)
+        names = " ".join(f"--agree {shlex.quote(item.name)}" for item in found)
         raise ApplicationError(
             f"app {plan.app} could run, but could never be updated or continue from a snapshot; nothing was "
             "started:\n  " + "\n  ".join(problems) + f"\nChange the queries, or run it anyway with {names}"

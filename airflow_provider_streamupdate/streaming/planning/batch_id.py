@@ -4,6 +4,7 @@ function's code does not use the id."""
 from __future__ import annotations
 
 import dis
+import shlex
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -67,7 +68,8 @@ def undeclared(queries: Iterable[QueryPlan]) -> Iterator[str]:
                 f"query {query.name}: its {query.sink.format} function may use the batch id. Declare what it does with "
                 f"an id that it has seen: @app.query({query.name!r}, seen_batch=...), with 'replaces' (what it wrote "
                 "for the id), 'upserts' (rows of the same key: MERGE), 'skips' (it writes nothing) or 'adds'. Without "
-                f"it, the next update asks to agree (--agree {query.name}/{query.sink.format})"
+                f"it, the next update asks to agree (--agree "
+                f"{shlex.quote(f'{query.name}/{query.sink.format}')})"
             )
 
 

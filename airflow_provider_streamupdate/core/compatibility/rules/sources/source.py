@@ -3,6 +3,8 @@ no position can have changed."""
 
 from __future__ import annotations
 
+import shlex
+
 import attrs
 
 from ....plan.plan import UNKNOWN, SourcePlan
@@ -459,7 +461,7 @@ def _new_source_there(c: LoneSource) -> Facts:
     same = [s.name for s in c.others if s.named and reads_the_same(c.source, s)]
     if not same or c.source.native:
         return {"hint": ""}
-    renames = " or ".join(f"--rename {c.query}/{c.source.name}={name}" for name in same)
+    renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={name}')}" for name in same)
     again = "every file there" if short_format(c.source.format) in FILES else "what its starting offset says"
     return {
         "hint": f". The new source {' and '.join(same)} reads the same place: {renames} continues where it was. "

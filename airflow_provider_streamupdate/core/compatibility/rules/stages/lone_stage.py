@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import attrs
 
 from ....plan.plan import RESTORABLE_KINDS, QueryPlan, StagePlan
@@ -58,7 +60,8 @@ def _gone(c: LoneStage) -> Facts | None:
         is_it = "it means the same as" if twins else "if it became"
         then = "carries its state" if twins else "compares the two"
         query = f"{c.query.name}/" if c.query else ""
-        hints.append(f"{is_it} the new stage {stage.name}: --rename {query}{c.stage.name}={stage.name} {then}")
+        rename = shlex.quote(f"{query}{c.stage.name}={stage.name}")
+        hints.append(f"{is_it} the new stage {stage.name}: --rename {rename} {then}")
     if alike:
         hints.append("without a rename its state is dropped, and the new stage starts empty")
     return {"hint": f" ({'; '.join(hints)})" if hints else ""}
