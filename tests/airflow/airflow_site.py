@@ -94,10 +94,10 @@ class Site:
         return self.client.submit(application, deployment=deployment or version, app=app, fresh=fresh)
 
     def run_dag(self, dag_id: str, folder: str = "dags", **conf: Any) -> DagOutcome:
-        """Run a DAG to its end in this process, as `airflow dags test` does."""
+        """Run a DAG to its end in this process, as `airflow dags test` does, without a logical date, as by REST."""
         bag = part_of_airflow(*DAG_BAG)(str(REPOSITORY / folder / f"{dag_id}.py"))
         assert not bag.import_errors
-        return DagOutcome(bag.dags[dag_id].test(run_conf=conf))
+        return DagOutcome(bag.dags[dag_id].test(run_conf=conf, logical_date=None))
 
     def crash(self, deployment: str) -> None:
         """Kill its driver, so that it has no last word."""

@@ -68,12 +68,18 @@ with DAG("example_streamupdate_operators", schedule=None, catchup=False, tags=["
     healthy = StreamHealthSensor(task_id="healthy", app="flight-windows", batches=1, poke_interval=1, timeout=300)
 
     # [START howto_operator_stream_snapshot]
-    save = StreamSnapshotOperator(task_id="save", app="flight-windows", name="nightly-{{ ds_nodash }}")
+    save = StreamSnapshotOperator(
+        task_id="save", app="flight-windows", name="nightly-{{ dag_run.run_after | ts_nodash }}"
+    )
     # [END howto_operator_stream_snapshot]
 
     # [START howto_sensor_stream_snapshot]
     saved = StreamSnapshotSensor(
-        task_id="saved", app="flight-windows", name="nightly-{{ ds_nodash }}", verify=True, timeout=60
+        task_id="saved",
+        app="flight-windows",
+        name="nightly-{{ dag_run.run_after | ts_nodash }}",
+        verify=True,
+        timeout=60,
     )
     # [END howto_sensor_stream_snapshot]
 
