@@ -1,6 +1,6 @@
 """Progress of long work on standard error: each line with the time since the start.
 
-A terminal shows a spinner; on a pipe, a line from time to time says that the work continues.
+A terminal shows a spinner with the phase that is under way; on a pipe, a line from time to time repeats it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ..control.waiting import Phase
 from ..core.processes.repeating_thread import repeating
 from .failure import INTERRUPTED, Failure
 from .printable import echo, printable
@@ -38,15 +39,19 @@ class _Lines:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._began = self._said = time.monotonic()
-        self._phase = ""
+        self._phase = Phase("")
 
     def report(self, line: str) -> None:
         with self._lock:
-            self._phase, self._said = line.split("\n", 1)[0], time.monotonic()
+            if isinstance(line, Phase):
+                known, self._phase = self._phase.name == line.name, line
+                if known:
+                    return
+            self._said = time.monotonic()
             self._show(line)
 
     def still(self) -> None:
-        """Repeat the last line as "still: ..." when no line was printed for QUIET_SECONDS."""
+        """Repeat the phase as "still: ..." when no line was printed for QUIET_SECONDS."""
         with self._lock:
             now = time.monotonic()
             if now - self._said >= QUIET_SECONDS:
@@ -60,7 +65,7 @@ class _Lines:
 @contextmanager
 def _lines(first: str) -> Iterator[Callable[[str], None]]:
     shown = _Lines()
-    shown.report(first)
+    shown.report(Phase(first))
     with repeating(min(1.0, QUIET_SECONDS), shown.still):
         yield shown.report
 
@@ -71,15 +76,19 @@ def _spinner(first: str) -> Iterator[Callable[[str], None]]:
     from rich.markup import escape
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console, began = Console(stderr=True, highlight=False), time.monotonic()
+    console, began, phase = Console(stderr=True, highlight=False), time.monotonic(), Phase(first)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(escape(first), total=None)
 
         def report(line: str) -> None:
-            line = printable(line)
-            console.print(f"{stamp(time.monotonic() - began)} {line}", markup=False)
-            shown.update(task, description=escape(line.split("\n", 1)[0]))
+            nonlocal phase
+            known = False
+            if isinstance(line, Phase):
+                known, phase = phase.name == line.name, line
+                shown.update(task, description=escape(printable(line)))
+            if not known:
+                console.print(f"{stamp(time.monotonic() - began)} {printable(line)}", markup=False)
 
         console.print(f"{stamp(0)} {first}", markup=False)
         yield report

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import tenacity
-
 from ..core.errors import WaitTimeoutError
 
 T = TypeVar("T")
 Progress = Callable[[str], None]
 POLL_SECONDS = 0.2
+
+
+class Phase(str):
+    """A line of progress that says what is going on, until the next phase. Other lines say what has happened.
+
+    name: phases of one name are one phase, whose detail changes
+    """
+
+    name: str
+
+    def __new__(cls, name: str, detail: str = "") -> Phase:
+        phase = super().__new__(cls, f"{name}: {detail}" if detail else name)
+        phase.name = name
+        return phase
 
 
 def quiet(_line: str) -> None:
@@ -30,6 +42,8 @@ def wait_for(
     WaitTimeoutError, naming `what` and `why` it may not have happened, after `timeout` seconds. An exception from
     `poll` ends the wait.
     """
+    import tenacity  # slow to import
+
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda result: result is None),
         wait=tenacity.wait_fixed(poll_seconds),

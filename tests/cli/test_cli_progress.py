@@ -6,9 +6,11 @@ import re
 import threading
 
 import pytest
+import rich.progress
 
 from airflow_provider_streamupdate.cli import progress as module
 from airflow_provider_streamupdate.control.update.usual_times import usually
+from airflow_provider_streamupdate.control.waiting import Phase
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
 from .conftest import Site
@@ -38,6 +40,43 @@ def test_a_pipe_is_told_that_the_work_goes_on(
     assert threading.active_count() == before
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "[   0 s] planning" and re.fullmatch(r"\[ +\d+ s\] still: planning", lines[1])
+
+
+def test_only_a_phase_is_repeated_and_it_gets_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any last line was repeated, such as the earlier durations of the steps; each change of a reason was a line."""
+    lines = module._Lines()
+    lines.report(Phase("planning v2"))
+    lines.report("earlier durations of the steps (the last time): standby 12 s")
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0.0)
+    lines.still()
+    lines.report(Phase("verifying v2", "0 of 5 batches"))
+    lines.report(Phase("verifying v2", "1 of 5 batches"))
+    lines.still()
+    lines.report("orders is healthy")
+    assert [line.partition("] ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "planning v2",
+        "earlier durations of the steps (the last time): standby 12 s",
+        "still: planning v2",
+        "verifying v2: 0 of 5 batches",
+        "still: verifying v2: 1 of 5 batches",
+        "orders is healthy",
+    ]
+
+
+def test_a_terminal_shows_the_phase_that_is_under_way(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(rich.progress.Progress, "update", lambda self, task, description: shown.append(description))
+    with module._spinner("updating") as report:
+        report(Phase("verifying v2", "0 of 5 batches"))
+        report("a note")
+        report(Phase("verifying v2", "1 of 5 batches [b]"))
+    assert shown == ["verifying v2: 0 of 5 batches", r"verifying v2: 1 of 5 batches \[b]"]
+    said = capsys.readouterr().err
+    assert "a note" in said and said.count("verifying v2: 0 of 5 batches") == 1
 
 
 def record(new: str, seconds: float, outcome: str | None = "promoted", strategy: str = "standby") -> UpdateRecord:
@@ -71,3 +110,22 @@ def test_an_update_tells_it(site: Site) -> None:
     assert result.exit_code == 0, result.stderr
     assert "] earlier durations of the steps (the last time): standby 12 s, promoted 3 s\n" in result.stderr
     assert re.match(r"\[   0 s\] updating to ", result.stderr)
+
+
+def test_an_update_says_what_happens(site: Site) -> None:
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    result = site.run("update", site.application("v2"), "--deployment", "v2")
+    assert result.exit_code == 0, result.stderr
+    said = [line.partition("] ")[2] for line in result.stderr.splitlines() if line.startswith("[")]
+    expected = (
+        "updating to ",
+        "planning v2 (",
+        "starting v2, and",
+        "v1 hands over",
+        "verifying v2",
+        "alarm is healthy",
+    )
+    at = [next((n for n, line in enumerate(said) if line.startswith(text)), None) for text in expected]
+    assert None not in at and at == sorted(at), said
+    assert sum(line.startswith("verifying") for line in said) == 1
+    assert re.search(r"\n  query \w+ .*\n", result.stderr), "a line for each query that is healthy"

@@ -59,6 +59,19 @@ def test_list_shows_an_app_a_line(run: Run, root: Path, app: AppRegistry) -> Non
     assert lines[1].endswith(" s ago  suspended") and re.search(r" s ago +-$", lines[2])
 
 
+def test_a_list_of_an_app_with_ten_queries_fits_120_columns(run: Run, root: Path, app: AppRegistry) -> None:
+    """It was as wide as all names and batches: 240 columns."""
+    queries = {f"orders_by_vendor_{n}": QueryStatus(batch=n - 1) for n in range(10)}
+    set_status(app, "v1", status(queries=queries))
+    young = Registry(str(root)).app("young")
+    deploy(young, "r7", epoch=12, state="suspended")
+    set_status(young, "r7", status("suspended", 12, queries={name: QueryStatus() for name in queries}))
+    result = run("list")
+    assert max(map(len, result.stdout.splitlines())) <= 120
+    assert "  -1 to 8 in 10 queries  " not in result.stdout and "  0 to 8 in 10 queries  " in result.stdout
+    assert "  none yet in 10 queries  " in result.stdout
+
+
 def test_list_as_json(run: Run, app: AppRegistry) -> None:
     [found] = document(run("list", "--json"))
     heartbeat = found.pop("heartbeat_at")

@@ -187,6 +187,25 @@ def test_a_state_of_which_nothing_is_reported_is_not_taken_for_well() -> None:
     )
 
 
+def test_a_healthy_app_is_told_with_a_line_for_each_query() -> None:
+    idle = QueryStatus(batch=3, idle=True)
+    at = status(queries={"windows": attrs.evolve(GOOD, first_commit_at=_ago(30)), "raw": idle})
+    assert assess("v2", "running", at, baseline(), run_for=20).lines("flights").splitlines() == [
+        "flights is healthy; it has run for 20 s",
+        "  query raw is idle: it has committed 0 batches, and there is no more input",
+        "  query windows has committed 2 batches since its start (at least 2); query windows is 10 rows behind; "
+        "it was 10; stage windows/daily holds 100 rows; it held about 100",
+    ]
+
+
+def test_how_many_batches_of_those_that_are_needed_are_done() -> None:
+    behind = attrs.evolve(GOOD, first_batch=GOOD.batch)
+    at = status(queries={"windows": GOOD, "raw": behind, "idle": QueryStatus(batch=3, idle=True)})
+    assert assess("v2", "running", at).batches_done(2) == "1 of 2 batches"
+    assert assess("v2", "running", status(queries={"windows": GOOD})).batches_done(2) == ""
+    assert assess("v2", "starting", None).batches_done(2) == ""
+
+
 def test_what_holds_is_told() -> None:
     at = status(queries={"windows": attrs.evolve(GOOD, first_commit_at=_ago(30))})
     assert assess("v2", "running", at, baseline(), run_for=20).holds == (

@@ -15,6 +15,8 @@ from ..output import ago, heard, moment, number, print_facts, print_json, print_
 from ..printable import echo
 from ..settings import Settings, pass_settings, shared
 
+BATCHES_WIDTH = 30  # of a cell of the list, which fits 120 columns with usual names
+
 if TYPE_CHECKING:
     from ...control.client import AppStatus, StreamUpdateClient
     from ...control.overview import Glance
@@ -187,7 +189,7 @@ def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
 
     known = figures(status)
     return (
-        _batches(known["batches"]),
+        _batches_in_short(known["batches"]),
         number(known["rows_per_second"]),
         number(known["state_rows"]),
         heard(state, known["heartbeat_at"]),
@@ -342,6 +344,15 @@ def _deployments(client: StreamUpdateClient, app: str) -> Iterator[dict[str, Any
 
 def _outcome(record: UpdateRecord | None) -> str | None:
     return None if record is None else record.outcome or f"under way ({record.step})"
+
+
+def _batches_in_short(batches: dict[str, int]) -> str | None:
+    """Return the last batch of each query, or only how many queries there are where that would widen the list."""
+    text, committed = _batches(batches), [batch for batch in batches.values() if batch >= 0]
+    if text is None or len(text) <= BATCHES_WIDTH:
+        return text
+    span = f"{min(committed)} to {max(committed)}" if committed else "none yet"
+    return f"{span} in {len(batches)} queries"
 
 
 def _batches(batches: dict[str, int]) -> str | None:

@@ -13,7 +13,7 @@ from ...core.registry import scratch
 from ...core.registry.application import Application
 from ...core.snapshots.rehearsal import Rehearsal, RehearsalReport
 from ...core.snapshots.snapshots import SnapshotStore
-from ..waiting import Progress, quiet
+from ..waiting import Phase, Progress, quiet
 from .check import same_app, store_report
 from .context import Context
 from .plan import Planned, plan_application
@@ -51,7 +51,7 @@ def rehearse(
     elif app is not None:
         SnapshotStore(context.registry.existing(app)).newest()
     against = f"snapshot:{check_name('snapshot', snapshot) if snapshot else ''}"
-    progress(f"rehearsing {application.file} on {f'snapshot {snapshot}' if snapshot else 'the newest snapshot'}")
+    progress(Phase(f"rehearsing {application.file} on {f'snapshot {snapshot}' if snapshot else 'the newest snapshot'}"))
     planned = _play(context, application, against, batches, timeout, agree, renames, fork)
     if app is not None:
         same_app(application, planned.plan, app)
@@ -81,7 +81,7 @@ def _beside(
     registry = context.registry.existing(report.app)
     if new.deployment not in registry.deployment_ids():
         return attrs.evolve(report, old_missing=f"the snapshot's deployment {new.deployment} does not exist any more")
-    progress(f"rehearsing deployment {new.deployment} on the same snapshot, to compare")
+    progress(Phase(f"rehearsing deployment {new.deployment} on the same snapshot, to compare"))
     try:
         application = context.drivers(registry).application(registry.spec(new.deployment))
         played = _play(context, application, f"snapshot:{new.snapshot}", report.wanted, timeout)

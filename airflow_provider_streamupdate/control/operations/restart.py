@@ -14,7 +14,7 @@ from ...core.registry.registry import AppRegistry
 from ...core.snapshots.fresh_start import committed
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Progress, quiet, wait_for
+from ..waiting import Phase, Progress, quiet, wait_for
 from .context import Context
 from .stateless import told
 from .stop import STOP_SECONDS
@@ -121,7 +121,7 @@ def _restart(
     _end_processes(drivers, deployment, progress)
     batches = committed(registry, deployment)
     where = f"from its own checkpoint ({told(batches)})" if batches else "from its beginning: it has committed no batch"
-    progress(f"starting {deployment} again, {where}")
+    progress(Phase(f"starting {deployment} again, {where}"))
     drivers.start(registry.spec(deployment), current.epoch + 1, current.promoted, after_cancel)
     return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch + 1)
 

@@ -20,7 +20,7 @@ from ...core.snapshots.fresh_start import NOTHING, check_agreed
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Progress, quiet
+from ..waiting import Phase, Progress, quiet
 from .abandoned import supersede_left_behind
 from .check import same_app, with_batches_again
 from .context import Context
@@ -86,13 +86,13 @@ def submit(
     context.registry.folder.check_writable()
     agree = tuple(agree)
     if not owner and (found := submitted_before(context, application, deployment, snapshot, fresh, app)):
-        progress(f"deployment {found.deployment} of {found.app} was submitted before: waiting for it")
+        progress(Phase(f"deployment {found.deployment} of {found.app} was submitted before: waiting for it"))
         context.drivers(context.registry.app(found.app)).wait_running(found.deployment, timeout)
         return found
     if snapshot is None and (app is None or (fresh and find_owned(context, app, owner) is None)):
         app = check_stateless(context, application, app, agree, owner, fresh, progress)
     elif app is None:
-        progress(f"planning {application.file}")
+        progress(Phase(f"planning {application.file}"))
         plan = plan_application(launcher, application).plan
         app = plan.app
         if snapshot is not None and not fork and find_owned(context, app, owner) is None:
@@ -124,6 +124,7 @@ def submit(
         if registry.update(deployment) is None:  # else the update that brings it in has ended the others
             supersede_left_behind(registry, f"deployment {deployment} was submitted")
         progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
+        progress(_starting(registry, spec))
         drivers.wait_running(deployment, timeout)
         boundary("new-running")
         progress(f"deployment {deployment} of {app} is {drivers.state(deployment)}")
@@ -201,6 +202,21 @@ def submitted_before(
     return None
 
 
+def _starting(registry: AppRegistry, spec: DeploymentSpec) -> Phase:
+    if spec.from_snapshot is None:
+        return Phase(f"starting the queries of {spec.deployment}")
+    saved = SnapshotStore(registry.sibling(spec.from_app) if spec.from_app else registry).get(spec.from_snapshot)
+    return Phase(f"{restoring(saved.plan, spec.deployment)} from snapshot {spec.from_snapshot}")
+
+
+def restoring(plan: AppPlan | None, deployment: str) -> str:
+    """Return what a new driver does with saved state, e.g. ``restoring 2 stages for v2``."""
+    count = sum(len(query.stages) for query in plan.queries) if plan else 0
+    if not count:
+        return f"starting {deployment}"
+    return f"restoring {count} {'stage' if count == 1 else 'stages'} for {deployment}"
+
+
 def check_stateless(
     context: Context,
     application: Application,
@@ -214,7 +230,7 @@ def check_stateless(
 
     When this owner has submitted the app before, its state is its own, and only the name is returned.
     """
-    progress(f"planning {application.file}")
+    progress(Phase(f"planning {application.file}"))
     planned = plan_application(
         context.need_launcher(),
         application,
@@ -313,7 +329,7 @@ def _verify(registry: AppRegistry, spec: DeploymentSpec, progress: Progress) -> 
     if checked_at is not None and clock.age(checked_at) < CHECKED_SECONDS:
         return
     app = registry.sibling(spec.from_app) if spec.from_app else registry
-    progress(f"verifying snapshot {name} of {app.name}")
+    progress(Phase(f"verifying snapshot {name} of {app.name}"))
     SnapshotStore(app).verify(name, progress)
 
 

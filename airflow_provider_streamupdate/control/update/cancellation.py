@@ -34,7 +34,7 @@ from ..app_lease import check_free, holding
 from ..drivers.drivers import Drivers
 from ..operations.context import Context
 from ..operations.stop import claim_cancellation, current_silence, stop_deployment
-from ..waiting import Progress, quiet, wait_for
+from ..waiting import Phase, Progress, quiet, wait_for
 from . import record as records
 from .strategies import strategy_named
 
@@ -78,7 +78,7 @@ def cancel(
     under_way = registry.update_under_way()
     ended = begin_cancel(context, app, drain, asked_by)
     if ended:
-        progress(f"{'draining' if drain else 'cancelling'} {app}: {', '.join(ended)}")
+        progress(Phase(f"{'draining' if drain else 'cancelling'} {app}: {', '.join(ended)}"))
     if not drain:
         for deployment in ended:
             stop_deployment(context, app, deployment)

@@ -30,7 +30,7 @@ from ..operations.plan import Planned
 from ..operations.submit import Deployed
 from ..operations.verification import verify
 from ..operations.verification.health import Health
-from ..waiting import Progress, quiet
+from ..waiting import Phase, Progress, quiet
 from . import preflight, record, rollback
 from .options import UpdateOptions
 from .promotion import promote
@@ -360,15 +360,21 @@ class UpdateEngine:
     def _planned_by(self, strategy: Strategy, update: Update) -> Planned | None:
         if not strategy.starts_early:
             return None
-        self.progress(f"planning and checking {self.options.application.file}")
+        self._report_planning(update.record.new, f" and checking it against what {update.record.old} has committed")
         planned = strategy.plan(update)
         if planned is None or planned.report is None:
             return planned
         report = check.with_batches_again(self.context, planned.report, planned.plan, None, self.options.agree)
         return attrs.evolve(planned, report=report)
 
+    def _report_planning(self, deployment: str | None, check: str) -> None:
+        file = self.options.application.file
+        self.progress(Phase(f"planning {deployment} ({file}){check}" if deployment else f"planning {file}{check}"))
+
     def _plan_and_check(self, app: str | None, strategy: Strategy | None = None) -> Planned:
-        self.progress(f"planning and checking {self.options.application.file}")
+        snapshot = self.options.snapshot
+        against = f"snapshot {snapshot}" if snapshot else "what the current version has committed"
+        self._report_planning(self.options.deployment, f" and checking it against {against}")
         beside = (strategy or self.strategy).runs_beside
         return check.plan_and_check(
             self.context,

@@ -33,7 +33,7 @@ from ..operations.batch_ids import check_later_ids, committed_since, ids_used_ag
 from ..operations.context import Context
 from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
-from ..waiting import Progress, quiet, wait_for
+from ..waiting import Phase, Progress, quiet, wait_for
 from .cancellation import end_cancelled
 from .rollback_target import choose_version, versions_before, written_between
 from .strategies import strategy_named
@@ -169,7 +169,8 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
     if new in registry.deployment_ids():
         if before is not None and before.deployment == new:
             committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
-            progress(f"stopping {new}" + (f"; downstream has seen its batches {committed}" if committed else ""))
+            told = f"; downstream has seen its batches {committed}" if committed else ""
+            progress(Phase(f"stopping {new}{told}"))
         stop_deployment(context, app, new)  # if it stands by, too
     boundary("new-stopped")
     state = _settled(registry, drivers, old, timeout)
@@ -192,7 +193,7 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
     elif current.deployment == old and current.epoch == note.from_epoch and drivers.state(old) == FINISHED:
         outcome = record.outcome if record and record.outcome else REFUSED  # it had finished, and nothing was started
     else:
-        progress(f"starting {old} again, where it was stopped")
+        progress(Phase(f"starting {old} again, where it was stopped"))
         # Who rolls a cancelled app back asks for its start; what was cancelled meanwhile stays down.
         drivers.start(registry.spec(old), current.epoch + 1, promoted=True, after_cancel=cancellation is not None)
         try:

@@ -19,7 +19,7 @@ from ....core.serde import to_json
 from ....core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
-from ...waiting import Progress, quiet
+from ...waiting import Phase, Progress, quiet
 from ..check import same_app
 from ..context import Context
 from ..plan import plan_application
@@ -62,7 +62,7 @@ def adopt(
     context.registry.folder.check_writable()
     registry = context.registry.app(app)
     _check_free(registry, snapshot, application)
-    progress(f"planning {application.file} and checking {', '.join(uris.values())}")
+    progress(Phase(f"planning {application.file} and checking {', '.join(uris.values())}"))
     planned = plan_application(launcher, application, storage_options=context.storage_options, adopt=uris)
     same_app(application, planned.plan, app)
     report = planned.report
@@ -76,7 +76,7 @@ def adopt(
     with holding(registry, snapshot, f"adopt stores snapshot {snapshot}"):
         _check_free(registry, snapshot, application)
         _keep_deployment(registry, snapshot, application, planned.plan)
-        progress(f"storing snapshot {snapshot} of {app}")
+        progress(Phase(f"storing snapshot {snapshot} of {app}"))
         queries = [query.name for query in planned.plan.queries]
         folders = {q: find_checkpoint(u, context.storage_options) for q, u in assign(queries, uris).items()}
         return Adopted(snapshot=save_adopted(registry, snapshot, snapshot, planned.plan, folders), report=report)

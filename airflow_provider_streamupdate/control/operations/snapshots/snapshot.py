@@ -18,7 +18,7 @@ from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
 from ....core.users import user_and_host
 from ...app_lease import check_free
-from ...waiting import Progress, quiet, wait_for
+from ...waiting import Phase, Progress, quiet, wait_for
 from ..context import Context
 from ..stop import claim_cancellation, current_silence
 from .delete import deleting
@@ -147,7 +147,7 @@ def save_snapshot(
 
     See `begin_snapshot` for a name in use and for `again`.
     """
-    progress(f"asking {app} for snapshot {name}" + (" with cancel" if cancel else ""))
+    progress(Phase(f"asking {app} for snapshot {name}{' with cancel' if cancel else ''}"))
     begin_snapshot(context, app, name, cancel, again)
     what = f"snapshot {name} of {app}"
     snapshot = wait_for(

@@ -16,7 +16,7 @@ from ....core.registry.registry import AppRegistry
 from ....core.slo.finding import LONGEST_SECONDS
 from ....core.slo.limits import parse_slo
 from ....core.snapshots.snapshots import SnapshotStore
-from ...waiting import Progress, quiet, wait_for
+from ...waiting import Phase, Progress, quiet, wait_for
 from ..context import Context
 from . import slo as slo_gate
 from .health import Health, assess
@@ -140,7 +140,10 @@ def wait_healthy(
     def poll() -> Health | None:
         found = _health(context, app, deployment, baseline_snapshot, batches, run_for, gate)
         if not last or last[-1].reasons != found.reasons:
-            progress("; ".join(found.reasons) or "; ".join((f"{app} is healthy", *found.holds)))
+            detail = found.batches_done(batches) or "; ".join(found.reasons)
+            progress(Phase(f"verifying {deployment or app}", detail))
+            if found.healthy:
+                progress(found.lines(app))
         last.append(found)
         if found.failed:
             raise StreamUpdateError(f"{app} is not healthy: {'; '.join(found.reasons)}")

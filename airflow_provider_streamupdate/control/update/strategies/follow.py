@@ -15,7 +15,7 @@ from ....core.registry.registry import AppRegistry
 from ...app_lease import holding
 from ...operations.context import Context
 from ...operations.plan import Planned
-from ...waiting import wait_for
+from ...waiting import Phase, wait_for
 from ..options import CATCH_UP_SECONDS, UpdateOptions
 from ..update import Update
 from . import own_driver
@@ -181,7 +181,7 @@ class Chase:
                 f"{self._update.record.new} {rates[1]:.2g}"
             )
         if now - self._told_at >= TELL_SECONDS and left > CLOSE_BATCHES:
-            self._update.progress(f"{self._update.record.new} catches up: {self.told}")
+            self._update.progress(Phase(f"{self._update.record.new} catches up", self.told))
             self._told_at = now
         return left
 

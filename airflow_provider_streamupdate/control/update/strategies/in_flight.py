@@ -22,7 +22,7 @@ from ....core.users import user_and_host
 from ...app_lease import holding
 from ...drivers.drivers import Drivers
 from ...operations.submit import Deployed
-from ...waiting import Progress, wait_for
+from ...waiting import Phase, Progress, wait_for
 from ..options import UpdateOptions
 from ..step import Step
 from ..update import Update
@@ -91,7 +91,7 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     name = box.issue(commands.CHANGE, change=request)
     boundary("change-asked")
-    progress(f"changing the parameters of deployment {deployment} of {app}")
+    progress(Phase(f"changing the parameters of deployment {deployment} of {app}"))
 
     def poll() -> bool | None:
         if answer := box.result(name):

@@ -28,7 +28,7 @@ from ...operations.stop import drain
 from ...operations.verification.health import assess
 from ...operations.verification.verify import uncounted, under_new_names
 from ...operations.version import store_spec, stored_spec
-from ...waiting import wait_for
+from ...waiting import Phase, wait_for
 from ..options import CATCH_UP_SECONDS
 from ..update import Update
 from . import own_driver
@@ -170,7 +170,7 @@ def take_over(update: Update) -> None:
         if current.cancelled is not None:
             raise AppCancelledError(not_started(app, current.cancelled))
         if not _ended(drivers, old):
-            update.progress(f"draining {old}")
+            update.progress(Phase(f"draining {old}"))
             drain(update.context, app, old, update.options.drain_timeout)
             _ended(drivers, old)
         boundary("old-drained")

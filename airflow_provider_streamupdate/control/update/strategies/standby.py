@@ -17,8 +17,9 @@ from ....core.snapshots.export import export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
 from ...operations.plan import Planned
+from ...operations.submit import restoring
 from ...operations.version import store_spec, stored_spec
-from ...waiting import wait_for
+from ...waiting import Phase, wait_for
 from ..options import UpdateOptions
 from ..record import note_checked
 from ..update import Update
@@ -104,7 +105,8 @@ def stand_by(update: Update) -> None:
     deployment = update.record.new
     with holding(update.registry, deployment):
         if start(update):
-            timeout = update.options.submit_timeout
+            plan, timeout = update.registry.plan(deployment), update.options.submit_timeout
+            update.progress(Phase(f"{restoring(plan, deployment)}, and warming it up"))
             update.drivers.wait_for_states(deployment, (STANDBY,), timeout, lambda: old_died(update))
             note_ready(update)
 
@@ -131,7 +133,7 @@ def hand_over(update: Update) -> None:
     current = registry.current()
     box, command = CommandBox(registry.deployment_folder(old), 0), ""
     if current is not None and current.deployment == old and not old_died(update):
-        progress(f"{old} hands over to {new}")
+        progress(Phase(f"{old} hands over to {new}"))
         box = CommandBox(registry.deployment_folder(old), current.epoch)
         command = box.issue(commands.SNAPSHOT, snapshot=snapshot, cancel=True, successor=new)
         boundary("handover-asked")
