@@ -12,7 +12,8 @@ from airflow.sdk import Param
 from .control.update.option import Kind, Option
 from .control.update.options import OPTIONS
 from .core.errors import InvalidInputError
-from .core.names import check_name
+from .core.names import check_keys, check_name
+from .hooks.errors import airflow_errors
 from .hooks.update_options import usual
 
 
@@ -42,6 +43,17 @@ SECRETS_BY_NAME = (
     "Give a secret as {{ conn.ID.password }} or {{ var.value.NAME }}: the task reads it, and the run's conf, which "
     "every viewer can read, does not hold it."
 )
+
+
+def refuse_unknown_conf(context: Any) -> None:
+    """Fail a task of a run whose conf has a key that the DAG declares no param for: a misspelt one would be ignored.
+
+    Give it as `pre_execute` to the tasks, or in a DAG's `default_args`. Airflow itself takes any key.
+    """
+    declared = context["dag"].params
+    with airflow_errors(context):
+        if declared:  # a DAG without params may read any key of its conf
+            check_keys(context["dag_run"].conf or {}, declared, f"DAG {context['dag'].dag_id}")
 
 
 def update_params() -> dict[str, Param]:

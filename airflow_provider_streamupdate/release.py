@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .control.update.options import OPTIONS
 from .core.coordination import lease
 from .core.errors import InvalidInputError
-from .core.names import check_name
+from .core.names import check_keys, check_name
 from .core.registry.application import Application
 from .core.registry.deployment import FINISHED, RUNNING
 from .core.registry.update import ROLLED_BACK
@@ -38,11 +38,9 @@ def describe(described: Any, base: Path | None = None, where: str = "the release
     """All FIELDS of a description, checked; InvalidInputError names what is missing or unknown."""
     if not isinstance(described, Mapping):
         raise InvalidInputError(f"{where} must be a JSON object with {', '.join(FIELDS)}, not {described!r}")
-    unknown = sorted(set(described) - set(FIELDS))
-    missing = [field for field in FIELDS[:2] if not described.get(field)]
-    if unknown or missing:
-        problem = f"lacks {', '.join(missing)}" if missing else f"holds {', '.join(unknown)}"
-        raise InvalidInputError(f"{where} {problem}; it may hold {', '.join(FIELDS)} (the first two are required)")
+    check_keys(described, FIELDS, where)
+    if missing := [field for field in FIELDS[:2] if not described.get(field)]:
+        raise InvalidInputError(f"{where} lacks {', '.join(missing)}; {' and '.join(FIELDS[:2])} are required")
     release = {field: described.get(field) for field in FIELDS}
     check_name("app", release["app"])
     release["application"] = _resolved(release["application"], base)

@@ -12,6 +12,7 @@ from .control.update.options import OPTIONS
 from .control.update.step import Step
 from .control.update.strategies import STRATEGIES
 from .core.registry.update import DEFAULT_STRATEGY
+from .forms import refuse_unknown_conf
 from .hooks.settings import DEFAULT_CONN_ID
 from .hooks.update_options import UpdateArguments, check_names, usual
 from .operators.promote import StreamPromoteOperator
@@ -156,15 +157,19 @@ def build_update_dag(
     """A DAG that holds one `stream_update` group. Assign it to a module-level name in a DAG file.
 
     schedule: when to run; None: by hand or by another DAG
-    dag_kwargs: for DAG(...); update: for stream_update(...)
+    dag_kwargs: for DAG(...); when it has params, a run whose conf has another key is refused
+    update: for stream_update(...)
     """
+    dag_arguments = dict(dag_kwargs or {})
+    default_args = {"pre_execute": refuse_unknown_conf, **(dag_arguments.pop("default_args", None) or {})}
     with DAG(
         dag_id,
         schedule=schedule,
         catchup=False,
         max_active_runs=1,
         tags=list(tags),
-        **(dag_kwargs or {}),
+        default_args=default_args,
+        **dag_arguments,
     ) as dag:
         stream_update(app=app, application=application, **update)
     return dag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -39,9 +39,31 @@ class Group(click.Group):
             sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        super().add_command(cmd, name)
+        refuse_empty_options(cmd)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of their use, not alphabetically."""
         return list(self.commands)
+
+
+def refuse_empty_options(command: click.Command) -> None:
+    """Have a command refuse options whose value is empty (``--root "$UNSET"``), which would count as not given."""
+    for option in command.params:
+        if isinstance(option, click.Option):
+            option.callback = _refusing_empty(option.callback)
+    for one in command.commands.values() if isinstance(command, click.Group) else ():
+        refuse_empty_options(one)
+
+
+def _refusing_empty(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if "" in (value if isinstance(value, tuple) else (value,)):
+            raise click.BadParameter("it is empty; give a value, or leave the option out", ctx, param)
+        return callback(ctx, param, value) if callback else value
+
+    return check
 
 
 def _end(error: click.ClickException, argv: Sequence[str]) -> int:
@@ -92,3 +114,6 @@ def main() -> None:
     {"error": {"type": ..., "message": ...}} when the command fails. Durations are seconds (90), 1h30m or ISO 8601
     (PT1H30M). Times are shown in UTC.
     """
+
+
+refuse_empty_options(main)

@@ -6,6 +6,7 @@ are another's word: `check_path` and `check_part` say which of them stay inside 
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -41,6 +42,20 @@ def check_name(kind: str, name: object) -> str:
 def is_name(text: str, allowed: re.Pattern[str] = _ALLOWED) -> bool:
     """Whether a text can be a name; what a file manager calls a copy (``v2 (copy)``) cannot."""
     return len(text) <= MAX_LENGTH and ".." not in text and allowed.fullmatch(text) is not None
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """Return the question whether the known name nearest to `name` was meant; None when none is near."""
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else None
+
+
+def check_keys(found: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Raise InvalidInputError for keys that are not known, each with the nearest one. where: what has them"""
+    known = tuple(known)
+    if unknown := sorted({*found} - {*known}):
+        told = "; ".join(f"{key!r} ({question})" if (question := meant(key, known)) else repr(key) for key in unknown)
+        raise InvalidInputError(f"{where} has no {told}; it may have {', '.join(known)}")
 
 
 def check_new_id(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, get_current_context, task
 
+from airflow_provider_streamupdate.forms import refuse_unknown_conf
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ with DAG(
     tags=["streamupdate"],
     doc_md=__doc__,
     dag_display_name="Maintain streaming apps",
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=30), "pre_execute": refuse_unknown_conf},
     params={
         "keep_count": Param(10, type="integer", minimum=1, title="Keep", description="Snapshots kept per app."),
         "keep_days": Param(30, type="number", minimum=0, title="Keep for days", description="Older ones are deleted."),

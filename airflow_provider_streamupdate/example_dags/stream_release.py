@@ -21,6 +21,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, Variable, get_current_context, task
 
+from airflow_provider_streamupdate.forms import refuse_unknown_conf
 from airflow_provider_streamupdate.release import FIELDS
 from airflow_provider_streamupdate.update_dag import stream_update
 
@@ -34,6 +35,7 @@ with DAG(
     tags=["streamupdate"],
     doc_md=__doc__,
     dag_display_name="Release a streaming app",
+    default_args={"pre_execute": refuse_unknown_conf},
     params={
         "release_file": Param(
             None,

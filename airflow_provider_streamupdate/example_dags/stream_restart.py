@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from airflow_provider_streamupdate.forms import suggested_apps
+from airflow_provider_streamupdate.forms import refuse_unknown_conf, suggested_apps
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 
@@ -22,7 +22,7 @@ with DAG(
     catchup=False,
     is_paused_upon_creation=False,  # it has no schedule, and a triggered run must not wait
     # a retry reattaches to what an earlier try started
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=10), "pre_execute": refuse_unknown_conf},
     tags=["streamupdate"],
     doc_md=__doc__,
     dag_display_name="Restart a streaming app",

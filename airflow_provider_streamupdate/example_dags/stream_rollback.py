@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from airflow_provider_streamupdate.forms import suggested_apps
+from airflow_provider_streamupdate.forms import refuse_unknown_conf, suggested_apps
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 
@@ -19,6 +19,7 @@ with DAG(
     is_paused_upon_creation=False,  # it has no schedule, and a triggered run must not wait
     catchup=False,
     max_active_runs=1,
+    default_args={"pre_execute": refuse_unknown_conf},
     tags=["streamupdate"],
     doc_md=__doc__,
     dag_display_name="Roll back a streaming app",

@@ -12,6 +12,7 @@ from datetime import timedelta
 from airflow.exceptions import AirflowFailException
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_streamupdate.forms import refuse_unknown_conf
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.supervise import StreamSuperviseOperator
 
@@ -22,7 +23,7 @@ with DAG(
     schedule="@continuous",
     max_active_runs=1,
     catchup=False,
-    default_args={"retries": 3, "retry_delay": timedelta(seconds=10)},
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=10), "pre_execute": refuse_unknown_conf},
     tags=["streamupdate"],
     doc_md=__doc__,
     dag_display_name="Supervise streaming apps",

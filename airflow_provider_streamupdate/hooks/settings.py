@@ -8,10 +8,12 @@ from typing import Any
 import attrs
 
 from ..core.errors import InvalidInputError
+from ..core.names import check_keys
 from .templated_values import json_map, optional_text, seconds, text_map
 
 DEFAULT_CONN_ID = "streamupdate_default"
 DEFAULT_SPARK_CONN_ID = "spark_default"
+_FIELDS = ("root", "spark_conn_id", "kubernetes_conn_id", "spark_submit", "storage_options", "defaults")
 _DEFAULTS = ("conf", "env_vars", "drain_timeout", "submit_timeout", "poll_interval")
 
 
@@ -46,15 +48,12 @@ class Settings:
         where = f"connection {conn_id}"
         if conn_type and conn_type != "streamupdate":
             raise InvalidInputError(f"{where} is of type {conn_type!r}; give one of type streamupdate (Stream Update)")
+        check_keys(extra, _FIELDS, where)
         root = optional_text(extra.get("root"))
         if root is None:
             raise InvalidInputError(f"{where} has no root; enter the root URI (a path, s3://..., hdfs://...) in it")
         defaults = json_map(extra.get("defaults"), f"field defaults of {where}")
-        unknown = sorted(set(defaults) - set(_DEFAULTS))
-        if unknown:
-            raise InvalidInputError(
-                f"field defaults of {where} has unknown keys: {', '.join(unknown)}; allowed are {', '.join(_DEFAULTS)}"
-            )
+        check_keys(defaults, _DEFAULTS, f"field defaults of {where}")
         timeouts = {
             name: seconds(defaults[name], f"{name} in defaults of {where}")
             for name in ("drain_timeout", "submit_timeout", "poll_interval")

@@ -11,6 +11,7 @@ import attrs
 from ..control.update.option import Kind, Option
 from ..control.update.options import OPTIONS, UpdateOptions
 from ..core.errors import InvalidInputError
+from ..core.names import check_keys
 from .application import APPLICATION_FIELDS, application_from
 from .settings import Settings
 from .templated_values import blank, optional_text, seconds, text_list, text_map, truth
@@ -93,9 +94,7 @@ def usual(option: Option, blank: str) -> str:
 
 def check_names(given: Iterable[str]) -> None:
     """Raise InvalidInputError for the name of an option that an update does not have."""
-    names = [option.argument for option in OPTIONS]
-    if unknown := sorted({*given} - {*APPLICATION_FIELDS, *names}):
-        raise InvalidInputError(f"an update has no option {', '.join(unknown)}; it has {', '.join(names)}")
+    check_keys(given, (*APPLICATION_FIELDS, *(option.argument for option in OPTIONS)), "an update")
 
 
 def verify_for(value: Any, what: str) -> float:

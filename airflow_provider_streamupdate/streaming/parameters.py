@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from ..core.names import meant
 
 
 class MissingParameterError(KeyError):
@@ -90,7 +91,7 @@ def unread(given: Iterable[str], asked: Iterable[str]) -> list[str]:
     known, set_ = set(asked), set(given)
     found = []
     for name in sorted(set_ - known):
-        close = difflib.get_close_matches(name, sorted(known - set_), n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else f" (they read {', '.join(sorted(known)) or 'none'})"
-        found.append(f"parameter {name!r} was set, but no query function reads it{meant}")
+        question = meant(name, known - set_)
+        hint = f"; {question}" if question else f" (they read {', '.join(sorted(known)) or 'none'})"
+        found.append(f"parameter {name!r} was set, but no query function reads it{hint}")
     return found

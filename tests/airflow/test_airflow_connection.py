@@ -126,11 +126,15 @@ def test_settings_from_a_form_are_texts_from_a_file_are_objects() -> None:
     [
         ({}, "connection c has no root"),
         ({"root": " "}, "connection c has no root"),
+        (
+            {"root": "/r", "spark_sumbit": "/spark"},
+            "connection c has no 'spark_sumbit' (did you mean 'spark_submit'?); it may have root",
+        ),
         ({"root": "/r", "storage_options": "{"}, "field storage_options of connection c must be a JSON object"),
         ({"root": "/r", "storage_options": "[]"}, "field storage_options of connection c must be a JSON object"),
         (
             {"root": "/r", "defaults": '{"drain": 1}'},
-            "field defaults of connection c has unknown keys: drain; allowed are conf",
+            "field defaults of connection c has no 'drain' (did you mean 'drain_timeout'?); it may have conf",
         ),
         ({"root": "/r", "defaults": '{"drain_timeout": "x"}'}, "drain_timeout in defaults of connection c must be"),
         ({"root": "/r", "defaults": '{"conf": {"a": []}}'}, "conf in defaults of connection c 'a' must be text"),

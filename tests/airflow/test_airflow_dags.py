@@ -17,6 +17,7 @@ from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
+from airflow_provider_streamupdate.forms import refuse_unknown_conf
 from airflow_provider_streamupdate.hooks.templated_values import seconds
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
@@ -78,6 +79,13 @@ def test_no_task_is_templated_on_what_it_does_not_have(bag: Any) -> None:
         for task in dag.tasks:
             if not task.is_mapped:
                 assert [f for f in task.template_fields if not hasattr(task, f)] == []
+
+
+def test_every_task_refuses_a_key_of_the_conf_that_no_param_has(bag: Any) -> None:
+    for dag in bag.dags.values():
+        for task in dag.tasks:
+            hook = task.partial_kwargs.get("pre_execute") if task.is_mapped else task._pre_execute_hook
+            assert dag.params and hook is refuse_unknown_conf, f"{dag.dag_id}/{task.task_id}"
 
 
 def test_the_shape_of_an_update(bag: Any) -> None:
@@ -362,7 +370,8 @@ def test_a_release_that_was_rolled_back_is_not_tried_again_by_itself(site: Site)
     [
         ([], "must be a JSON object"),
         ({"app": "a"}, "lacks application"),
-        ({"app": "a", "application": "b", "file": "c"}, "holds file; it may hold app, application"),
+        ({"app": "a", "application": "b", "file": "c"}, "the release has no 'file'; it may have app, application"),
+        ({"app": "a", "application": "b", "agre": []}, "has no 'agre' (did you mean 'agree'?); it may have"),
         ({"app": "a/b", "application": "b"}, "app name 'a/b' is not allowed"),
     ],
 )

@@ -42,6 +42,26 @@ def update(site: Site, application: str, **conf: Any) -> DagOutcome:
     return site.run_dag("update_alarm", "tests/airflow/dags", application=application, **conf)
 
 
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("paramters", "DAG stream_update has no 'paramters' (did you mean 'parameters'?); it may have app, "),
+        ("nonsense", "DAG stream_update has no 'nonsense'; it may have app, "),
+    ],
+)
+def test_a_misspelt_key_of_the_conf_is_refused_before_anything_is_started(
+    site: Site, capsys: pytest.CaptureFixture[str], key: str, told: str
+) -> None:
+    """It was ignored, and the plan failed 87 s later for want of the parameters."""
+    site.submit()
+    conf = {"app": "alarm", "application": site.application("v2"), key: {"input": "/in"}}
+    run = site.run_dag("stream_update", **conf)
+    assert (run.state, run.states["plan"]) == ("failed", "failed")
+    assert told in capsys.readouterr().out
+    assert [spec.deployment for spec in site.client.deployments("alarm")] == ["v1"]
+    assert site.client.registry.app("alarm").updates() == []
+
+
 def failed_at(step: str, rollback: str = "success") -> dict[str, str]:
     """The states of a run whose `step` failed."""
     number = STEPS.index(step)
@@ -294,7 +314,7 @@ def test_what_cannot_be_planned_stops_nothing(site: Site) -> None:
             "there is no strategy 'slow'; choose one of restart, standby, follow, parallel, in_flight",
         ),
         ({"run_beside": "PT1M"}, "with strategy standby the versions do not run side by side"),
-        ({"speed": 1}, "an update has no option speed; it has deployment_id"),
+        ({"speed": 1}, "an update has no 'speed'; it may have application, py_files"),
     ],
 )
 def test_bad_input_is_refused_by_the_plan(

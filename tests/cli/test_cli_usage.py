@@ -155,6 +155,25 @@ def test_options_may_stand_before_or_after_the_command_and_win_over_the_environm
     assert f"under {tmp_path / 'mine'} " in document(run(*args))["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--root", "", "list"),
+        ("list", "--root", ""),
+        ("rollback", "flights", "--deployment", ""),
+        ("update", "v2.py", "--agree", ""),
+        ("submit", "v1.py", "--py-files", "a.zip", "--py-files", ""),
+        ("pipeline", "run", "spec.yml", "--spark-submit", ""),
+    ],
+)
+def test_an_empty_option_is_refused_and_not_taken_for_one_that_was_not_given(run: Run, args: tuple[str, ...]) -> None:
+    """`--root "$UNSET"` used the environment's root, `rollback --deployment ""` the current deployment."""
+    result = run(*args)
+    option = args[args.index("") - 1]
+    assert result.exit_code == 2 and result.stdout == ""
+    assert f"Invalid value for '{option}': it is empty; give a value, or leave the option out" in result.stderr
+
+
 def test_storage_options_reach_the_file_system(run: Run) -> None:
     result = run("list", "--root", "memory://x", "--storage-option", "asynchronous=true", "--json")
     assert result.exit_code == 0 and document(result) == []
@@ -192,7 +211,16 @@ def test_an_unknown_app_is_1_for_snapshots_too(run: Run, command: str) -> None:
 def test_an_application_file_that_is_missing_or_does_not_parse_is_2(run: Run, tmp_path: Path, command: str) -> None:
     missing = run(command, tmp_path / "nix.py")
     assert missing.exit_code == 2
-    assert missing.stderr == f"Error: application file {tmp_path}/nix.py does not exist; give the path of a .py file\n"
+    assert missing.stderr == (
+        f"Error: application file {tmp_path}/nix.py does not exist; "
+        "give the path of the .py file that defines the app\n"
+    )
+    (tmp_path / "folder").mkdir()
+    empty = run(command, tmp_path / "folder")
+    assert empty.exit_code == 2 and f"{tmp_path}/folder is a folder; give the path of the .py file" in empty.stderr
+    for name in ("v2.py", "v1.py", "notes.txt"):
+        (tmp_path / "folder" / name).touch()
+    assert run(command, tmp_path / "folder").stderr.endswith("defines the app (it holds v1.py, v2.py)\n")
     (tmp_path / "broken.py").write_text("def broken(:\n")
     broken = run(command, tmp_path / "broken.py", "--json")
     assert broken.exit_code == 2
@@ -205,9 +233,12 @@ def test_a_missing_extra_file_is_2(run: Run, tmp_path: Path, option: str) -> Non
     (tmp_path / "app.py").write_text("")
     result = run("submit", tmp_path / "app.py", option, f"{tmp_path}/app.py,/nix.zip")
     assert result.exit_code == 2 and "file /nix.zip of application" in result.stderr
+    folder = run("submit", tmp_path / "app.py", option, tmp_path)
+    assert folder.exit_code == 2
+    assert f"file {tmp_path} of application {tmp_path}/app.py is a folder; give a file" in folder.stderr
 
 
-@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize("name", [name for name in BAD_NAMES if name])
 @pytest.mark.parametrize(
     ("command", "option"),
     [("submit", "--deployment"), ("submit", "--snapshot"), ("update", "--deployment"), ("update", "--snapshot"),

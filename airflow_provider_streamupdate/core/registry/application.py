@@ -40,8 +40,11 @@ class Application:
         """Cheap checks before anything is started: the files exist, and the application file parses and is no
         pipeline's."""
         path = Path(self.file)
-        if not path.is_file():
-            raise ApplicationError(f"application file {self.file} does not exist; give the path of a .py file")
+        if problem := _no_file(path):
+            raise ApplicationError(
+                f"application file {self.file} {problem}; give the path of the .py file that defines the app"
+                + (f" (it holds {', '.join(held)})" if (held := sorted(p.name for p in path.glob("*.py"))[:5]) else "")
+            )
         try:
             tree = ast.parse(path.read_bytes(), filename=self.file)
         except (SyntaxError, ValueError) as error:
@@ -55,8 +58,10 @@ class Application:
                 "the flow as a query of a StreamingApp and adopt its checkpoint (docs/adopting.md)"
             )
         for extra in (*self.py_files, *self.files):
-            if not Path(extra).is_file():
-                raise ApplicationError(f"file {extra} of application {self.file} does not exist")
+            if problem := _no_file(Path(extra)):
+                raise ApplicationError(
+                    f"file {extra} of application {self.file} {problem}; give a file (of a package: a zip)"
+                )
         for stored in (self.file, *self.py_files, *self.files):
             if problem := path_problem(f"application/{Path(stored).name}"):
                 raise ApplicationError(f"file {stored!r} of the application {problem}: rename it")
@@ -90,6 +95,13 @@ def default_deployment_id(app: str, digest: str, existing: set[str]) -> str:
     while (name := base if number == 1 else f"{base}-{number}") in existing:
         number += 1
     return name
+
+
+def _no_file(path: Path) -> str | None:
+    """Return why a path is no file, in words; None when it is one."""
+    if path.is_dir():
+        return "is a folder"
+    return None if path.is_file() else "is no file" if path.exists() else "does not exist"
 
 
 def _defines_pipeline(tree: ast.Module) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import uuid
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ from ..compatibility.report import CompatibilityReport
 from ..difference.report import DifferenceReport
 from ..errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
 from ..formats import check_readable
-from ..names import check_name, check_new_id, check_part, check_path, is_name, numbers
+from ..names import check_name, check_new_id, check_part, check_path, is_name, meant, numbers
 from ..plan.plan import AppPlan
 from ..serde import from_json, to_json
 from ..storage import Folder
@@ -54,8 +53,7 @@ def _known(name: str, apps: list[str]) -> str:
     """The hint for a name that no app has."""
     if not apps:
         return " (known: none); correct the root, or submit the app first"
-    close = difflib.get_close_matches(name, apps, n=1)
-    return f" (known: {', '.join(apps)}); " + (f"did you mean {close[0]!r}?" if close else "correct the name")
+    return f" (known: {', '.join(apps)}); {meant(name, apps) or 'correct the name'}"
 
 
 class AppRegistry:

@@ -144,6 +144,8 @@ export interface Update {
   runs: string;
   strategy: string;
   started_at: string;
+  /** null: it is under way. */
+  ended_at?: Maybe<string>;
   step: string;
   steps: { step: string; at: string; seconds: number }[];
   /** Those that are not done. */

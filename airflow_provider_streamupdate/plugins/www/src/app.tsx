@@ -134,7 +134,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
         {last && !underWay && (
           <span class="quiet" id="last-change">
             {last.how === "rollback" ? `from ${last.from} to ${last.to}: ` : `last update, to ${last.to}: `}
-            <Word of={last.outcome} /> {ago(last.started_at)}
+            <Word of={last.outcome} /> {ago(last.ended_at ?? last.started_at)}
             {last.pause !== null && `, pause ${seconds(last.pause)}`}
           </span>
         )}

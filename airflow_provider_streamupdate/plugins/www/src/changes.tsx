@@ -14,6 +14,7 @@ import { type Column, Table } from "./table";
 interface Change {
   key: string;
   started_at: string;
+  ended_at: Maybe<string>;
   from: Maybe<string>;
   to: string;
   how: string;
@@ -38,6 +39,7 @@ function ofUpdate(app: AppDocument, update: Update): Change {
   return {
     key: `update ${update.new}`,
     started_at: update.started_at,
+    ended_at: update.ended_at ?? null,
     from: update.old,
     to: update.new,
     how: update.strategy,
@@ -55,6 +57,7 @@ function ofRollback(rollback: Rollback): Change {
   return {
     key: `rollback ${rollback.number}`,
     started_at: rollback.started_at,
+    ended_at: rollback.ended_at,
     from: rollback.left,
     to: rollback.back_to,
     how: "rollback",
