@@ -188,7 +188,7 @@ def test_a_state_of_which_nothing_is_reported_is_not_taken_for_well() -> None:
 
 
 def test_a_healthy_app_is_told_with_a_line_for_each_query() -> None:
-    idle = QueryStatus(batch=3, idle=True)
+    idle = QueryStatus(batch=3, idle=True, first_commit_at=_ago(30))
     at = status(queries={"windows": attrs.evolve(GOOD, first_commit_at=_ago(30)), "raw": idle})
     assert assess("v2", "running", at, baseline(), run_for=20).lines("flights").splitlines() == [
         "flights is healthy; it has run for 20 s",
