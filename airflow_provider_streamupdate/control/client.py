@@ -26,6 +26,7 @@ from .operations.snapshots import snapshot as saving
 from .operations.snapshots.adopt import Adopted
 from .operations.submit import Deployed
 from .operations.verification import verify as verifying
+from .operations.verification.output import batches as writing
 from .review import review as reviewing
 from .status import AppStatus, Beside
 from .supervision import supervise as supervising
@@ -76,6 +77,7 @@ class StreamUpdateClient:
     follow_log = Operation(looking.follow_log)
     glances = Operation(overview.glances)
     history = Operation(past.history)
+    output = Operation(writing.output)
     review = Operation(reviewing.review)
     code_of_update = Operation(reviewing.code_of_update)
 

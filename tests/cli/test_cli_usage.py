@@ -34,6 +34,7 @@ COMMANDS = (
     "status",
     "log",
     "history",
+    "output",
     "metrics",
     "trace",
     "save-snapshot",

@@ -66,6 +66,17 @@ def committed_since(registry: AppRegistry, deployment: str, logged: bool = False
 
     logged: include a batch that did not commit but may have reached the sink
     """
+    found = committed_batches(registry, deployment, logged)
+    return {name: f"up to {last}" if first is None else f"{first}-{last}" for name, (first, last) in found.items()}
+
+
+def committed_batches(
+    registry: AppRegistry, deployment: str, logged: bool = False
+) -> dict[str, tuple[int | None, int]]:
+    """Return the first and the last batch that a deployment itself committed, by query; see `committed_since`.
+
+    The first is None when the snapshot it started from is damaged or gone.
+    """
     spec, plan = registry.spec(deployment), registry.plan(deployment)
     if plan is None:
         return {}
@@ -75,16 +86,16 @@ def committed_since(registry: AppRegistry, deployment: str, logged: bool = False
             start = SnapshotStore(registry).get(spec.from_snapshot).queries
         except (CorruptError, NotFoundError):
             start = None
-    found: dict[str, str] = {}
+    found: dict[str, tuple[int | None, int]] = {}
     for query in plan.queries:
         checkpoint = Checkpoint(registry.checkpoint(deployment, query.name))
         last = checkpoint.logged_batch() if logged else checkpoint.committed_batch()
         if start is None:
-            found |= {} if last is None else {query.name: f"up to {last}"}
+            found |= {} if last is None else {query.name: (None, last)}
             continue
         first = start[query.name].batch + 1 if query.name in start else 0
         if last is not None and last >= first:
-            found[query.name] = f"{first}-{last}"
+            found[query.name] = (first, last)
     return found
 
 

@@ -4,7 +4,7 @@ nulls (`txn` and the `stats` of `add`, https://github.com/delta-io/delta/blob/ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .....core.slo.output import Output
@@ -28,6 +28,18 @@ def read(folder: Folder, query_id: str, count: int, wanted: Callable[[int], bool
         if len(found) == count:
             break
     return tuple(reversed(found))
+
+
+def commits(folder: Folder, query_id: str, batches: range) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield the batch, the table's version and the files of each commit of the query's batches."""
+    names = [n for n in folder.names(LOG) if n.endswith(".json") and n.removesuffix(".json").isdigit()]
+    for name in sorted(names, reverse=True):
+        actions = [json.loads(line) for line in (folder.read(f"{LOG}/{name}") or b"").splitlines() if line]
+        batch = next((a["txn"]["version"] for a in actions if a.get("txn", {}).get("appId") == query_id), None)
+        if batch is not None and int(batch) < batches.start:
+            return
+        if batch is not None and int(batch) in batches:
+            yield int(batch), int(name.removesuffix(".json")), tuple(a["add"]["path"] for a in actions if "add" in a)
 
 
 def _counted(batch: int, files: list[dict[str, Any]]) -> Output:

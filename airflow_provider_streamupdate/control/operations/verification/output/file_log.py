@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from urllib.parse import unquote, urlsplit
 
 from .....core.plan.plan import SinkPlan
@@ -18,20 +18,26 @@ MOST_BYTES = 64 * 1024 * 1024  # of files that are read in one look
 def read(folder: Folder, sink: SinkPlan, count: int, wanted: Callable[[int], bool]) -> tuple[Output, ...]:
     """The last batches that are wanted, oldest first. Without those whose log was compacted: that names the files of
     all batches together."""
-    batches = sorted(int(name) for name in folder.names(LOG) if name.isascii() and name.isdigit() and wanted(int(name)))
+    logged = [batch for batch in batches(folder) if wanted(batch)]
     found: list[Output] = []
     left = MOST_BYTES
-    for batch in reversed(batches[-count:]):
-        files = list(_files(folder, batch))
-        left -= sum(size for _, size in files)
+    for batch in reversed(logged[-count:]):
+        named = list(files(folder, batch))
+        left -= sum(size for _, size in named)
         if left < 0:
             break
-        found.append(_counted(folder, sink, batch, [name for name, _ in files]))
+        found.append(_counted(folder, sink, batch, [name for name, _ in named]))
     return tuple(reversed(found))
 
 
-def _files(folder: Folder, batch: int) -> Iterator[tuple[str, int]]:
-    """The path of each file below the folder, and its bytes."""
+def batches(folder: Folder, among: Container[int] | None = None) -> list[int]:
+    """Return the batches whose own log is there, in order. among: only these"""
+    names = (int(name) for name in folder.names(LOG) if name.isascii() and name.isdigit())
+    return sorted(batch for batch in names if among is None or batch in among)
+
+
+def files(folder: Folder, batch: int) -> Iterator[tuple[str, int]]:
+    """Yield the path of each file of a batch below the folder, and its bytes."""
     base = urlsplit(folder.uri).path.rstrip("/")
     lines = (folder.read(f"{LOG}/{batch}") or b"").decode().splitlines()
     for line in lines[1:]:  # the first is the format's version

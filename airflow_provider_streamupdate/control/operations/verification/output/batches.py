@@ -1,0 +1,138 @@
+"""What a deployment wrote: its batches, and the files or table versions of each where the sink has a log of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from .....core import clock
+from .....core.checkpoint.checkpoint import Checkpoint
+from .....core.names import check_name
+from .....core.plan.plan import QueryPlan, SinkPlan
+from .....core.registry import hot_standby
+from .....core.registry.registry import AppRegistry
+from .....core.storage import Folder
+from ...batch_ids import committed_batches
+from ...context import Context
+from . import delta_log, file_log
+
+MOST_BATCHES = 1000  # of a query, the last ones: a deployment that has run for months has millions
+
+
+@attrs.frozen(kw_only=True)
+class WrittenBatch:
+    """A committed batch.
+
+    committed_at: ISO, by the storage's clock
+    files: what it wrote, below the sink's folder; None: not known
+    version: of the Delta table; None: the sink is none, or the batch has no commit in its log
+    """
+
+    batch: int
+    committed_at: str | None
+    files: tuple[str, ...] | None = None
+    version: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class QueryOutput:
+    """What a query of a deployment wrote.
+
+    first, last: its batches; first None: not known, because the snapshot that it started from is gone
+    sink: its format; place: the folder or table (None: a function, or a sink without a path)
+    note: why the files of batches are not known; empty when all are
+    """
+
+    deployment: str
+    query: str
+    first: int | None
+    last: int
+    sink: str
+    place: str | None
+    batches: tuple[WrittenBatch, ...] = ()
+    note: str = ""
+
+
+def output(context: Context, app: str, deployment: str | None = None) -> tuple[QueryOutput, ...]:
+    """Return what a deployment wrote, a query at a time; default: what was written since the last update, by the
+    current deployment and by those whose hot standbys have taken over since. NotFoundError for an unknown one.
+    """
+    registry = context.registry.existing(app)
+    if deployment is not None:
+        registry.spec(check_name("deployment", deployment))
+    found = [deployment] if deployment else list(_since_update(registry))
+    return tuple(query for one in found for query in _queries(registry, one, context))
+
+
+def _since_update(registry: AppRegistry) -> Iterator[str]:
+    """Yield the deployments with the current one's code, the first one first."""
+    current = registry.current_id()
+    chain: list[str] = []
+    while current is not None and current not in chain:
+        chain.insert(0, current)
+        current = hot_standby.leader(registry.spec(current))
+    yield from chain
+
+
+def _queries(registry: AppRegistry, deployment: str, context: Context) -> Iterator[QueryOutput]:
+    plan = registry.plan(deployment)
+    for name, (first, last) in committed_batches(registry, deployment).items():
+        query = plan.query(name) if plan else None
+        if query is not None:
+            yield _query_output(registry, deployment, query, (first, last), context)
+
+
+def _query_output(
+    registry: AppRegistry, deployment: str, query: QueryPlan, span: tuple[int | None, int], context: Context
+) -> QueryOutput:
+    first, last = span
+    checkpoint = Checkpoint(registry.checkpoint(deployment, query.name))
+    since = max(first or 0, last - MOST_BATCHES + 1)
+    place = query.sink.location or query.sink.path
+    notes = [f"the last {MOST_BATCHES} batches are shown"] if since > (first or 0) else []
+    logged: dict[int, WrittenBatch] = {}
+    try:
+        logged = dict(_logged(query.sink, checkpoint, range(since, last + 1), context))
+    except Exception as error:  # another storage, other rights, a damaged log: the batches are known all the same
+        notes.append(f"the sink's log cannot be read from here: {error or repr(error)}")
+    batches = [logged.get(n) or WrittenBatch(batch=n, committed_at=None) for n in range(since, last + 1)]
+    if not logged and not notes:
+        notes.append("its sink has no log of files that can be read from here")
+    elif logged and any(b.files is None and b.version is None for b in batches):
+        notes.append(
+            "the log of the others was compacted or removed: what remains does not say which batch wrote a file"
+        )
+    return QueryOutput(
+        deployment=deployment,
+        query=query.name,
+        first=first,
+        last=last,
+        sink=query.sink.format,
+        place=place,
+        batches=tuple(attrs.evolve(b, committed_at=_committed_at(checkpoint, b.batch)) for b in batches),
+        note="; ".join(notes),
+    )
+
+
+def _logged(
+    sink: SinkPlan, checkpoint: Checkpoint, batches: range, context: Context
+) -> Iterator[tuple[int, WrittenBatch]]:
+    place = sink.location or sink.path
+    if place is None:
+        return
+    folder = Folder.open(place, dict(context.storage_options))
+    if sink.format == delta_log.FORMAT:
+        for batch, version, files in delta_log.commits(folder, checkpoint.query_id(), batches):
+            yield batch, WrittenBatch(batch=batch, committed_at=None, files=files, version=version)
+    elif sink.location is not None:  # Spark's file sinks have a location
+        for batch in file_log.batches(folder, batches):
+            files = tuple(path for path, _ in file_log.files(folder, batch))
+            yield batch, WrittenBatch(batch=batch, committed_at=None, files=files)
+
+
+def _committed_at(checkpoint: Checkpoint, batch: int) -> str | None:
+    """None: Spark has removed the entry (it keeps the last 100)."""
+    if not checkpoint.folder.exists(f"commits/{batch}"):
+        return None
+    return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000)
