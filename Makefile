@@ -23,7 +23,7 @@ setup:  ## build .venv (Airflow) and .venv-spark (PySpark), find Java; fast when
 demo: setup  ## the main job on real input: update a running app from Airflow, compare with an oracle
 	@$(ENV) .venv/bin/python scripts/demo.py $(ARGS)
 
-first-hour: setup  ## a new user's first hour, run for real: wheel, fresh environments, app, mistakes, updates, roll back, crash (ARGS=--keep)
+first-hour: setup  ## a new user's first hour and week, run for real: wheel, fresh environments, apps, mistakes, updates, roll back, crash (ARGS=--keep, --week: the second part)
 	@$(ENV) .venv/bin/python scripts/first_hour.py $(ARGS)
 
 test: setup  ## lint and the fast tests, in both environments

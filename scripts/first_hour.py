@@ -1,8 +1,10 @@
-"""A new user's first hour, run for real: the commands of docs/getting-started.md, section "In your own installation".
+"""A new user's first hour and week, run for real. First the commands of docs/getting-started.md, section "In your own
+installation".
 
 Builds the wheel, makes two environments from nothing, starts a real Airflow, submits an app of two queries, makes
 mistakes on purpose, updates from the command line and by a DAG, rolls back by the page's button, kills the driver and
-starts it again. An oracle in plain Python then looks at what the app wrote. Exit code 0: all steps passed.
+starts it again. An oracle in plain Python then looks at what the app wrote. The second part is a week with an app of
+three queries: seven versions, mistakes, a rollback, kill -9 and more partitions. Exit code 0: all steps passed.
 
 Run it with `make first-hour`. All it makes lies in a temporary folder, which is removed at the end.
 """
@@ -31,6 +33,7 @@ from firsthour.orders import Orders
 from firsthour.page import Command, Step
 from firsthour.shell import Shell
 from firsthour.table import FAILED, SKIPPED, Table
+from firsthour.week import Week
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 APP, DAG, RUN = "orders", "stream_update", "first"
@@ -72,6 +75,21 @@ class FirstHour:
         self.table.step("Build the wheel", self.build)
         for step in page.steps():
             self.table.step(step.title, partial(self.take, step))
+        if self.airflow is not None:
+            self.airflow.stop()
+            self.airflow = None
+        Week(self.shell, self.table).run()
+
+    def run_week(self) -> None:
+        """Run the second part alone, with the environments of this repository."""
+        root = self.work / "streams"
+        root.mkdir()
+        self.shell.environment |= {
+            "PATH": f"{REPOSITORY}/.venv/bin:{self.shell.environment['PATH']}",
+            "STREAMUPDATE_ROOT": str(root),
+            "STREAMUPDATE_SPARK_SUBMIT": str(REPOSITORY / ".venv-spark" / "bin" / "spark-submit"),
+        }
+        Week(self.shell, self.table).run()
 
     def build(self) -> None:
         self.wheel = wheel.build(self.shell, self.work)
@@ -216,12 +234,13 @@ def _nothing() -> None:
 
 @click.command(help=__doc__)
 @click.option("--keep", is_flag=True, help="Keep the folder, with the log of all commands.")
-def main(keep: bool) -> None:
+@click.option("--week", is_flag=True, help="Only the second part, with this repository's environments.")
+def main(keep: bool, week: bool) -> None:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # as Ctrl-C: everything is ended
     hour = FirstHour(Path(tempfile.mkdtemp(prefix="first-hour-")).resolve())
     passed = False
     try:
-        hour.run()
+        hour.run_week() if week else hour.run()
         passed = True
     except (StepError, AirflowError, TimeoutError, OSError) as error:
         click.echo(f"\nfirst-hour: error: {error}", err=True)

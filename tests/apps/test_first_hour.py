@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -24,6 +26,8 @@ from firsthour.orders import Orders  # noqa: E402
 from firsthour.page import Command, command  # noqa: E402
 from firsthour.shell import Shell  # noqa: E402
 from firsthour.table import FAILED, PASSED, SKIPPED, Table  # noqa: E402
+from firsthour.week import Orders as WeekOrders  # noqa: E402
+from firsthour.week import programs  # noqa: E402
 
 from airflow_provider_streamupdate.cli import main as streamupdate  # noqa: E402
 
@@ -51,6 +55,7 @@ def test_every_code_block_of_the_section_is_run(hour: first_hour.FirstHour, monk
     ran: list[Command] = []
     monkeypatch.setattr(hour, "command", ran.append)
     monkeypatch.setattr(hour, "build", lambda: None)
+    monkeypatch.setattr(first_hour.Week, "run", lambda week: None)
     hour.before, hour.after = {}, {}
     hour.run()
     assert ran == [command(line) for line in lines] and len(ran) > 20
@@ -253,3 +258,76 @@ def test_the_file_sink_is_read_by_its_log(tmp_path: Path) -> None:
     (log / "0").write_text(f"v1\n{entry}\n")
     (log / "9.compact").write_text(f"v1\n{entry}\n")
     assert [line["shop"] for line in orders.lines()] == ["a"]
+
+
+# The week
+
+
+def test_the_week_has_seven_versions_that_differ_and_parse() -> None:
+    made = programs()
+    assert list(made) == [f"v{n}" for n in range(1, 8)] and len(set(made.values())) == 7
+    for version, text in made.items():
+        ast.parse(text)
+        assert f"VERSION = {version[1:]}\n" in text
+
+
+@pytest.fixture
+def week(tmp_path: Path) -> WeekOrders:
+    """Orders of which all that may be written was written right; version 1 has counted the first returned ones."""
+    made = WeekOrders(tmp_path / "in", tmp_path / "out")
+    made.arrived.mkdir()
+    made.write(6, returned=True)
+    made.counted_by_version_1()
+    made.write(4, returned=True)
+    write_right(made)
+    assert made.problems(shops=True, mean=True) == []
+    return made
+
+
+def write_right(orders: WeekOrders) -> None:
+    customers, hours, shops = {}, {}, {}
+    last = max(order.at for order in orders.all)
+    for o in orders.all:
+        shops[o.shop] = shops.get(o.shop, 0) + o.amount
+        if o.at // 3600 * 3600 + 7200 <= last:
+            hours[o.at // 3600 * 3600, o.shop] = hours.get((o.at // 3600 * 3600, o.shop), 0) + 1
+        if o.amount > 0 or o.id in orders.counted_returned:
+            revenue, count = customers.get(o.customer, (0, 0))
+            customers[o.customer] = (revenue + o.amount, count + 1)
+    rows = {
+        "revenue": [{"customer": c, "total": r, "orders": n, "mean": r / n} for c, (r, n) in customers.items()],
+        "hours": [{"start": start, "shop": shop, "orders": n} for (start, shop), n in hours.items()],
+        "shops": [{"shop": shop, "revenue": r} for shop, r in shops.items()],
+    }
+    for query, found in rows.items():
+        (orders.out / query).mkdir(parents=True)
+        (orders.out / query / "000000.json").write_text("".join(json.dumps(row) + "\n" for row in found))
+
+
+@pytest.mark.parametrize(
+    ("query", "change", "told"),
+    [
+        ("revenue", {"total": 1}, "revenue and orders of"),
+        ("revenue", {"orders": 1}, "revenue and orders of"),
+        ("revenue", {"mean": 1.5}, "the mean of"),
+        ("hours", {"orders": 1}, "the orders of hour and shop"),
+        ("shops", {"revenue": 1}, "the revenue by shop"),
+    ],
+)
+def test_a_wrong_number_of_the_week_is_found(week: WeekOrders, query: str, change: dict[str, Any], told: str) -> None:
+    file = week.out / query / "000000.json"
+    first, *others = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps({**json.loads(first), **change}), *others]))
+    [problem] = week.problems(shops=True, mean=True)
+    assert problem.startswith(told)
+
+
+def test_an_hour_of_the_week_that_is_lost_doubled_or_too_early_is_found(week: WeekOrders) -> None:
+    file = week.out / "hours" / "000000.json"
+    text = file.read_text()
+    file.write_text(text.split("\n", 1)[1])
+    assert len(week.problems()) == 1
+    file.write_text(text + text.splitlines()[0])
+    assert len(week.problems()) == 1
+    file.write_text(text + json.dumps({"start": 1_800_000_000, "shop": "north", "orders": 1}))
+    assert len(week.problems()) == 1
