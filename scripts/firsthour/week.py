@@ -176,10 +176,10 @@ class Orders:
                 expected[order.customer][1] += 1
         found = {row["customer"]: row for row in self._rows("revenue")}
         for customer in sorted(expected.keys() | found.keys()):
-            row, (revenue, count) = found.get(customer, {}), expected.get(customer, (None, None))
+            row, (revenue, count) = found.get(customer, {}), expected.get(customer, (0, 0))
             if (row.get("total", row.get("revenue")), row.get("orders")) != (revenue, count):
                 yield f"revenue and orders of {customer} are {row} and not {revenue}, {count}"
-            elif mean and not math.isclose(row.get("mean") or 0.0, revenue / count, rel_tol=1e-12):
+            elif mean and count and not math.isclose(row.get("mean") or 0.0, revenue / count, rel_tol=1e-12):
                 yield f"the mean of {customer} is {row.get('mean')} and not {revenue / count}"
 
     def _hours(self) -> Iterator[str]:
