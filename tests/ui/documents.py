@@ -202,6 +202,7 @@ def promoted(**changes: Any) -> dict[str, Any]:
     ]
     return update(
         started_at=at(-200),
+        ended_at=at(-110),
         step="promoted",
         steps=steps,
         left=[],

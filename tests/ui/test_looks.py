@@ -358,6 +358,11 @@ def test_a_rollback_asks_what_a_function_does_that_does_not_say_so(show: Show, a
     assert (dag, conf["later_ids"]) == ("stream_rollback", ["views"])
 
 
+def test_the_header_counts_from_an_update_s_end(show: Show, answers: Answers) -> None:
+    """It counted from its start: *3 min ago* for one that was promoted 110 s ago."""
+    expect(show().locator("#last-change")).to_contain_text(re.compile(r"promoted 1[0-9][0-9] s ago, pause"))
+
+
 def test_an_update_tells_what_was_found_of_the_new_version(show: Show, answers: Answers) -> None:
     page = show()
     page.get_by_role("button", name="Details of the update to page-views-9d21b0c4").click()
