@@ -133,8 +133,8 @@ def test_settings_from_a_form_are_texts_from_a_file_are_objects() -> None:
         ({"root": "/r", "storage_options": "{"}, "field storage_options of connection c must be a JSON object"),
         ({"root": "/r", "storage_options": "[]"}, "field storage_options of connection c must be a JSON object"),
         (
-            {"root": "/r", "defaults": '{"drain": 1}'},
-            "field defaults of connection c has no 'drain' (did you mean 'drain_timeout'?); it may have conf",
+            {"root": "/r", "defaults": '{"drain_timout": 1}'},
+            "field defaults of connection c has no 'drain_timout' (did you mean 'drain_timeout'?); it may have conf",
         ),
         ({"root": "/r", "defaults": '{"drain_timeout": "x"}'}, "drain_timeout in defaults of connection c must be"),
         ({"root": "/r", "defaults": '{"conf": {"a": []}}'}, "conf in defaults of connection c 'a' must be text"),

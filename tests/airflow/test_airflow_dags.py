@@ -370,7 +370,10 @@ def test_a_release_that_was_rolled_back_is_not_tried_again_by_itself(site: Site)
     [
         ([], "must be a JSON object"),
         ({"app": "a"}, "lacks application"),
-        ({"app": "a", "application": "b", "file": "c"}, "the release has no 'file'; it may have app, application"),
+        (
+            {"app": "a", "application": "b", "file": "c"},
+            "the release has no 'file' (did you mean 'files'?); it may have app",
+        ),
         ({"app": "a", "application": "b", "agre": []}, "has no 'agre' (did you mean 'agree'?); it may have"),
         ({"app": "a/b", "application": "b"}, "app name 'a/b' is not allowed"),
     ],
