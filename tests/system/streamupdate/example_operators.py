@@ -69,7 +69,9 @@ with DAG("example_streamupdate_operators", schedule=None, catchup=False, tags=["
 
     # [START howto_operator_stream_snapshot]
     save = StreamSnapshotOperator(
-        task_id="save", app="flight-windows", name="nightly-{{ dag_run.run_after | ts_nodash }}"
+        task_id="save",
+        app="flight-windows",
+        name="nightly-{{ dag_run.run_after | ts_nodash }}",
     )
     # [END howto_operator_stream_snapshot]
 
