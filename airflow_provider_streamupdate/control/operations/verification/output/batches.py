@@ -1,4 +1,4 @@
-"""What a deployment wrote: its batches, and the files or table versions of each where the sink has a log of them."""
+"""The output of a deployment: its batches, and the files or table versions of each where the sink has a log of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WrittenBatch:
 
 @attrs.frozen(kw_only=True)
 class QueryOutput:
-    """What a query of a deployment wrote.
+    """The output of a query of a deployment.
 
     first, last: its batches; first None: not known, because the snapshot that it started from is gone
     sink: its format; place: the folder or table (None: a function, or a sink without a path)
@@ -132,7 +132,7 @@ def _logged(
 
 
 def _committed_at(checkpoint: Checkpoint, batch: int) -> str | None:
-    """None: Spark has removed the entry (it keeps the last 100)."""
+    """Return when a batch was committed; None: Spark has removed the entry (it keeps the last 100)."""
     if not checkpoint.folder.exists(f"commits/{batch}"):
         return None
     return clock.from_epoch_ms(checkpoint.commit_time(batch) * 1000)
