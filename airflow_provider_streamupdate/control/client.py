@@ -30,7 +30,7 @@ from .operations.verification.output import batches as writing
 from .review import review as reviewing
 from .status import AppStatus, Beside
 from .supervision import supervise as supervising
-from .update import cancellation, engine, preflight, promotion, record
+from .update import cancellation, engine, inheritance, preflight, promotion, record
 from .update import rollback as going_back
 from .update.options import UpdateOptions
 
@@ -133,6 +133,7 @@ class StreamUpdateClient:
     collect_all = Operation(collecting.collect_all)
     collect_or_leave = Operation(collecting.collect_or_leave)
 
+    resolve = Operation(inheritance.resolve)
     look_ahead = Operation(preflight.look)
     update = Operation(engine.update)
     begin_update = Operation(engine.begin_update)

@@ -74,4 +74,4 @@ with DAG(
         return wanted if needed else {}
 
     new = release()
-    stream_update(**{field: new[field] for field in FIELDS})
+    stream_update(reset=True, **{field: new[field] for field in FIELDS})  # a release says all that the version has

@@ -39,8 +39,8 @@ PARAMS = {
         type=["null", "object"],
         **no_secrets(),
         title="Parameters",
-        description="All that the query functions read as params, a JSON object of texts, for example "
-        '{"input": "/data/in", "max_files": "8"}. Nothing is taken over from the old version. ' + SECRETS_BY_NAME,
+        description="What changes of that which the query functions read as params, a JSON object of texts, for "
+        'example {"max_files": "8"}. The others are those of the running version. ' + SECRETS_BY_NAME,
     ),
     "spark_conf": Param(
         {},
@@ -49,7 +49,7 @@ PARAMS = {
         section=APPLICATION,
         title="Spark configuration",
         description='A JSON object, for example {"spark.sql.shuffle.partitions": "8"}. Wins over the connection\'s. '
-        + SECRETS_BY_NAME,
+        "Settings that are not given are those of the running version. " + SECRETS_BY_NAME,
     ),
     "py_files": Param(
         [],

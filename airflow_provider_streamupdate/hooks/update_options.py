@@ -29,6 +29,8 @@ class UpdateArguments(TypedDict, total=False):
     conf: Any
     env_vars: Any
     deployment_id: Any
+    unset: Any
+    reset: Any
     from_snapshot: Any
     agree: Any
     renames: Any

@@ -64,8 +64,8 @@ class StreamUpdateBeginOperator(UpdateTaskOperator):
                     what,
                 )
             app, engine = check_name("app", self.app), self.engine(context)
-            options = engine.options
             self.client.registry.existing(app)
+            options = self.client.resolve(engine.options, app)
             unchanged = self.client.look_ahead(options.application, options.deployment, options.snapshot, app)
             if unchanged:
                 raise AirflowSkipException(str(unchanged))

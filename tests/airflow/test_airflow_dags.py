@@ -162,6 +162,8 @@ def test_the_form_of_the_manual_dag(bag: Any) -> None:
         "verify_for",
         "slo",
         "drain_timeout",
+        "unset",
+        "reset",
     }
     assert params.get_param("agree").schema["type"] == ["null", "array"]
     assert params.get_param("parameters").schema["type"] == ["null", "object"]
@@ -200,7 +202,7 @@ def test_every_json_field_of_a_form_has_an_example_that_it_takes(bag: Any) -> No
                 assert "examples" not in param.schema  # the form would let nothing else be entered
                 seen.append(name)
     assert sorted(seen) == sorted(
-        ["agree", "apps", "diff", "later_ids", "parameters", "py_files", "renames", "slo", "spark_conf"]
+        ["agree", "apps", "diff", "later_ids", "parameters", "py_files", "renames", "slo", "spark_conf", "unset"]
     )
 
 

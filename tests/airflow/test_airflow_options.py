@@ -41,6 +41,8 @@ WITHOUT = {
         "check_only": "it is brought in",
         "deployment": "from its digest",
         "snapshot": "from where the app is",
+        "unset": "a release says all that the version has",
+        "reset": "always",
     },
 }
 each = pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
@@ -103,6 +105,8 @@ def test_what_a_dag_is_given_arrives(option: Option, tmp_path: Path, monkeypatch
         "agree": ('["windows/daily"]', ("windows/daily",)),
         "renames": ('{"a": "b"}', {"a": "b"}),
         "check_only": ("True", True),
+        "unset": ('["max_files"]', ("max_files",)),
+        "reset": ("True", True),
         "rehearse": ("2", 2),
         "strategy": ("restart", "restart"),
         "deployment": ("v2", "v2"),

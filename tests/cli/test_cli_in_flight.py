@@ -62,6 +62,26 @@ def test_reloadable_parameters_change_without_a_new_deployment(running: Site) ->
     assert held is not None and not lease.held(registry.folder, held)
 
 
+def test_what_is_not_given_stays_as_it_is(running: Site) -> None:
+    """Old behaviour: refused, "these differ: the Spark configuration, the Spark master"; and a parameter that was not
+    given was gone."""
+    result = running.run("update", running.application(RELOADABLE=["threshold", "trigger"]), "--strategy", "in_flight",
+                         "--set", "threshold=7")  # fmt: skip
+    assert result.exit_code == 0 and "parameter threshold: 5 -> 7" in result.stderr, result.stderr
+    assert "the other parameters and settings are those of v1" in result.stderr
+    assert params(running) == {"threshold": "7", "path": "/in"}
+    result = running.run("update", running.application("v2"), "--deployment", "v2", "--unset", "path", "--set", "new=1")
+    assert result.exit_code == 0 and "parameter path: /in -> not given" in result.stderr, result.stderr
+    spec = running.client.status("alarm").spec
+    assert spec is not None and spec.application.params == {"threshold": "7", "new": "1"}
+    assert (spec.application.master, spec.application.conf) == ("local[2]", {"spark.x": "1"})
+    missing = running.run("update", running.application("v3"), "--unset", "path")
+    assert missing.exit_code == 2 and "v2 of alarm has no such value (it has: conf=spark.x, new, " in missing.stderr
+    alone = running.run("update", running.application("v3"), "--deployment", "v3", "--reset")
+    assert alone.exit_code == 0 and "parameter new: 1 -> not given" in alone.stderr
+    assert params(running) == {} and running.alive() == ["v3"]
+
+
 def test_the_same_again_changes_nothing_and_the_way_back_is_a_change_of_its_own(running: Site) -> None:
     registry = running.client.registry.app("alarm")
     for values, changes in (("7", 1), ("7", 1), ("5", 2), ("7", 3)):
@@ -86,8 +106,8 @@ def test_a_driver_that_is_started_later_has_the_changed_parameters(running: Site
     [
         (changed("path=/other"), {}, "parameter path cannot change in flight: the app declares threshold, trigger"),
         (changed("threshold=7", "new=1"), {}, "parameter new cannot change in flight"),
-        (("--set", "threshold=7"), {}, "deployment's: the Spark configuration, the Spark master; pass them exactly"),
-        ((*changed("threshold=7"), "--conf", "spark.x=2"), {}, "deployment's: the Spark configuration"),
+        (("--master", "yarn"), {}, "deployment's: the Spark master (local[2], now yarn); leave out what is to stay"),
+        ((*changed("threshold=7"), "--conf", "spark.x=2"), {}, "the Spark configuration (spark.x is 1, now 2)"),
         ((*changed("threshold=7"), "--env", "A=1"), {}, "deployment's: the environment"),
         (changed("threshold=7"), {"version": "v2"}, "deployment's: the code"),
     ],

@@ -12,9 +12,9 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.operations.settings_diff import Changed
 from airflow_provider_streamupdate.control.review import code as comparing
 from airflow_provider_streamupdate.control.review.code import CodeDiff, FileDiff
-from airflow_provider_streamupdate.control.review.settings import Changed
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem, Verdict
 from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError

@@ -178,7 +178,7 @@ def test_an_update_is_started_and_followed(site: Site, open_page: Open, screensh
     frame.get_by_role("button", name="Update…").click()
     dialog = frame.locator("dialog")
     expect(dialog.get_by_label("Parameters")).to_have_value(re.compile('"rate": "300"'))
-    expect(dialog).to_contain_text("Hidden, to be entered again: api_token")
+    expect(dialog).to_contain_text("Hidden, and kept unless they are entered: api_token")
     dialog.get_by_role("button", name="Start the update").click()
     expect(dialog.locator(".problem")).to_contain_text("enter the path")
     dialog.get_by_label("Application file").fill(str(APPS / "v2.py"))

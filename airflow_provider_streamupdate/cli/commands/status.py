@@ -289,7 +289,11 @@ def _application(application: Application) -> dict[str, str]:
         ("environment", redacted(application.env_vars)),
     )
     facts = {name: "\n".join(f"{key}={value}" for key, value in sorted(group.items())) for name, group in groups}
-    return {"application": application.file, "master": application.master or "", **facts}
+    return {
+        "application": application.file,
+        "master": application.master or "not given: that of spark-submit or the Spark connection",
+        **facts,
+    }
 
 
 def _print_queries(status: Status, made: AppPlan | None) -> None:

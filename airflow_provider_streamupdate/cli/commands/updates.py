@@ -92,6 +92,7 @@ def check(
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
     """
+    from ...control.update.options import UpdateOptions
     from ...core.errors import StreamUpdateError
 
     settings = ctx.ensure_object(Settings)
@@ -109,6 +110,8 @@ def check(
         if client is not None and snapshot is not None:
             need_snapshot(client, snapshot)
         with progress(f"checking {application.file} against {against}", "nothing was changed"):
+            if client is not None and not fork:
+                application = client.resolve(UpdateOptions(application=application)).application
             if client is None:
                 report = _against_plan(settings, application, str(plan_file), agree, renames)
             else:
@@ -161,6 +164,7 @@ def rehearse(
       streamupdate rehearse flight_windows/v2.py --set input=/data/in --set output=/data/out
       streamupdate rehearse flight_windows/v2.py --set input=/data/in --snapshot nightly --batches 3
     """
+    from ...control.update.options import UpdateOptions
     from ...core.errors import DriverError, StreamUpdateError, WaitTimeoutError
 
     settings = ctx.ensure_object(Settings)
@@ -170,6 +174,7 @@ def rehearse(
         client = settings.client()
         if snapshot is not None:
             need_snapshot(client, snapshot)
+        application = client.resolve(UpdateOptions(application=application)).application
         with progress("rehearsing", "nothing was changed") as told:
             report = client.rehearse(
                 application,
@@ -218,6 +223,7 @@ def update(settings: Settings, options: UpdateOptions) -> None:
     client = settings.client()
     if options.snapshot is not None:
         need_snapshot(client, options.snapshot)
+    options = client.resolve(options)
     if unchanged := client.look_ahead(options.application, options.deployment, options.snapshot):
         if settings.as_json:
             print_json(unchanged)

@@ -10,8 +10,8 @@ import attrs
 
 from ...core.registry.application import Application
 from ...core.registry.registry import AppRegistry
+from ..operations.settings_diff import Changed, as_of, settings_diff
 from .code import CodeDiff, compare_code, stored_files
-from .settings import Changed, as_of, settings_diff
 
 LINES = 200  # of code that is shown; the update's page has all of it
 

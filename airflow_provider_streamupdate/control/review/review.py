@@ -16,10 +16,10 @@ from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import UpdateRecord
 from ...core.serde import to_dict
 from ..operations.context import Context
+from ..operations.settings_diff import Changed, as_of, changed, settings_diff
 from ..overview import update_document
 from .code import CodeDiff, code_diff
 from .hours import Hours, hours
-from .settings import Changed, as_of, changed, settings_diff
 
 
 @attrs.frozen(kw_only=True)

@@ -32,6 +32,7 @@ from ..operations.verification import verify
 from ..operations.verification.health import Health
 from ..waiting import Phase, Progress, quiet
 from . import preflight, record, rollback
+from .inheritance import resolve, setting_changes
 from .options import UpdateOptions
 from .promotion import promote
 from .step import Step
@@ -128,14 +129,11 @@ class UpdateEngine:
 
         app: its name, if known; ApplicationError when the file defines another app
         """
-        application, digest = self.options.application, self.options.application.digest()
         attempt = self._attempt(Step.PLAN)
-        begun = record.interrupted(self.context, digest, self.options.deployment, app)
-        planned: Planned | None = None
+        begun, planned, app = self._identify(app)
+        application, digest = self.options.application, self.options.application.digest()
         own_driver = False
-        if begun is not None:
-            app = begun.app
-        else:
+        if begun is None and planned is None:
             preflight.look(self.context, application, self.options.deployment, self.options.snapshot, app)
             app = app or preflight.known_app(self.context, application)
             self._restart_if_finished(app)
@@ -144,8 +142,6 @@ class UpdateEngine:
             own_driver = self.strategy.starts_early and app is not None and not self.options.check_only
             if not self.options.check_only and not own_driver:
                 planned = self._plan_and_check(app)
-                if app is None and self._restart_if_finished(planned.plan.app):
-                    planned = self._plan_and_check(planned.plan.app)  # perhaps it was planned as a fork
                 app = planned.plan.app
         if app is None:  # not named in the file, and a check only must leave nothing behind
             app = check.plan(self.context, application).app
@@ -161,6 +157,9 @@ class UpdateEngine:
             known = registry.update(deployment) is not None
             written = record.begin(self.context, draft, self.strategy.replaces_dead)
             update = self._of(written)
+            if update.pending:
+                for line in setting_changes(registry.spec(str(written.old)), application):
+                    self.progress(line)
             with record.attempting(registry, deployment, attempt):
                 if own_driver and update.pending:
                     planned = self._plan_by_own_driver(update, known)
@@ -183,8 +182,36 @@ class UpdateEngine:
         self.options = attrs.evolve(self.options, strategy=self.strategy.name)
         return True
 
+    def _identify(self, app: str | None) -> tuple[UpdateRecord | None, Planned | None, str | None]:
+        """Find the app, and take over what is not given from its running version.
+
+        Returns an interrupted update of the same application; the plan, where one had to be made to find the app's
+        name; and that name.
+        """
+        begun, planned = self._interrupted(app), None
+        if begun is not None:
+            return begun, None, begun.app
+        if app is None and preflight.app_named_in(self.options.application.file) is None:
+            if not self.options.check_only:
+                planned = self._plan_and_check(None)
+                app = planned.plan.app
+            elif not self.options.reset:
+                app = check.plan(self.context, self.options.application).app
+        given = self.options.application.digest()
+        self.options = resolve(self.context, self.options, app)
+        if self.options.application.digest() != given:
+            begun, planned = self._interrupted(app), None
+        if begun is None and planned is not None and self._restart_if_finished(app):
+            planned = None  # perhaps it was planned as a fork
+        return begun, planned, begun.app if begun is not None else app
+
+    def _interrupted(self, app: str | None) -> UpdateRecord | None:
+        """Return the record of an interrupted update of the same application; None without one."""
+        return record.interrupted(self.context, self.options.application.digest(), self.options.deployment, app)
+
     def resume(self, app: str, deployment: str | None, digest: str | None = None) -> Update:
         """Return the update that `begin` began. ApplicationError when the application has changed since (`digest`)."""
+        self.options = resolve(self.context, self.options, app, deployment)
         now = self.options.application.digest()
         if digest and now != digest:
             raise ApplicationError(

@@ -52,6 +52,22 @@ class UpdateOptions:
         section=APPLICATION,
         in_release=False,
     )
+    unset: tuple[str, ...] = option(
+        Kind.NAMES,
+        "Leave out something that the running version has: the NAME of a parameter, conf=KEY, env=NAME, or "
+        "option=master, option=py-files, option=files. What is neither given nor unset stays as it is there.",
+        default=(),
+        examples=("max_files", "conf=spark.sql.shuffle.partitions"),
+        section=APPLICATION,
+        in_release=False,
+    )
+    reset: bool = option(
+        Kind.SWITCH,
+        "Take nothing over from the running version: what is not given is not set.",
+        default=False,
+        section=APPLICATION,
+        in_release=False,
+    )
     snapshot: str | None = option(
         Kind.NAME,
         "Start from this snapshot. Results since then are computed again.",
@@ -213,6 +229,10 @@ class UpdateOptions:
         self.limits  # noqa: B018 (raises what is wrong with them)
         self.asked  # noqa: B018
         parse_slo(self.slo)
+        if self.unset and self.reset:
+            raise InvalidInputError(
+                "reset takes nothing over, so that there is nothing to unset; leave one of them out"
+            )
 
     @property
     def limits(self) -> Limits:

@@ -4,6 +4,7 @@ in the same session and on the same checkpoint. This module says what may change
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import attrs
 
@@ -13,6 +14,7 @@ from ..compatibility.report import CARRIED, LOSS, CompatibilityReport
 from ..errors import RefusedError
 from ..names import named
 from ..plan.plan import AppPlan, QueryPlan
+from ..redaction import redacted
 from .application import Application
 
 _OTHERWISE = "use strategy standby or restart"
@@ -66,12 +68,26 @@ def differences(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str
 def check_applications(old: Application, new: Application, reloadable: Iterable[str]) -> None:
     """Raise RefusedError when anything besides reloadable parameters differs."""
     before, after = old.content(), new.content()
-    if others := [name for part, name in _PARTS.items() if before[part] != after[part]]:
+    differ = [part for part in _PARTS if before[part] != after[part]]
+    if differ:
+        others = [_PARTS[p] + ("" if p == "code" else _values(before[p], after[p])) for p in differ]
         raise RefusedError(
-            f"besides parameters, these differ from the running deployment's: {', '.join(others)}; pass them exactly "
-            f"as they were submitted, or {_OTHERWISE}"
+            f"besides parameters, these differ from the running deployment's: {', '.join(others)}; leave out what "
+            f"is to stay as it is, or {_OTHERWISE}"
         )
     check_parameters(old.params, new.params, reloadable)
+
+
+def _values(old: Any, new: Any) -> str:
+    """Return both values, where they can be shown: settings, names of files, the master."""
+    if isinstance(old, dict):
+        changed = differences(old, new)
+        was, now = (redacted({key: values[side] or "not given" for key, values in changed.items()}) for side in (0, 1))
+        return f" ({', '.join(f'{key} is {was[key]}, now {now[key]}' for key in changed)})"
+    if isinstance(old, list):
+        was_named, now_named = (", ".join(name for name, _ in files) or "none" for files in (old, new))
+        return "" if was_named == now_named else f" ({was_named}, now {now_named})"
+    return f" ({old or 'not given'}, now {new or 'not given'})"
 
 
 def check_parameters(old: dict[str, str], new: dict[str, str], reloadable: Iterable[str]) -> None:
