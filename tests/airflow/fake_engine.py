@@ -12,6 +12,7 @@ The "application" is a Python file of constants:
     INPUT = None          how many batches there is input for (None: it never ends); then it is idle
     ENDS = False          whether its query ends by itself when there is no more input (Spark's trigger availableNow)
     LAG = 0.0             the rows that it says it is behind
+    PRACTISE_SECONDS = 0.0   how long it gets faster
     DRAIN_SECONDS = 0.0   how long the last batch takes
     RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
     DIES = None | "before" | "after": a change in flight is recorded
@@ -125,7 +126,7 @@ class FakeEngine:
     def plan(self) -> AppPlan:
         return self._plan
 
-    def open(self, title: str) -> Session:
+    def open(self, title: str, practises: bool = False) -> Session:
         if self._fails("start"):
             print("the last words of a driver that dies at start", flush=True)
             os._exit(3)
@@ -158,8 +159,9 @@ class FakeEngine:
         """There is nothing that gets faster."""
         if self._fails("practise"):
             raise CorruptError("a migration function raised KeyError: 'room'")
+        until = time.monotonic() + self._application.get("PRACTISE_SECONDS", 0.0)
         yield
-        while self._fails("slow"):
+        while self._fails("slow") or time.monotonic() < until:
             time.sleep(BATCH_SECONDS)
             yield
 
@@ -194,7 +196,12 @@ class FakeEngine:
             return True
         if self._fails("lag"):
             return False
-        last = (self._followed.committed_batch() if self._only_committed else self._followed.logged_batch()) or 0
+        there = self._followed.committed_batch() if self._only_committed else self._followed.logged_batch()
+        self._follow_to(there or 0)
+        return True
+
+    def _follow_to(self, last: int) -> None:
+        assert self._followed is not None
         for batch in range(self.committed()[QUERY] + 1, last + 1):
             entry = self._followed.folder.read(f"offsets/{batch}")
             if entry is None:
@@ -205,7 +212,6 @@ class FakeEngine:
                 self._recorded.write(f"{where}/rows.json", json.dumps(self._application.get("ROWS", [1, 2])).encode())
                 note_rows(self._recorded, batch, where)
             self._commit(batch)
-        return True
 
     def compare(self, comparison: Comparison) -> None:
         """Rows are equal or only in one version."""
@@ -219,11 +225,16 @@ class FakeEngine:
         return frozenset((QUERY,) if self._followed is not None else ())
 
     def doubtful(self, saved: SavedState) -> frozenset[str]:
-        return frozenset()
+        return frozenset((QUERY,) if self._is_beyond(saved) else ())
+
+    def _is_beyond(self, saved: SavedState) -> bool:
+        return self._followed is not None and self.committed()[QUERY] > saved.queries[QUERY].batch
 
     def catch_up(self, saved: SavedState) -> None:
+        if self._is_beyond(saved):
+            self._followed = None  # it is restored
         if self._followed is not None:
-            self.keep_up()
+            self._follow_to(saved.queries[QUERY].batch)
             assert self.committed()[QUERY] == saved.queries[QUERY].batch
             if (batch := saved.queries[QUERY].in_flight) is not None:
                 entry = self._followed.folder.read(f"offsets/{batch}")

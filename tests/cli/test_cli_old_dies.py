@@ -59,13 +59,14 @@ def continues(site: Site) -> None:
     assert record is not None and record.outcome == "promoted"
     assert site.client.snapshot("alarm", "before-v2").queries["events"].batch == old[-1]
     ends = Checkpoint(site.client.registry.app("alarm").checkpoint("v1", "events")).committed_batch()
-    assert site.run("rollback", "alarm").exit_code == 0 and site.alive() == ["v1"]
+    assert site.run("rollback", "alarm", "--to", "v1").exit_code == 0 and site.alive() == ["v1"]
     assert commits(site, "v1")[-1] >= ends
 
 
-def test_one_that_gets_warm_takes_over_at_once(running: Site) -> None:
+@pytest.mark.parametrize("strategy", ["standby", "follow"])
+def test_one_that_gets_warm_takes_over_at_once(running: Site, strategy: str) -> None:
     """Found from outside: noticed at the hand-over, three minutes later, and the update failed."""
-    result = crash_when(running, lambda: planned(running), FAIL="slow")
+    result = crash_when(running, lambda: planned(running), "--strategy", strategy, FAIL="slow")
     assert result.exit_code == 0, result.stderr
     assert "v1 died; v2 takes over from its checkpoint" in result.stderr
     continues(running)

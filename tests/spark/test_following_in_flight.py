@@ -48,13 +48,15 @@ class Taken:
         self.own = Checkpoint(self.registry.checkpoint("d2", "q"))
         self.build = build
 
-    def take_over(self) -> tuple[RunningQueries, bool]:
-        """The queries, and whether theirs was restored from what the other one has left."""
+    def take_over(self, committed: bool = True) -> tuple[RunningQueries, bool]:
+        """The queries, and whether theirs was restored from what the other one has left. committed: batches were
+        followed only once they had committed"""
         bench, registry = self.bench, self.registry
         plan, writers = bench.plan(self.build, "append")
-        followers = Followers(bench.spark, plan, writers, registry, "d2", {}, committed=True)
+        followers = Followers(bench.spark, plan, writers, registry, "d2", {}, committed)
         followers.begin(lambda: SavedState.find(registry, "deployment:d1", 1))
-        until(lambda: followers.keep_up() and self.own.committed_batch() == self.in_flight - 1)
+        last = self.in_flight - committed
+        until(lambda: followers.keep_up() and self.own.committed_batch() == last)
         followed = followers.queries()
         saved = SavedState.find(registry, "drained:d1", without=followed)
         assert saved.queries["q"].in_flight == self.in_flight and followed == frozenset("q")
@@ -115,6 +117,26 @@ def test_a_sink_that_may_have_the_batch(spark, tmp_path, store: tuple, has: bool
         bench.write([row("b", 5), row("e", 1)])
         until(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 2)
         assert sink.rows == Counter("abcde")
+    finally:
+        queries.stop()
+
+
+def test_a_batch_that_was_followed_before_its_driver_died_in_it(spark, tmp_path) -> None:
+    """Its rows went nowhere here, and perhaps there: it is run again, from the state before it."""
+    spark.conf.set(VALIDATION, "false")
+    bench = Bench(spark, tmp_path)
+    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)], [row("c", 1), row("a", 3)]):
+        bench.write(rows)
+    taken = Taken(bench, once)
+    in_flight = bench.emitted.pop(taken.in_flight)
+    assert [r["k"] for r in in_flight] == ["c"]
+    queries, restored = taken.take_over(committed=False)
+    try:
+        assert restored
+        bench.write([row("c", 5), row("d", 1)])
+        until(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 1)
+        assert bench.emitted[taken.in_flight] == in_flight
+        assert Counter(r["k"] for rows in bench.emitted.values() for r in rows) == Counter("abcd")
     finally:
         queries.stop()
 

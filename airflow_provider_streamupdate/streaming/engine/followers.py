@@ -88,18 +88,30 @@ class Followers:
         return frozenset(self._following)
 
     def doubtful(self, saved: SavedState) -> frozenset[str]:
-        """Those whose sink may have the batch in flight, if its state is whole: `saved` is without files."""
-        return frozenset(
-            name for name in self._following if may_be_skipped(saved.queries[name], self._query(name), ahead=True)
-        )
+        """Those whose sink may have the batch in flight, if its state is whole: `saved` is without files. And those
+        that have begun it here."""
+        skipped = (n for n in self._following if may_be_skipped(saved.queries[n], self._query(n), ahead=True))
+        return frozenset((*skipped, *self._beyond(saved)))
+
+    def _beyond(self, saved: SavedState) -> dict[str, int]:
+        """Those that have begun a batch that the other deployment has logged and not committed, as it died in it: here
+        its rows went nowhere. With that batch."""
+        begun = {name: following.begun for name, following in self._following.items()}
+        return {name: batch for name, batch in begun.items() if batch > saved.queries[name].batch}
 
     def catch_up(self, saved: SavedState) -> None:
         """Run what is left of the batches that the other deployment has ended with (`saved`), and wait for it.
 
         Its batch in flight is logged here, too, for the takeover to run. Where the sink has it already, and would skip
         it without making its state, it is run here. Where it may have it, the query is left for the restore, which
-        takes the state that the other deployment has made of that batch.
+        takes the state that the other deployment has made of that batch. So it is where it was followed already.
         """
+        beyond = self._beyond(saved)
+        self._wait_for(beyond)  # tasks would write into the checkpoint that is made anew
+        for name in beyond:
+            following = self._following.pop(name)
+            if following.query is not None:
+                following.query.stop()
         for name in [n for n in self._following if may_be_skipped(saved.queries[n], self._query(n))]:
             following = self._following.pop(name)
             if following.query is not None:
@@ -116,9 +128,9 @@ class Followers:
             mark_taken_over(saved, name, self._app, self._deployment)
 
     def _wait_for(self, batches: Mapping[str, int]) -> None:
-        while not all(following.at(batches[name]) for name, following in self._following.items()):
-            for name, following in self._following.items():
-                following.step(batches[name])
+        while not all(self._following[name].at(batch) for name, batch in batches.items()):
+            for name, batch in batches.items():
+                self._following[name].step(batch)
             time.sleep(POLL_SECONDS)
 
     def take_over(self, queries: RunningQueries) -> None:

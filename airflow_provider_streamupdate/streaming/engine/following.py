@@ -70,6 +70,11 @@ class Following:
         return batch
 
     @property
+    def begun(self) -> int:
+        """The last batch that was begun here; -1 before the first one."""
+        return self._begun
+
+    @property
     def query(self) -> StreamingQuery | None:
         """None before the first batch that could be followed."""
         return self._followed.query if self._followed else None
