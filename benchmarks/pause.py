@@ -12,9 +12,9 @@ keys in the state. One ordinary batch interval (0.5 s) is part of every Spark ro
                   command line's code beside it
 
 Spark's times are those of the commit log's files. The rows of a kind are taken in turns, so that the machine's moods
-meet all. A second table has the whole update: from the command (or the DAG's trigger) until it was promoted; for naive
-from spark-submit to its first commit. Every update is appended to --results as a line of JSON; --report shows all of
-them.
+meet all. A second table has the time from the command (or the DAG's trigger) until the new version is live, which is
+its first commit; a third one until it was promoted; for naive both are from spark-submit to its first commit. Every
+update is appended to --results as a line of JSON; --report shows all of them.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ def measure(
                         record |= {"payload": payload, "payload_rows": payload_rows}
                     if not isinstance(app, FlinkJob) and app.whole is not None:
                         record["whole"] = round(app.whole, 3)
+                    if isinstance(app, Managed) and app.live is not None:
+                        record["live"] = round(app.live, 3)
                     if isinstance(app, Managed) and row != Restart.name:
                         record["parts"] = app.parts()
                     with open(results, "a") as file:

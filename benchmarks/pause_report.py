@@ -44,7 +44,7 @@ Measured = Sequence[Mapping[str, Any]]
 
 
 class Report:
-    """Records of pause.py: {row, keys, seconds, whole?, parts?, load}."""
+    """Records of pause.py: {row, keys, seconds, live?, whole?, parts?, load}."""
 
     def __init__(self, records: Measured) -> None:
         self.records = records
@@ -53,7 +53,8 @@ class Report:
 
     def markdown(self) -> str:
         parts = (self._parts(strategy) for strategy in (Standby.name, Follow.name))
-        return "\n\n".join(filter(None, (self._pauses(), self._goals(), self._wholes(), *parts, self._conditions())))
+        tables = (self._pauses(), self._goals(), self._lives(), self._wholes(), *parts, self._conditions())
+        return "\n\n".join(filter(None, tables))
 
     def median(self, row: str, keys: int) -> float | None:
         seconds = self._seconds(row, keys)
@@ -61,6 +62,26 @@ class Report:
 
     def _seconds(self, row: str, keys: int) -> list[float]:
         return [r["seconds"] for r in self.records if (r["row"], r["keys"]) == (row, keys)]
+
+    def _lives(self) -> str:
+        """From the command to the new version's first commit, beside a plain start to its first commit."""
+
+        def seconds(row: str, keys: int) -> list[float]:
+            key = "whole" if row == NAIVE else "live"
+            return [r[key] for r in self.records if (r["row"], r["keys"]) == (row, keys) and key in r]
+
+        rows = [row for row in self.rows if any(seconds(row, s) for s in self.sizes)]
+        if rows in ([], [NAIVE]):
+            return ""
+        title = "command to new version live, seconds"
+        lines = [_line(title, *(f"{s:,} keys" for s in self.sizes)), _rule(1 + len(self.sizes))]
+        lines += [_line(TITLES[row], *(_shown(seconds(row, s)) for s in self.sizes)) for row in rows]
+        for above, below, name in ((Standby.name, NAIVE, "a plain start"), (Follow.name, Standby.name, "`standby`")):
+            pairs = [(seconds(above, s), seconds(below, s)) for s in self.sizes]
+            cells = [f"{statistics.median(a) / statistics.median(b):.3g}" if a and b else "" for a, b in pairs]
+            if any(cells):
+                lines.append(_line(f"goal: {TITLES[above]} / {name}, at most 2", *cells))
+        return "\n".join(lines)
 
     def _wholes(self) -> str:
         """From the command until promoted, and its goals. By Airflow: more than the command beside it, in seconds."""

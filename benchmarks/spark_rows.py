@@ -114,6 +114,7 @@ class Managed:
         self.client = StreamUpdateClient(str(root or folder / "root"), SparkSubmit(spark_submit, master=master))
         self.number = 0
         self.whole: float | None = None  # seconds the last update took, from the command until it was promoted
+        self.live: float | None = None  # of these, until the new version's first commit
         try:
             self.client.submit(self.application(), "v0", app=APP, timeout=COMMIT_SECONDS)
         except BaseException:
@@ -168,7 +169,9 @@ class Managed:
         record = self.client.registry.app(APP).update(self.deployment)
         assert record is not None and record.pause_seconds is not None, record
         self.whole = clock.parse(record.step_times[NOTED[Step.PROMOTE]]).timestamp() - began
-        commits = self.commits(self.deployment)
+        commits, old = self.commits(self.deployment), self.commits(f"v{self.number - 1}")
+        first = commits.times().get(old.newest() + 1)  # Spark purges old ones
+        self.live = None if first is None else first - began
         commits.wait(commits.newest() + BATCHES_BETWEEN)
         return record.pause_seconds
 

@@ -73,13 +73,13 @@ _sessions = _Sessions()
 @contextlib.contextmanager
 def _threads() -> Iterator[None]:
     """The modules of the driver as they have to be for drivers that are threads."""
-    before = spark_engine.SparkSession, warm_up.STARTS, warm_up.ROW_STARTS
+    before = spark_engine.SparkSession, warm_up.STARTS, warm_up.ROW_BATCHES
     spark_engine.SparkSession = _sessions  # type: ignore[attr-defined]
-    warm_up.STARTS = warm_up.ROW_STARTS = 1  # how warm a driver is says nothing of its answers
+    warm_up.STARTS = warm_up.ROW_BATCHES = 1  # how warm a driver is says nothing of its answers
     try:
         yield
     finally:
-        spark_engine.SparkSession, warm_up.STARTS, warm_up.ROW_STARTS = before  # type: ignore[attr-defined]
+        spark_engine.SparkSession, warm_up.STARTS, warm_up.ROW_BATCHES = before  # type: ignore[attr-defined]
 
 
 @cache

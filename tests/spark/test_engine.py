@@ -55,7 +55,7 @@ class OnSpark(Ground):
 @pytest.fixture
 def ground(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnSpark]:
     monkeypatch.setattr(warm_up, "STARTS", 1)
-    monkeypatch.setattr(warm_up, "ROW_STARTS", 1)
+    monkeypatch.setattr(warm_up, "ROW_BATCHES", 1)
     made = OnSpark(tmp_path)
     yield made
     made.end()

@@ -134,11 +134,14 @@ class Agent:
         """Do what can be done of the takeover before it; return whether a sink may have batches beyond those of the
         running deployment."""
         beyond = self.driver.engine.used_beyond(str(self.driver.spec.parent))
-        if self.follows:
+        if self._practises and self._practise(saved):
+            self.follows = 0  # nobody runs whom it could follow
+        if self.follows:  # after that: it follows from the state by then
             self.driver.engine.follow(lambda: self.origin.before(self.follows), self.hot, *self._comparison())
             boundary("following")
         else:
-            self._practise(saved)
+            self.driver.engine.bring_ahead(self.origin.running)
+            boundary("practised")
         return beyond
 
     def _restore(self, queries: Sequence[str], saved: SavedState | None, plan: AppPlan, beyond: bool) -> None:
@@ -161,16 +164,20 @@ class Agent:
         if saved is None:
             self.driver.engine.check_start(self.driver.spec.agree)
 
-    def _practise(self, saved: SavedState) -> None:
-        """Get faster, until the epoch begins: the running driver may have died."""
+    @property
+    def _practises(self) -> bool:
+        """One that takes over practises; one that only compares has to be as warm as it gets by itself."""
+        return self.driver.epoch.standby and self.witness is None
+
+    def _practise(self, saved: SavedState) -> bool:
+        """Get faster. Whether the epoch has begun meanwhile: the running driver may have died."""
         role = self._role()
         with contextlib.closing(self.driver.engine.practise(saved)) as parts:
             for _ in parts:
                 with contextlib.suppress(StorageError):
                     if role.begins():
-                        return
-        self.driver.engine.bring_ahead(self.origin.running)
-        boundary("practised")
+                        return True
+        return False
 
     def _drained(self) -> SavedState:
         """What the deployment that this one takes over from has left: with the files of those queries that have to be
@@ -202,7 +209,8 @@ class Agent:
                 f"the application file defines app {self.driver.engine.app}, not {self.driver.spec.app}; give the file "
                 f"of {self.driver.spec.app}"
             )
-        session = self.driver.engine.open(f"{self.driver.spec.app} {self.driver.spec.deployment}")
+        title = f"{self.driver.spec.app} {self.driver.spec.deployment}"
+        session = self.driver.engine.open(title, self._practises)
         self.driver.report(spark_ui=session.ui, spark_app_id=session.application_id, spark_version=session.version)
         self.driver.engine.on_termination(self.driver.evict)
         queries = self.driver.engine.build(self.driver.spec.application.params)

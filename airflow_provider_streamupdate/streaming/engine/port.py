@@ -48,8 +48,9 @@ class QueryEngine(Protocol):
         """Of the queries that the next start runs."""
         ...
 
-    def open(self, title: str) -> Session:
-        """Start the session."""
+    def open(self, title: str, practises: bool = False) -> Session:
+        """Start the session. practises: `practise` comes later: begin with what needs no plan, beside what comes
+        first."""
         ...
 
     def on_termination(self, then: Callable[[], None]) -> None:

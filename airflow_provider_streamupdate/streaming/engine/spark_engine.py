@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.compatibility.report import CompatibilityReport
 from ...core.coordination.following import unfollowable
 from ...core.difference.comparison import NEW, Comparison
-from ...core.errors import RefusedError
+from ...core.errors import RefusedError, describe
 from ...core.plan.plan import AppPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.in_flight import ChangeRequest
@@ -32,7 +34,7 @@ from .port import Session
 from .queries import RunningQueries
 from .rebuilding import Built, Rebuilding
 from .renumbering import go_on_after_others, used_beyond
-from .warm_up import scratch_folder, warm_up
+from .warm_up import count_rows, scratch_folder, warm_up
 
 if TYPE_CHECKING:
     from ..app import StreamingApp
@@ -58,6 +60,7 @@ class SparkEngine:
         self._ahead: dict[str, MetadataAhead] = {}
         self._copied: dict[str, dict[str, int]] = {}
         self._followers: Followers | None = None  # until the takeover
+        self._counting: threading.Thread | None = None  # gets fast with rows of its own
 
     @property
     def app(self) -> str:
@@ -67,8 +70,11 @@ class SparkEngine:
     def plan(self) -> AppPlan:
         return self._queries.plan
 
-    def open(self, title: str) -> Session:
+    def open(self, title: str, practises: bool = False) -> Session:
         self._spark = SparkSession.builder.appName(title).getOrCreate()
+        if practises:
+            self._counting = InheritableThread(target=self._count_rows, name="streamupdate-warm-up", daemon=True)
+            self._counting.start()
         self._rebuilding = Rebuilding(self._app, self._spark, self._registry, self._deployment)
         context = self._spark.sparkContext
         return Session(ui=context.uiWebUrl, application_id=context.applicationId, version=self._spark.version)
@@ -110,9 +116,19 @@ class SparkEngine:
 
     def practise(self, saved: SavedState) -> Generator[None, None, None]:
         """What need not be done again by the restore is kept for it."""
+        if self._counting is not None:
+            self._counting.join()
+            yield
         with scratch_folder(self._registry, self._deployment) as folder:
             yield from warm_up(self._spark, self._writers, saved, self.plan, folder, self._app.migrations)
         self._ahead = metadata_ahead(saved, self.plan, self._writers)
+
+    def _count_rows(self) -> None:
+        try:
+            with scratch_folder(self._registry, self._deployment) as folder:
+                count_rows(self._spark, folder)
+        except Exception as error:
+            print(f"WARNING: the driver could not be warmed up with rows: {describe(error)}", file=sys.stderr)
 
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         self._copied = copy_ahead(find, self.plan, self._registry, self._deployment)
