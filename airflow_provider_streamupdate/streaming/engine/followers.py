@@ -91,11 +91,11 @@ class Followers:
         """Those whose sink may have the batch in flight, if its state is whole: `saved` is without files. And those
         that have begun it here."""
         skipped = (n for n in self._following if may_be_skipped(saved.queries[n], self._query(n), ahead=True))
-        return frozenset((*skipped, *self._beyond(saved)))
+        return frozenset((*skipped, *self._begun_beyond(saved)))
 
-    def _beyond(self, saved: SavedState) -> dict[str, int]:
-        """Those that have begun a batch that the other deployment has logged and not committed, as it died in it: here
-        its rows went nowhere. With that batch."""
+    def _begun_beyond(self, saved: SavedState) -> dict[str, int]:
+        """Return the batch of each query that was begun here, and that the other deployment has logged and not
+        committed, as it died in it: here its rows went nowhere."""
         begun = {name: following.begun for name, following in self._following.items()}
         return {name: batch for name, batch in begun.items() if batch > saved.queries[name].batch}
 
@@ -106,7 +106,7 @@ class Followers:
         it without making its state, it is run here. Where it may have it, the query is left for the restore, which
         takes the state that the other deployment has made of that batch. So it is where it was followed already.
         """
-        beyond = self._beyond(saved)
+        beyond = self._begun_beyond(saved)
         self._wait_for(beyond)  # tasks would write into the checkpoint that is made anew
         for name in beyond:
             following = self._following.pop(name)
