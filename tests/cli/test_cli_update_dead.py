@@ -77,7 +77,7 @@ def test_what_was_cancelled_is_not_updated(site: Site) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     assert site.run("cancel", "alarm").exit_code == 0
     result = site.run("update", site.application("v2"), "--strategy", "restart")
-    assert result.exit_code == 1 and "is not running (deployment v1 is cancelled)" in result.stderr
+    assert result.exit_code == 1 and "alarm was cancelled by" in result.stderr
 
 
 def test_an_app_whose_next_version_fails_as_well_can_still_be_updated(site: Site) -> None:

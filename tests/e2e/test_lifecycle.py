@@ -40,7 +40,7 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     with pytest.raises(AlreadyRunningError, match="replace it with update"):
         ground.client.submit(ground.application("v2"), "other", app=ground.app)
     with pytest.raises(AlreadyExistsError, match="'one'"):
-        ground.client.submit(ground.application("v1"), "one", app=ground.app)
+        ground.client.submit(ground.application("v2"), "one", app=ground.app)
     incompatible = write_app('.select("room", ', '.select(F.upper("room").alias("room"), ')
     message = ground.cli("update", str(incompatible), "--deployment", "bad", *ground.params, code=1)
     assert "keys changed from [source-1.room] to [upper(source-1.room)]" in message
