@@ -16,9 +16,15 @@ interface Props {
   done: (said: string) => void;
 }
 
+/** What was shown and then deleted: it is left out of the new version. */
+const deleted = (before: string, now: Record<string, unknown>, part: string): string[] =>
+  Object.keys(JSON.parse(before) as object)
+    .filter((key) => !(key in now))
+    .map((key) => part + key);
+
 const HIDDEN = ["***", "(hidden)", "(redacted)"];
 
-/** Settings to start from: what is hidden has to be entered again. */
+/** Settings to start from. What is hidden stays as it is, unless it is entered. */
 function shown(settings: Record<string, string>): { text: string; hidden: string[] } {
   const hidden = Object.keys(settings).filter((key) => HIDDEN.some((mark) => settings[key]!.includes(mark)));
   const kept = Object.fromEntries(Object.entries(settings).filter(([key]) => !hidden.includes(key)));
@@ -60,11 +66,14 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
 
   const act = async (): Promise<void> => {
     if (!file.trim()) throw new Error("enter the path of the new version's file, as the workers see it");
+    const given = { params: object(parameters, "Parameters"), conf: object(sparkConf, "Spark configuration") };
+    const unset = [...deleted(params.text, given.params, ""), ...deleted(conf.text, given.conf, "conf=")];
     const run = await trigger(me.update_dag_id, {
       app: app.app,
       application: file.trim(),
-      parameters: object(parameters, "Parameters"),
-      spark_conf: object(sparkConf, "Spark configuration"),
+      parameters: given.params,
+      spark_conf: given.conf,
+      ...(unset.length ? { unset } : {}),
       strategy,
       rehearse: batches(rehearse),
       check_only: checkOnly,
@@ -89,7 +98,7 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
         Spark configuration
         <textarea rows={3} value={sparkConf} onInput={(event) => setSparkConf(event.currentTarget.value)} />
       </label>
-      {hidden.length > 0 && <p class="quiet">Hidden, to be entered again: {hidden.join(", ")}</p>}
+      {hidden.length > 0 && <p class="quiet">Hidden, and kept unless they are entered: {hidden.join(", ")}</p>}
       <label>
         Strategy
         <select value={strategy} onChange={(event) => setStrategy(event.currentTarget.value)}>
