@@ -144,6 +144,7 @@ def connection_type() -> dict[str, Any]:
                 "Spark connection",
                 "Id of the Spark connection drivers are submitted through.",
                 "spark_default",
+                section=OPEN_GROUP,
             ),
             "kubernetes_conn_id": _field(
                 "Kubernetes connection",
@@ -154,6 +155,7 @@ def connection_type() -> dict[str, Any]:
                 "spark-submit",
                 "Path of the spark-submit to use, of an environment apart from Airflow's. Empty: "
                 "STREAMUPDATE_SPARK_SUBMIT, SPARK_HOME, then PATH.",
+                section=OPEN_GROUP,
             ),
             "storage_options": {
                 "label": "Storage options",
@@ -170,8 +172,10 @@ def connection_type() -> dict[str, Any]:
     }
 
 
-def _field(label: str, description: str, default: str | None = None) -> dict[str, Any]:
+def _field(label: str, description: str, default: str | None = None, section: str | None = None) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": ["string", "null"]}
+    if section is not None:
+        schema["section"] = section
     if default is not None:
         schema["default"] = default
     return {"label": label, "description": description, "schema": schema}

@@ -1,6 +1,6 @@
 """How long it takes to list many apps: `streamupdate list`, and the list and one app of the page's API in Airflow.
 
-    .venv/bin/python benchmarks/listing.py --apps 1000 --snapshots 10000
+    .venv/bin/python benchmarks/listing.py --apps 5000 --snapshots 10000 --updates 5000 --events 300
 
 Makes a root of small files in a temporary folder (each app: a running deployment and the one before it, an update with
 its report, its share of the snapshots), as the library writes them, and removes it afterwards. `--keep DIR` leaves it
@@ -33,12 +33,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", type=int, default=1000)
     parser.add_argument("--snapshots", type=int, default=10_000)
+    parser.add_argument("--updates", type=int, default=0, help=f"more update records of {APP}, each with a deployment")
+    parser.add_argument("--events", type=int, default=0, help=f"megabytes of events of {APP}'s driver")
     parser.add_argument("--keep", metavar="DIR", help="make the root here and leave it")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="streamupdate-listing-") as scratch:
         root = Path(args.keep or f"{scratch}/root")
         began = time.monotonic()
         files = make_root(root, args.apps, args.snapshots)
+        make_history(root, args.updates, args.events)
         print(f"{root}: {args.apps} apps, {args.snapshots} snapshots, {files} files", end=" ")
         print(f"({time.monotonic() - began:.1f} s to make)\n")
         rows = [(name, [timed(work) for _ in range(RUNS)]) for name, work in measured(root, Path(scratch))]
@@ -70,6 +73,7 @@ def measured(root: Path, scratch: Path) -> list[tuple[str, Callable[[], object]]
         ("streamupdate list", command("list")),
         ("streamupdate list --json", command("list", "--json")),
         ("GET api/apps", lambda: get("api/apps")),
+        ("GET metrics", lambda: get("metrics")),
         (f"GET api/apps/.../{APP}", lambda: get(f"api/apps/streamupdate_default/{APP}")),
     ]
 
@@ -97,7 +101,7 @@ def api(root: Path, scratch: Path) -> Callable[[str], object]:
     def get(path: str) -> object:
         answer = client.get(f"/{path}")
         answer.raise_for_status()
-        return answer.json()
+        return answer.content
 
     return get
 
@@ -118,6 +122,23 @@ def make_root(root: Path, apps: int, snapshots: int) -> int:
         for path, data in contents.items():
             (root / name / path).write_bytes(renamed(path, data, name))
     return apps * len(contents)
+
+
+def make_history(root: Path, updates: int, megabytes: int) -> None:
+    """Give the first app a long past."""
+    folder = root / APP
+    spec, record = ((folder / path).read_text() for path in ("deployments/v2/spec.json", "updates/v2.json"))
+    for number in range(updates):
+        name = f"w{number:05}"
+        for path, text in ((f"deployments/{name}/spec.json", spec), (f"updates/{name}.json", record)):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text.replace('"v2"', f'"{name}"'))
+    for path in ("deployments/v2/spec.json", "updates/v2.json"):  # it was written last
+        os.utime(folder / path)
+    line = b'{"event": "command", "epoch": 2, "at": "2025-01-01T00:00:00+00:00", "name": "snapshot", "format": 1}\n'
+    with open(folder / "deployments/v2/events.jsonl", "ab") as file:
+        for _ in range(megabytes):
+            file.write(line * (1_000_000 // len(line)))
 
 
 def renamed(path: Path, data: bytes, app: str) -> bytes:

@@ -177,6 +177,11 @@ def number(value: float | None) -> str | None:
     return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
+def batch_text(batch: int) -> str:
+    """Return the number of a query's last batch as text; before its first one it is -1."""
+    return "none" if batch < 0 else str(batch)
+
+
 def report_document(report: CompatibilityReport | RehearsalReport | DifferenceReport) -> dict[str, Any]:
     """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
     from ..core.difference.report import DifferenceReport

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ from ..core.formats import EVENT
 from ..core.plan.plan import AppPlan
 from ..core.redaction import redacted
 from ..core.registry.deployment import NEW, STARTING, Current, DeploymentSpec, DriverState, Status
+from ..core.registry.events import latest_lines
 from ..core.registry.hiding import Hiding
 from ..core.registry.hot_standby import snapshot_of
 from ..core.registry.registry import AppRegistry
@@ -40,6 +41,7 @@ from .update.usual_times import step_seconds
 
 EVENTS_SHOWN = 50
 EVENTS_READ = 5000
+SHOWN = 200  # the latest updates, deployments, snapshots and rollbacks of an app; what is older is counted
 DEPLOYMENTS_SHOWN = 30  # the newest, with all the drivers they have had
 RUNS_KNOWN = 1000
 SNAPSHOTS_KNOWN = 20_000
@@ -86,15 +88,16 @@ def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
 
     def look(app: str) -> tuple[str, Glance | StreamUpdateError | None]:
         try:
-            return app, _glance(context, context.registry.app(app), alive)
-        except StreamUpdateError as error:
-            return app, error
-        except FileNotFoundError as error:
-            gone = not folder.names(f"{app}/deployments")
-            return app, None if gone else StorageError(f"a file of {app} went while it was read: {error}; look again")
+            glance = _glance(context, context.registry.app(app), alive)
+            return app, glance if glance.current or folder.names(f"{app}/deployments") else None
+        except (StreamUpdateError, FileNotFoundError) as error:
+            if not folder.names(f"{app}/deployments"):
+                return app, None
+            if isinstance(error, StreamUpdateError):
+                return app, error
+            return app, StorageError(f"a file of {app} went while it was read: {error}; look again")
 
-    apps = context.registry.apps()
-    found = dict(context.registry.folder.each(look, apps))
+    found = dict(folder.each(look, folder.names()))  # a folder without deployments is no app: few are looked at twice
     there = [(app, glance) for app, glance in found.items() if glance is not None]
     return sorted(there, key=lambda each: rank(each[0], needs_of(*each)))
 
@@ -116,9 +119,9 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     read = read or Read()
     registry = context.registry.existing(app)
     drivers = context.drivers(registry, watch=False, alive=Living())
-    specs = registry.deployments()
+    specs = registry.latest_deployments(SHOWN)
     hiding = Hiding.of(specs)
-    current, updates = registry.current(), [hiding.update(record) for record in registry.updates()]
+    current, updates = registry.current(), [hiding.update(record) for record in registry.latest_updates(SHOWN)]
     deployments = [
         {
             **_deployment_document(registry, drivers, spec, current, updates, hiding),
@@ -132,7 +135,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     checked, report = _current_report(registry, updates, current)
     interrupted = interruption(registry, updates[-1] if updates else None)
     supervised = outlook(registry, current, state, status) if current else None
-    snapshots = snapshot_documents(read, SnapshotStore(registry))
+    snapshots, rollbacks = snapshot_documents(read, SnapshotStore(registry)), registry.rollbacks()
     difference = registry.difference(updates[-1].new) if updates else None
     last = updates[-1] if updates else None
     found = look_for_needs(registry, state, current, status, last, interrupted, supervised) if current else ()
@@ -154,9 +157,10 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "picture": running_picture(plan, state, status),
         "report": report and {**_report(report, checked, current, state, status), "deployment": checked},
         "difference": difference and {**difference_document(difference), "deployment": updates[-1].new},
-        "snapshots": snapshots,
+        "snapshots": snapshots[-SHOWN:],
         "updates": [update_document(record) for record in updates],
-        "rollbacks": [to_dict(hiding.rollback(record)) for record in registry.rollbacks()],
+        "rollbacks": [to_dict(hiding.rollback(record)) for record in rollbacks[-SHOWN:]],
+        "left_out": _left_out(registry, snapshots=snapshots, rollbacks=rollbacks),
         "events": [hiding.event(event) for event in events(registry, current.deployment)] if current else [],
     }
 
@@ -165,8 +169,14 @@ def _way_back(
     registry: AppRegistry, drivers: Drivers, specs: list[DeploymentSpec], current: Current | None
 ) -> WayBack | None:
     """Return where a rollback of the current deployment goes; None: nowhere."""
-    before = versions_before(current.deployment, specs, registry.updates()) if current else []
+    before = versions_before(current.deployment, specs, registry.latest_updates(SHOWN)) if current else []
     return way_back(registry, drivers, before) if before else None
+
+
+def _left_out(registry: AppRegistry, **shown: Sequence[object]) -> dict[str, int]:
+    """Return how many older records of each kind an app's document leaves out."""
+    all_of = {"deployments": registry.folder.names("deployments"), "updates": registry.update_ids(), **shown}
+    return {kind: len(found[:-SHOWN]) for kind, found in all_of.items()}
 
 
 def _report(
@@ -348,7 +358,7 @@ def damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
 def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> list[dict[str, Any]]:
     """Return the latest events of a deployment's driver, oldest first."""
     path = f"deployments/{deployment}/events.jsonl"
-    lines = (registry.folder.read(path) or b"").splitlines()[-last:]
+    lines = latest_lines(registry.deployment_folder(deployment))[-last:]
     where = registry.folder.path(path)
     return [_event(line, where) for line in lines]
 

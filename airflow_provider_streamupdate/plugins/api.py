@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import attrs
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from ..control.attention.need import approval, rank, with_approval
+from ..control.attention.need import Need, approval, rank, with_approval
 from ..control.client import StreamUpdateClient
 from ..control.overview import Glance, needs_of, summary
 from ..control.review.review import review_document
@@ -28,13 +30,14 @@ from ..core.serde import to_dict
 from ..hooks.settings import DEFAULT_CONN_ID
 from .connections import Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
-from .looks import Looks
+from .looks import PATIENCE, Looks
 from .masking import masked, masked_code
 from .runs import approvals, asked_for, missing, requested, update_runs
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+LISTED = 10_000  # apps in an answer, unless fewer are asked for
 DIST = Path(__file__).with_name("www") / "dist"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -51,6 +54,7 @@ STATUS: tuple[tuple[type[StreamUpdateError], int], ...] = (
     (errors.CorruptError, 500),
     (StreamUpdateError, 409),
 )
+Count = Annotated[int, Query(ge=0)]
 Reader = Annotated[Any, Depends(reader)]
 Editor = Annotated[Any, Depends(editor)]
 Trusted = Annotated[Any, Depends(trusted)]
@@ -114,25 +118,36 @@ def create_app() -> FastAPI:
         )
 
     @app.get("/api/apps")
-    def list_apps(user: Reader) -> Response:
+    def list_apps(user: Reader, limit: Count = LISTED, offset: Count = 0, search: str = "") -> Response:
+        """Return the apps that need somebody first, the most urgent first, then by name: `limit` of them from `offset`,
+        of those whose name has `search` in it, and how many there are."""
         began = time.monotonic()
         found = installations.all()
         started = {
-            i.conn_id: looks.start(i.conn_id, "glances", i.client.glances) for i in found if i.client is not None
+            i.conn_id: looks.start_recent(i.conn_id, ("list", i.client), partial(_listed_apps, i.conn_id, i.client))
+            for i in found
+            if i.client is not None
         }
-        connections, apps, waiting = [], [], approvals(user)
+        connections, apps, waiting = [], list[ListedApp](), approvals(user)
         for installation in found:
-            conn_id, error = installation.conn_id, installation.error
+            conn_id, error, notes = installation.conn_id, installation.error, list[str]()
             if conn_id in started:
                 try:
-                    glances = looks.wait(started[conn_id], f"connection {conn_id}", began)
-                    apps += [_listed(conn_id, *glance, waiting) for glance in glances]
+                    key, what = ("list", installation.client), f"connection {conn_id}"
+                    answer = looks.wait_recent(conn_id, key, started[conn_id], what, began)
+                    wanted = [app for app in answer.value if search.lower() in app.name.lower()]
+                    apps += [app.with_approval(waiting) for app in wanted]
+                    if answer.age > max(PATIENCE, answer.seconds):
+                        notes.append(f"its {len(answer.value)} apps are shown as they were {answer.age:.0f} s ago")
                 except StreamUpdateError as problem:
                     error = problem
             told = masked(_document(error)) if error else None
+            if notes:
+                told = {"type": "Stale", "message": "; ".join(notes)}
             connections.append({"conn_id": conn_id, "root": masked(installation.root), "error": told})
-        apps.sort(key=lambda app: app[0])
-        return JSONResponse({"connections": connections, "apps": [document for _, document in apps]})
+        apps.sort(key=lambda app: (app.rank, app.conn_id))
+        page = apps[offset : offset + limit]
+        return JSONResponse({"connections": connections, "apps": [app.document for app in page], "total": len(apps)})
 
     @app.get("/api/apps/{conn_id}/{name}")
     def one_app(conn_id: str, name: str, user: Reader) -> Response:
@@ -145,7 +160,10 @@ def create_app() -> FastAPI:
     def metrics(request: Request, _: Reader, conn_id: str = DEFAULT_CONN_ID) -> Response:
         """Return all apps of a connection as metrics, in the format that the request accepts."""
         accept = request.headers.get("accept", "")
-        text, content_type = ask(conn_id, "its metrics", ("metrics", accept), lambda client: client.metrics(accept))
+        began, client = time.monotonic(), installations.client(conn_id)
+        key = ("metrics", accept, client)
+        future = looks.start_recent(conn_id, key, lambda: client.metrics(accept))
+        text, content_type = looks.wait_recent(conn_id, key, future, "its metrics", began).value
         return Response(text, headers={"Content-Type": content_type})
 
     @app.get("/api/apps/{conn_id}/{name}/history")
@@ -239,21 +257,39 @@ def create_app() -> FastAPI:
     return app
 
 
-def _listed(
-    conn_id: str, app: str, found: Glance | StreamUpdateError, waiting: list[dict[str, Any]]
-) -> tuple[Any, dict[str, Any]]:
-    """Return what an app of the list is sorted by, and the app. What it needs somebody for may hold a driver's error,
-    so that is masked."""
-    needs, run = needs_of(app, found), None
-    update = getattr(found, "last_update", None)
-    if update is not None and update.outcome is None:
-        run = next((w for w in waiting if (w["app"], w["deployment"]) == (app, update.new)), None)
-    if run is not None:
-        needs = with_approval(needs, approval(run["deployment"], run["since"]))
-    document = {"conn_id": conn_id, **_shown(summary(app, found)), "needs": masked(to_dict(needs)) if needs else []}
-    if run is not None:
-        document["approval"] = {key: run[key] for key in ("dag_id", "run_id", "task_id", "since")}
-    return (rank(app, needs), conn_id), document
+@attrs.frozen
+class ListedApp:
+    """An app of the list. rank: what it is sorted by; update: the deployment that an update under way brings in"""
+
+    conn_id: str
+    name: str
+    rank: Any
+    document: Mapping[str, Any]
+    needs: tuple[Need, ...] = ()
+    update: str | None = None
+
+    @classmethod
+    def of(cls, conn_id: str, app: str, found: Glance | StreamUpdateError) -> ListedApp:
+        """Return an app as it is listed. What it needs somebody for may hold a driver's error, so that is masked."""
+        needs, update = needs_of(app, found), getattr(found, "last_update", None)
+        shown = {"conn_id": conn_id, **_shown(summary(app, found)), "needs": masked(to_dict(needs)) if needs else []}
+        under_way = update.new if update is not None and update.outcome is None else None
+        return cls(conn_id, app, rank(app, needs), shown, needs, under_way)
+
+    def with_approval(self, waiting: list[dict[str, Any]]) -> ListedApp:
+        """Add the run in which a person is to approve its update, if there is one."""
+        runs = (run for run in waiting if (run["app"], run["deployment"]) == (self.name, self.update))
+        run = next(runs, None) if self.update is not None else None
+        if run is None:
+            return self
+        needs = with_approval(self.needs, approval(run["deployment"], run["since"]))
+        shown = {key: run[key] for key in ("dag_id", "run_id", "task_id", "since")}
+        document = {**self.document, "needs": masked(to_dict(needs)), "approval": shown}
+        return attrs.evolve(self, rank=rank(self.name, needs), document=document, needs=needs)
+
+
+def _listed_apps(conn_id: str, client: StreamUpdateClient) -> list[ListedApp]:
+    return [ListedApp.of(conn_id, app, glance) for app, glance in client.glances()]
 
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+import attrs
 
 from ..core.errors import WaitTimeoutError
 
@@ -16,6 +18,21 @@ SECONDS = 10.0  # the longest that a request waits for its root
 # The API server has 40 threads for all of Airflow's routes (AnyIO's default). At most WAITING of them may wait for
 # roots that do not answer at once; further requests give up after MOMENT seconds.
 WAITING, MOMENT = 16, 0.5
+PATIENCE = 2.0  # for a fresh answer, when there is an earlier one
+ANSWERS = 16  # the earlier ones that are kept, of all connections
+
+
+@attrs.frozen
+class Answer(Generic[T]):
+    """An answer of a root. taken_at: when the work began (monotonic); seconds: how long it took."""
+
+    value: T
+    taken_at: float
+    seconds: float
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self.taken_at - self.seconds
 
 
 class Looks:
@@ -26,6 +43,7 @@ class Looks:
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = threading.RLock()  # work that is done at once ends inside `start`
         self._under_way: dict[Hashable, Future[Any]] = {}
+        self._answers: dict[Hashable, Answer[Any]] = {}
         self._waiting = threading.BoundedSemaphore(WAITING)
 
     def start(self, conn_id: str, key: Hashable, work: Callable[[], T]) -> Future[T]:
@@ -63,14 +81,43 @@ class Looks:
             )
         if not future.done():
             raise WaitTimeoutError(
-                f"{what} did not answer within {self.seconds:g} s; check that its root can be reached from the API "
-                "server"
+                f"{what} did not answer within {self.seconds:g} s; a root with many apps is read on: try again in a "
+                "moment. If that does not help, check that the root can be reached from the API server"
             )
         return future.result()
 
     def look(self, conn_id: str, key: Hashable, what: str, work: Callable[[], T]) -> T:
         """`start` and `wait`."""
         return self.wait(self.start(conn_id, key, work), what, time.monotonic())
+
+    def start_recent(self, conn_id: str, key: Hashable, work: Callable[[], T]) -> Future[Answer[T]]:
+        """`start`, for work on all apps, which takes long under a large root: its answer is kept for `wait_recent`. It
+        begins again only when as much time has passed as it took."""
+
+        def kept() -> Answer[T]:
+            began = time.monotonic()
+            answer = Answer(work(), began, time.monotonic() - began)
+            with self._lock:
+                self._answers.pop((conn_id, key), None)
+                self._answers[conn_id, key] = answer
+                while len(self._answers) > ANSWERS:
+                    self._answers.pop(next(iter(self._answers)))
+            return answer
+
+        with self._lock:
+            last = self._answers.get((conn_id, key))
+            if last is not None and last.age < last.seconds and last.seconds > self.moment:
+                done: Future[Answer[T]] = Future()
+                done.set_result(last)
+                return done
+            return self.start(conn_id, key, kept)
+
+    def wait_recent(self, conn_id: str, key: Hashable, future: Future[Answer[T]], what: str, since: float) -> Answer[T]:
+        """Return the answer, or the last one when this one takes longer than `PATIENCE`: the work goes on."""
+        last = self._answers.get((conn_id, key))
+        if last is not None and not _done(future, since + min(PATIENCE, self.seconds)):
+            return last
+        return self.wait(future, what, since)
 
     def _end(self, key: Hashable) -> None:
         with self._lock:

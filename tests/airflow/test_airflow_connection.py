@@ -48,7 +48,7 @@ def test_provider_info_leaves_no_module_out() -> None:
     package = os.path.dirname(airflow_provider_streamupdate.__file__)
     support = {"base", "application", "update_task", "__init__"}
     support |= {"errors", "form", "kubernetes", "launcher", "xcom", "settings", "update_options"}
-    support |= {"templated_values", "metrics", "trace_context", "update_end"}
+    support |= {"templated_values", "metrics", "trace_context", "update_end", "references"}
     for kind in ("hooks", "operators", "sensors", "triggers"):
         found = {f[:-3] for f in os.listdir(os.path.join(package, kind)) if f.endswith(".py")} - support
         assert {f"airflow_provider_streamupdate.{kind}.{name}" for name in found} <= listed
@@ -93,7 +93,9 @@ def test_the_form_of_the_connection(airflow_db: str) -> None:
         # required is what may not be null; all groups but this one are folded up (Airflow's ConnectionForm)
         assert root["schema"]["type"] == "string" and root["schema"]["section"] == "standardFields"
         for field in fields.values():
-            assert "null" in field["schema"]["type"] and not field["schema"].get("section")
+            assert "null" in field["schema"]["type"]
+        seen = {name for name, field in fields.items() if field["schema"].get("section") == "standardFields"}
+        assert seen == {"spark_conn_id", "spark_submit"}, "without these no driver is started"
     assert fields["spark_conn_id"]["value"] == "spark_default"
     assert [name for name, field in fields.items() if field["schema"].get("format") == "password"] == [
         "storage_options"

@@ -345,6 +345,42 @@ def test_the_next_step_for_a_dead_driver(page: Page, app: Any) -> None:
     assert one == other and "streamupdate restart flights continues from its own checkpoint" in one
 
 
+def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5,000 apps took more than the ten seconds that a request waits: the page said that the root cannot be reached."""
+    from airflow_provider_streamupdate.control import overview
+    from airflow_provider_streamupdate.control.client import StreamUpdateClient
+    from airflow_provider_streamupdate.plugins import looks
+
+    go_on, read = threading.Event(), overview.glances
+    before = page.get("/api/apps")
+    text = page.ask("GET", "/metrics").text
+    assert before["total"] == 1 and before["connections"][0]["error"] is None
+    monkeypatch.setattr(looks, "PATIENCE", 0.01)
+    monkeypatch.setattr(StreamUpdateClient, "glances", lambda client: go_on.wait(60) and read(client.context))
+    monkeypatch.setattr(StreamUpdateClient, "metrics", lambda client, accept: go_on.wait(60) and (b"new", "text/plain"))
+    try:
+        for _ in range(2):
+            assert page.get("/api/apps")["apps"] == before["apps"]
+            assert page.ask("GET", "/metrics").text == text
+    finally:
+        go_on.set()
+    deadline = time.monotonic() + 60
+    while page.ask("GET", "/metrics").text != "new":
+        assert time.monotonic() < deadline
+
+
+def test_the_list_comes_page_by_page(page: Page, site: Site, app: Any) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        deploy(Registry(str(site.root)).app(name))
+    whole = page.get("/api/apps")
+    names = [listed["app"] for listed in whole["apps"]]
+    assert whole["total"] == 4 and len(names) == 4
+    assert [a["app"] for a in page.get("/api/apps?limit=2&offset=1")["apps"]] == names[1:3]
+    found = page.get("/api/apps?search=ALPH")
+    assert found["total"] == 1 and [a["app"] for a in found["apps"]] == ["alpha"]
+    assert page.ask("GET", "/api/apps?limit=-1").status_code == 422
+
+
 def test_secrets_are_masked(page: Page, site: Site, app: Any) -> None:
     secret = "hunter2-hunter2"
     site.connect(storage_options=json.dumps({"secret": secret, "endpoint": "x"}))

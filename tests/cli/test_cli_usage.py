@@ -403,3 +403,12 @@ def test_what_is_shown_for_people() -> None:
 def test_secrets_are_hidden() -> None:
     shown = redacted({"spark.hadoop.fs.s3a.secret.key": "x", "DB_PASSWORD": "y", "input": "/in", "apiToken": "z"})
     assert shown["input"] == "/in" and {v for k, v in shown.items() if k != "input"} == {"(hidden)"}
+
+
+def test_a_query_without_a_batch_has_none() -> None:
+    """It was shown as batch -1."""
+    from airflow_provider_streamupdate.cli.commands.status import _batches
+    from airflow_provider_streamupdate.cli.output import batch_text
+
+    assert _batches({"q": 4, "p": -1}) == "p none, q 4"
+    assert batch_text(-1) == "none" and batch_text(0) == "0"

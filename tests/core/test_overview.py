@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import attrs
@@ -15,14 +16,22 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.control.operations.context import Context
-from airflow_provider_streamupdate.control.overview import Glance, app_document, glances, summary, update_document
+from airflow_provider_streamupdate.control.overview import (
+    SHOWN,
+    Glance,
+    app_document,
+    events,
+    glances,
+    summary,
+    update_document,
+)
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.errors import CorruptError, StorageError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
-from airflow_provider_streamupdate.core.registry.events import Events
+from airflow_provider_streamupdate.core.registry.events import KEPT, Events
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
@@ -232,3 +241,44 @@ def test_the_steps_that_an_update_has_left(strategy: str, left: list[str]) -> No
     )
     assert update_document(under_way)["left"] == left
     assert update_document(attrs.evolve(under_way, outcome="promoted"))["left"] == []
+
+
+def test_of_many_updates_and_deployments_the_latest_are_read(
+    app: AppRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5,000 update records made a view of 10.6 MB, every one of them read each time."""
+    for number in range(SHOWN + 20):
+        name, moment = f"u{number:03}", f"2025-01-01T00:{number // 60:02}:{number % 60:02}+00:00"
+        app.create_deployment(attrs.evolve(spec(name), submitted_at=moment))
+        app.set_update(record(name, started_at=moment, outcome="refused"))
+        for path in (f"updates/{name}.json", f"deployments/{name}/spec.json"):
+            os.utime(app.folder.path(path), (1000 + number, 1000 + number))
+    os.utime(app.folder.path("deployments/v1/spec.json"), (1, 1))
+    reads = list[str]()
+    read = type(app.folder).read
+    monkeypatch.setattr(type(app.folder), "read", lambda self, path, *a: (reads.append(path), read(self, path, *a))[1])
+    found = app_document(Context.of(str(tmp_path)), "flights")
+    assert [u["new"] for u in found["updates"]] == [f"u{number:03}" for number in range(20, SHOWN + 20)]
+    assert found["left_out"] == {"deployments": 21, "snapshots": 0, "updates": 20, "rollbacks": 0}
+    names = [d["deployment"] for d in found["deployments"]]
+    assert "v1" in names and len(names) == SHOWN + 1 and "u000" not in names, "what runs is always shown"
+    assert "updates/u019.json" not in reads and "deployments/u005/spec.json" not in reads
+
+
+def test_the_end_of_a_long_file_of_events_is_read(app: AppRegistry, tmp_path: Path) -> None:
+    """300 MB of events were read whole, for the last fifty."""
+    folder = app.deployment_folder("v1")
+    line = b'{"event": "command", "epoch": 1, "at": "2025-01-01T00:00:00+00:00", "name": "%07d"}\n'
+    with open(folder.path("events.jsonl"), "wb") as file:
+        file.writelines(line % number for number in range(500_000))
+    tracemalloc.start()
+    try:
+        found = app_document(Context.of(str(tmp_path)), "flights")["events"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [event["name"] for event in found] == [f"{number:07}" for number in range(499_950, 500_000)]
+    assert peak < 20_000_000, "the file has 42 MB"
+    Events(folder, 2).add("state", state="running")
+    assert folder.size("events.jsonl") <= KEPT + 200
+    assert [e["event"] for e in events(app, "v1", last=2)] == ["command", "state"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..application import application_options
-from ..output import print_json, report_document, size
+from ..output import batch_text, print_json, report_document, size
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 
@@ -46,7 +46,9 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
     with progress(f"adopting {', '.join(checkpoints)}", "run the same command again") as report:
         adopted = client.adopt(application, given, app, snapshot, report)
     taken = adopted.snapshot
-    batches = ", ".join(f"{name} after batch {query.batch}" for name, query in sorted(taken.queries.items()))
+    batches = ", ".join(
+        f"{name} after batch {batch_text(query.batch)}" for name, query in sorted(taken.queries.items())
+    )
     stop = (
         "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits "
         "another batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"

@@ -10,7 +10,7 @@ import click
 
 from ..application import absolute_paths, driver_options
 from ..failure import FAILED, USAGE, Failure
-from ..output import print_facts, print_json, print_table, report_document
+from ..output import batch_text, print_facts, print_json, print_table, report_document
 from ..printable import echo
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
@@ -139,7 +139,7 @@ def adopt(settings: Settings, spec: str, driver: PipelineDriver) -> None:
         print_json(_document(answer))
     assert answer.record is not None  # there was no error
     for name, flow in sorted(answer.record.flows.items()):
-        note(settings, f"flow {name}: version {flow.version} of its checkpoint, after batch {flow.batch}")
+        note(settings, f"flow {name}: version {flow.version} of its checkpoint, after batch {batch_text(flow.batch)}")
     note(settings, f"next: change the code, and streamupdate pipeline run {spec} (with the same options)")
 
 
@@ -192,7 +192,7 @@ def status(settings: Settings, storage: str) -> None:
         return
     print_facts({"pipeline": record.pipeline, "phase": record.phase, "since": record.changed_at})
     rows = [
-        [name, flow.version, flow.batch, ", ".join(s.name for s in flow.plan.stages) or "none"]
+        [name, flow.version, batch_text(flow.batch), ", ".join(s.name for s in flow.plan.stages) or "none"]
         for name, flow in sorted(record.flows.items())
     ]
     print_table(["flow", "version", "batch", "stages"], rows)

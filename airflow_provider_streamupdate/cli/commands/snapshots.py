@@ -8,7 +8,7 @@ import click
 
 from ..failure import FAILED
 from ..option_types import Duration
-from ..output import moment, print_json, print_table, size
+from ..output import batch_text, moment, print_json, print_table, size
 from ..printable import echo
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
@@ -147,5 +147,5 @@ def need_snapshot(client: StreamUpdateClient, name: str) -> None:
 
 def _batches(snapshot: Snapshot) -> str:
     if len(snapshot.queries) == 1:
-        return str(next(iter(snapshot.queries.values())).batch)
-    return ", ".join(f"{name} {query.batch}" for name, query in sorted(snapshot.queries.items()))
+        return batch_text(next(iter(snapshot.queries.values())).batch)
+    return ", ".join(f"{name} {batch_text(query.batch)}" for name, query in sorted(snapshot.queries.items()))

@@ -11,7 +11,7 @@ import click
 
 from ...core.redaction import redacted
 from ..failure import FAILED
-from ..output import ago, heard, moment, number, print_facts, print_json, print_table
+from ..output import ago, batch_text, heard, moment, number, print_facts, print_json, print_table
 from ..printable import echo
 from ..settings import Settings, pass_settings, shared
 
@@ -363,4 +363,4 @@ def _batches(batches: dict[str, int]) -> str | None:
     if len(batches) == 1:
         batch = next(iter(batches.values()))
         return str(batch) if batch >= 0 else None
-    return ", ".join(f"{name} {batch}" for name, batch in sorted(batches.items())) or None
+    return ", ".join(f"{name} {batch_text(batch)}" for name, batch in sorted(batches.items())) or None

@@ -17,6 +17,7 @@ from ...core.history.history import AHEAD, hour_of, minute_files, read_minutes
 from ...core.history.span import Span
 from ...core.names import is_name
 from ...core.registry.deployment import RUNNING, Current, DriverState, Status
+from ...core.registry.events import latest_lines
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
@@ -88,7 +89,7 @@ def _runs_since(app: AppRegistry, current: Current) -> str | None:
     """When the driver last came to run, by its events; they are for people, so what cannot be read is not known."""
     path = f"deployments/{current.deployment}/events.jsonl"
     with contextlib.suppress(StorageError):
-        for line in reversed((app.folder.read(path) or b"").splitlines()):
+        for line in reversed(latest_lines(app.deployment_folder(current.deployment))):
             with contextlib.suppress(CorruptError, NewerFormatError, ValueError):
                 event = EVENT.understood(parse_json(line, path, finite=True), path)
                 if isinstance(event, dict) and (event.get("event"), event.get("epoch")) == ("state", current.epoch):

@@ -44,7 +44,7 @@ class Registry:
     def existing(self, name: str) -> AppRegistry:
         """The app's part of the registry; NotFoundError when it has no deployment."""
         app = self.app(name)
-        if not app.deployment_ids():
+        if not app.has_deployments():
             raise NotFoundError(f"no app {name!r} under {self.root}{_known(name, self.apps())}")
         return app
 
@@ -160,10 +160,26 @@ class AppRegistry:
         """Ids of the deployments whose spec is written, oldest first."""
         return [spec.deployment for spec in self.deployments()]
 
+    def has_deployments(self) -> bool:
+        """Return whether there is one, without reading all."""
+        return any(self._spec(name) for name in self.folder.names("deployments"))
+
     def deployments(self) -> list[DeploymentSpec]:
         """Oldest first."""
         specs = (self._spec(name) for name in self.folder.names("deployments"))
         return sorted((s for s in specs if s), key=lambda s: s.submitted_at)
+
+    def latest_deployments(self, count: int) -> list[DeploymentSpec]:
+        """Oldest first, those that were submitted last, and the current one. Of more than `count` the others are not
+        read."""
+        names = [f"deployments/{name}/spec.json" for name in self.folder.names("deployments")]
+        if len(names) > count:
+            current = self.current_id()
+            names = list(
+                {*self.folder.latest(names, count), *([f"deployments/{current}/spec.json"] if current else [])}
+            )
+        found = self.folder.each(lambda path: self._spec(path.split("/")[1]), names)
+        return sorted((spec for spec in found if spec), key=lambda spec: spec.submitted_at)
 
     def spec(self, deployment: str) -> DeploymentSpec:
         """What was submitted, with the parameters that were changed in flight since."""
@@ -259,6 +275,14 @@ class AppRegistry:
     def updates(self) -> list[UpdateRecord]:
         """Oldest first."""
         return sorted((r for n in self.update_ids() if (r := self.update(n))), key=lambda r: r.started_at)
+
+    def latest_updates(self, count: int) -> list[UpdateRecord]:
+        """Oldest first, the records that were written last. Of more than `count` the others are not read."""
+        names = [f"updates/{name}.json" for name in self.update_ids()]
+        if len(names) > count:
+            names = self.folder.latest(names, count)
+        found = self.folder.each(lambda path: self.update(path.removeprefix("updates/").removesuffix(".json")), names)
+        return sorted((record for record in found if record), key=lambda record: record.started_at)
 
     def update_under_way(self) -> UpdateRecord | None:
         """The update that has begun and not ended, and whose old or new version is the current deployment."""

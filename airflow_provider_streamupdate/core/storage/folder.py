@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import heapq
 import os
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -125,6 +126,15 @@ class Folder:
                 return None
 
     @tried_again
+    def read_end(self, relative: str, size: int) -> bytes | None:
+        """Return the last `size` bytes of a file; None when there is none."""
+        with self._errors("read", relative):
+            try:
+                return self.backend.read_end(self.path(relative), size)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    @tried_again
     def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
         """Create or replace a file atomically. It survives a power failure, unless it need not be `lasting`: then the
         file that it replaced may come back, complete."""
@@ -184,6 +194,16 @@ class Folder:
             with contextlib.suppress(FileNotFoundError):  # removed since it was listed, or a link to nothing
                 written[path] = self.modified(path)
         return max(written, key=lambda path: (written[path], path), default=None)
+
+    def latest(self, paths: Sequence[str], count: int) -> list[str]:
+        """Return the `count` files that were written last, of those that are there, the last one first."""
+
+        def written(path: str) -> tuple[float, str]:
+            with contextlib.suppress(FileNotFoundError):
+                return self.modified(path), path
+            return -1.0, path
+
+        return [path for at, path in heapq.nlargest(count, self.each(written, paths)) if at >= 0]
 
     @tried_again
     def files(self, relative: str = "", hidden: bool = False) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....core.errors import CorruptError, NotFoundError
 from ....core.formats import EVENT
+from ....core.registry.events import latest_lines
 from ....core.registry.hiding import Hiding
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
@@ -42,7 +43,7 @@ def _events(registry: AppRegistry, deployment: str) -> list[Mapping[str, Any]]:
     path, found = f"deployments/{deployment}/events.jsonl", list[Mapping[str, Any]]()
     if launch := registry.launch(deployment):
         found.append({"event": LAUNCHED, "at": launch.launched_at, "epoch": launch.epoch})
-    for line in (registry.folder.read(path) or b"").splitlines():
+    for line in latest_lines(registry.deployment_folder(deployment)):
         try:
             event = EVENT.understood(parse_json(line, path, finite=True), path)
         except CorruptError:

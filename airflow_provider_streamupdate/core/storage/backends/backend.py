@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
@@ -72,6 +73,13 @@ class Backend(ABC):
 
     @abstractmethod
     def read(self, path: str, first: int | None = None) -> bytes: ...
+
+    def read_end(self, path: str, size: int) -> bytes:
+        """Return the last `size` bytes of a file, or all of a shorter one."""
+        with self.open(path) as file:
+            end = file.seek(0, io.SEEK_END)
+            file.seek(max(0, end - size))
+            return file.read(size)
 
     @abstractmethod
     def open(self, path: str) -> IO[bytes]:
