@@ -124,7 +124,8 @@ def submit(
         if registry.update(deployment) is None:  # else the update that brings it in has ended the others
             supersede_left_behind(registry, f"deployment {deployment} was submitted")
         progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
-        progress(_starting(registry, spec))
+        if not deployed.reattached:
+            progress(_starting(registry, spec))
         drivers.wait_running(deployment, timeout)
         boundary("new-running")
         progress(f"deployment {deployment} of {app} is {drivers.state(deployment)}")
