@@ -65,6 +65,8 @@ export interface ListedApp {
 export interface AppList {
   connections: { conn_id: string; root: Maybe<string>; error: Maybe<Failure> }[];
   apps: ListedApp[];
+  /** How many there are: `apps` may hold the first ones only. */
+  total?: number;
 }
 
 /** What an app did, a point each `each` seconds, as columns of equal length. */
@@ -384,6 +386,8 @@ export interface AppDocument {
   /** Where a rollback goes: the version before; of one that failed also why, and the last one that did not. */
   way_back: Maybe<{ to: string; failure: Maybe<string>; healthy: Maybe<string> }>;
   interrupted: Maybe<{ deployment: string; step: string; since: string; killed: boolean }>;
+  /** How many older ones are not in this document, by what they are. */
+  left_out?: Record<string, number>;
   events: { at: string; epoch: number; event: string; [detail: string]: unknown }[];
   runs: Run[];
   requests: Request[];

@@ -74,6 +74,16 @@ function asked(): Pick<Need, "button" | "snapshot"> | null {
   return found;
 }
 
+function LeftOut({ of }: { of: Record<string, number> }): JSX.Element | null {
+  const older = Object.entries(of).filter(([, count]) => count > 0);
+  if (older.length === 0) return null;
+  return (
+    <p class="quiet" id="left-out">
+      Only the latest are shown; older ones: {older.map(([name, count]) => `${count} ${name}`).join(", ")}.
+    </p>
+  );
+}
+
 /** `alone`: as a tab, without the way back to the list. */
 export function AppPage({ conn, app: name, alone }: { conn: string; app: string; alone?: boolean }): JSX.Element {
   const live = useMemo(() => new Live(), []);
@@ -139,6 +149,7 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
           </span>
         )}
       </header>
+      <LeftOut of={app.left_out ?? {}} />
       {me && <Buttons app={app} me={me} ongoing={ongoing} act={setAsked} />}
       <div id="problems" role="alert">
         {error && <p class="problem">{error}</p>}

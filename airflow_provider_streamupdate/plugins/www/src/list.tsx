@@ -10,6 +10,7 @@ import { usePolled } from "./polling";
 import { type Column, Table } from "./table";
 
 const FEW = 200;
+const AT_ONCE = 1000;
 
 export const Word = ({ of }: { of: string | null | undefined }): JSX.Element => (
   <span class={`word ${tone(of)}`}>{of ?? "–"}</span>
@@ -51,7 +52,9 @@ const COLUMNS: Column<ListedApp>[] = [
 
 /** `only`: names of apps; null: all. */
 export function List({ only }: { only: string[] | null }): JSX.Element {
-  const { document, error } = usePolled<AppList>("api/apps", (list) => (list.apps.length > FEW ? 10_000 : 3000));
+  const [limit, setLimit] = useState(AT_ONCE);
+  const path = only === null ? `api/apps?limit=${limit}` : "api/apps";
+  const { document, error } = usePolled<AppList>(path, (list) => (list.apps.length > FEW ? 10_000 : 3000));
   const [filter, setFilter] = useState(sessionStorage.getItem("filter") ?? "");
   const [state, setState] = useState("");
   const apps = (document?.apps ?? []).filter((app) => only === null || only.includes(app.app));
@@ -102,6 +105,14 @@ export function List({ only }: { only: string[] | null }): JSX.Element {
         )}
       </div>
       {!document && !error && <p class="quiet">Loading…</p>}
+      {document && (document.total ?? 0) > document.apps.length && (
+        <p class="quiet" id="left-out">
+          The {document.apps.length} that need somebody most, of {document.total}.{" "}
+          <button type="button" onClick={() => setLimit(limit + AT_ONCE)}>
+            Show more
+          </button>
+        </p>
+      )}
       {document && (
         <Table
           id="apps"

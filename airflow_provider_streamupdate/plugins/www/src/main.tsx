@@ -22,7 +22,7 @@ function Tab({ dag, run }: { dag: string; run: string | null }): JSX.Element {
       try {
         const found = await ask<{ apps: string[]; runs: Run[] }>(`api/context?${query.toString()}`);
         if (found.apps.length === 1) {
-          const list = await ask<AppList>("api/apps");
+          const list = await ask<AppList>(`api/apps?search=${encodeURIComponent(found.apps[0]!)}`);
           const fitting = list.apps.filter((app) => app.app === found.apps[0]);
           if (fitting.length === 1) setOne({ conn: fitting[0]!.conn_id, app: fitting[0]!.app });
         }

@@ -24,7 +24,7 @@ function columns(act: ((asked: Asked) => void) | null): Column<Snapshot>[] {
     { name: "Snapshot name", value: (s) => s.name, show: (s) => <span title={s.error?.message}>{s.name}</span>, long: true },
     { name: "Deployment", value: (s) => s.deployment, long: true },
     { name: "Kind", value: (s) => s.kind, show: (s) => <Word of={s.kind} /> },
-    { name: "Batch", value: (s) => Object.values(s.queries ?? {}).map((q) => q.batch).join(", "), right: true },
+    { name: "Batch", value: (s) => Object.values(s.queries ?? {}).map((q) => (q.batch < 0 ? "none" : q.batch)).join(", "), right: true },
     { name: "Verified", value: (s) => s.verified?.at, show: verified },
   ];
   if (act) {
