@@ -19,7 +19,13 @@ from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
 from ..core.storage.sharing import foreign_folders
 from ..core.users import group_name, user_name
-from .drivers.launcher import check_java, check_spark_submit, spark_environment
+from .drivers.launcher import (
+    check_java,
+    check_spark_submit,
+    check_spark_version,
+    spark_environment,
+    spark_version,
+)
 from .drivers.orphans import orphans
 from .interruption import interruption
 from .next_step import next_step
@@ -32,7 +38,6 @@ OK, WARNING, FAILED = "ok", "warning", "failed"
 SKEW_SECONDS = 5.0
 _TOLD = re.compile(r"\bversion (\d+\.\d+)\.")
 _NAME_ANOTHER = "name the spark-submit of a Spark installation (--spark-submit, STREAMUPDATE_SPARK_SUBMIT)"
-_JAR = re.compile(r"spark-core_[\d.]+-(\d+\.\d+)(\.\S*)?\.jar")
 
 
 @attrs.frozen(kw_only=True)
@@ -76,22 +81,6 @@ def _airflow() -> str:
         return ", no Airflow in this environment (the command line needs none)"
 
 
-def spark_version(spark_submit: str) -> str | None:
-    """Return the major and minor version of spark-submit's Spark, read from the name of its core jar; None: no jar."""
-    home = Path(spark_submit).resolve().parent.parent
-    for folder in (home / "jars", *home.glob("lib/python3*/site-packages/pyspark/jars")):
-        for jar in folder.glob("spark-core_*.jar"):
-            if match := _JAR.fullmatch(jar.name):
-                return match.group(1)
-    return None
-
-
-def supported_versions() -> list[str]:
-    """Return the minor versions of Spark that have an adapter. Adapters are not imported: that needs pyspark."""
-    adapters = Path(__file__).parents[1] / "streaming" / "spark_internals" / "adapters"
-    return sorted(path.stem.removeprefix("spark_").replace("_", ".") for path in adapters.glob("spark_*.py"))
-
-
 def _told_version(spark_submit: str, env_vars: Mapping[str, str]) -> str:
     """Return the version that spark-submit itself reports; takes seconds.
 
@@ -115,12 +104,9 @@ def _told_version(spark_submit: str, env_vars: Mapping[str, str]) -> str:
 
 def _spark(spark_submit: str, env_vars: Mapping[str, str]) -> str:
     check_spark_submit(spark_submit)
-    version, known = spark_version(spark_submit) or _told_version(spark_submit, env_vars), supported_versions()
-    if version not in known:
-        raise StreamUpdateError(
-            f"{spark_submit} belongs to Spark {version}, which is not supported; supported are {' and '.join(known)}: "
-            "install one of them into its own environment and name its spark-submit"
-        )
+    version = spark_version(spark_submit)
+    if version is None:
+        check_spark_version(spark_submit, version := _told_version(spark_submit, env_vars))
     return f"Spark {version} ({spark_submit})"
 
 

@@ -25,10 +25,26 @@ if isinstance(_loader, zipimport.zipimporter):
         sys.path.append(_libraries)
 
 __all__ = ["StreamingApp", "source", "stage", "to_table"]
+SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with a module in spark_internals/adapters
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    check_pyspark()
     module = {"StreamingApp": "app", "source": "sources", "stage": "stages", "to_table": "tables"}[name]
     return getattr(importlib.import_module(f".{module}", __name__), name)
+
+
+def check_pyspark() -> None:
+    """Raise EnvironmentProblem before the import of what another pyspark lacks, whose AttributeError says nothing."""
+    import pyspark
+
+    if ".".join(pyspark.__version__.split(".")[:2]) not in SPARK_VERSIONS:
+        from ..core.errors import EnvironmentProblem
+
+        raise EnvironmentProblem(
+            f"pyspark {pyspark.__version__} of {sys.executable} is not supported; supported are "
+            f"{' and '.join(SPARK_VERSIONS)}: install pyspark {SPARK_VERSIONS[-1]} into an environment of its own, and "
+            "name its spark-submit (--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's field)"
+        )

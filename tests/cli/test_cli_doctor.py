@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from airflow_provider_streamupdate.control import doctor
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.streaming import SPARK_VERSIONS
 from tests.standin import REPOSITORY
 
 from .conftest import Run, Site, document, table
@@ -140,9 +143,62 @@ def test_a_connection(site: Site, spark: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_supported_versions_are_those_with_an_adapter() -> None:
-    text = (
-        REPOSITORY / "airflow_provider_streamupdate" / "streaming" / "spark_internals" / "adapters" / "__init__.py"
-    ).read_text()
-    assert doctor.supported_versions() and all(
-        f'"{version}": spark_' in text for version in doctor.supported_versions()
+    folder = REPOSITORY / "airflow_provider_streamupdate" / "streaming" / "spark_internals" / "adapters"
+    found = {path.stem.removeprefix("spark_").replace("_", ".") for path in folder.glob("spark_*.py")}
+    assert found == set(SPARK_VERSIONS)
+    assert all(f'"{version}": spark_' in (folder / "__init__.py").read_text() for version in found)
+
+
+PIPELINE = "name: flights\nlibraries: []\nstorage: /nowhere\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("submit", "FILE", "--deployment", "v2"),
+        ("plan", "FILE"),
+        ("check", "FILE"),
+        ("update", "FILE"),
+        ("update", "FILE", "--strategy", "parallel"),
+        ("update", "FILE", "--strategy", "restart"),
+        ("adopt", "/nowhere", "--app", "alarm", "--plan-from", "FILE"),
+        ("rehearse", "FILE"),
+        ("pipeline", "check", "PIPELINE"),
+        ("supervise", "alarm", "--once"),
+    ],
+)
+def test_an_unsupported_spark_is_refused_before_anything_else(
+    site: Site, spark: Path, command: tuple[str, ...]
+) -> None:
+    """It ended with an AttributeError of the driver's, after its start."""
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    before = set((site.folder / "root" / "alarm").rglob("*.json"))
+    jar(spark, "4.1.1")
+    (site.folder / "spark-pipeline.yml").write_text(PIPELINE)
+    paths = {"FILE": str(site.application("v2")), "PIPELINE": str(site.folder / "spark-pipeline.yml")}
+    result = site.run(*(paths.get(word, word) for word in command))
+    assert result.exit_code in (1, 2), result.output
+    assert f"{spark} belongs to Spark 4.1, which is not supported; supported are 4.2 and 4.3" in result.stderr
+    made = set((site.folder / "root" / "alarm").rglob("*.json")) - before
+    assert {path.name for path in made} <= {"supervision.json"} and site.alive() == ["v1"]
+
+
+PACKAGE = "airflow_provider_streamupdate.streaming"
+
+
+@pytest.mark.parametrize(
+    "started", [("-c", f"from {PACKAGE} import StreamingApp"), ("-m", f"{PACKAGE}.pipelines.submitted")]
+)
+def test_a_driver_with_another_pyspark_says_so_before_it_imports_anything(
+    tmp_path: Path, started: tuple[str, str]
+) -> None:
+    """A wrapper of spark-submit has no jars beside it, so that only its driver knows."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").write_text('__version__ = "4.1.0"\n')
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{REPOSITORY}"}
+    ended = subprocess.run(
+        [sys.executable, *started], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
+    assert ended.returncode == 1
+    last = ended.stderr.strip().splitlines()[-1]
+    assert "EnvironmentProblem: pyspark 4.1.0 of" in last and "is not supported; supported are 4.2 and 4.3" in last

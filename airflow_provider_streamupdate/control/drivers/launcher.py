@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,11 @@ from typing import Any, Protocol
 from ...core.errors import EnvironmentProblem
 from ...core.registry.application import Application
 from ...core.storage.options import VARIABLE, to_environment
+from ...streaming import SPARK_VERSIONS
 
 JAVA_NEEDED = 17
 DEPLOY_MODE = "spark.submit.deployMode"
+_JAR = re.compile(r"spark-core_[\d.]+-(\d+\.\d+)(\.\S*)?\.jar")
 
 
 class Launcher(Protocol):
@@ -174,13 +177,35 @@ def check_environment(spark_submit: str, environment: Mapping[str, str]) -> None
 
 
 def check_spark_submit(spark_submit: str) -> None:
-    """Raise EnvironmentProblem when spark-submit is missing, or lies in an environment mixed with Airflow's."""
+    """Raise EnvironmentProblem when spark-submit is missing, lies in an environment mixed with Airflow's, or belongs to
+    a Spark that is not supported, as far as its jars tell (one without them beside it is a wrapper)."""
     if not (os.path.isfile(spark_submit) and os.access(spark_submit, os.X_OK)):
         raise EnvironmentProblem(
             f"spark-submit was not found at {spark_submit!r}; install pyspark into its own environment and name its "
             "spark-submit (--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's spark-submit field)"
         )
     _check_not_mixed(spark_submit)
+    if (version := spark_version(spark_submit)) is not None:
+        check_spark_version(spark_submit, version)
+
+
+def spark_version(spark_submit: str) -> str | None:
+    """Return the major and minor version of spark-submit's Spark, read from the name of its core jar; None: no jar."""
+    home = Path(spark_submit).resolve().parent.parent
+    for folder in (home / "jars", *home.glob("lib/python3*/site-packages/pyspark/jars")):
+        for jar in folder.glob("spark-core_*.jar"):
+            if match := _JAR.fullmatch(jar.name):
+                return match.group(1)
+    return None
+
+
+def check_spark_version(spark_submit: str, version: str) -> None:
+    if version not in SPARK_VERSIONS:
+        raise EnvironmentProblem(
+            f"{spark_submit} belongs to Spark {version}, which is not supported; supported are "
+            f"{' and '.join(SPARK_VERSIONS)}: install one of them into its own environment and name its spark-submit "
+            "(--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's spark-submit field)"
+        )
 
 
 def check_java(environment: Mapping[str, str]) -> str:

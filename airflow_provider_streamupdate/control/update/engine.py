@@ -134,6 +134,7 @@ class UpdateEngine:
         application, digest = self.options.application, self.options.application.digest()
         own_driver = False
         if begun is None and planned is None:
+            self.context.need_launcher().check()
             preflight.look(self.context, application, self.options.deployment, self.options.snapshot, app)
             app = app or preflight.known_app(self.context, application)
             self._restart_if_finished(app)

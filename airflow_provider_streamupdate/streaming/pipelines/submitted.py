@@ -2,7 +2,10 @@
 
 import sys
 
-from airflow_provider_streamupdate.streaming.pipelines.driver import main
+from airflow_provider_streamupdate.streaming import check_pyspark
 
 if __name__ == "__main__":
+    check_pyspark()  # before the import of what another pyspark lacks
+    from airflow_provider_streamupdate.streaming.pipelines.driver import main
+
     sys.exit(main())
