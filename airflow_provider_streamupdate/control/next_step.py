@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.registry.deployment import DEAD_STATES, FAILED, SILENT, Current, DriverState
 from ..core.registry.update import UpdateRecord
+from .drivers.drivers import way_on
 from .interruption import Interruption
 
 
@@ -35,8 +36,11 @@ def next_step(
         )
     if state == SILENT:
         return f"streamupdate restart {app} watches its driver for a sign of life, and starts it again if there is none"
-    why = "correct what its error says; then " if state == FAILED else ""
-    step = (
-        f"{why}streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
-    )
+    if state == FAILED:
+        back = update is not None and update.new == current.deployment and update.old is not None
+        step = f"{way_on(app, back)}. streamupdate log {app} shows its error"
+    else:
+        step = (
+            f"streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
+        )
     return f"{supervised}; {step}" if supervised else step

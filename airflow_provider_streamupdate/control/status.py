@@ -151,6 +151,11 @@ def follow_log(
     return logs.follow_log(drivers.app, deployment, lines, lambda: drivers.state(deployment) in FINAL_STATES, over)
 
 
-def driver_log(context: Context, app: str, deployment: str, lines: int = logs.LINES) -> logs.DriverLog:
-    """Return the end of a driver's log. NotFoundError for an unknown deployment."""
-    return logs.driver_log(context.registry.existing(app), deployment, lines)
+def driver_log(
+    context: Context, app: str, deployment: str, lines: int = logs.LINES, end: bool = False
+) -> logs.DriverLog:
+    """Return the end of a driver's log, or, of one that failed, the lines around its error, unless the `end` is wanted.
+    NotFoundError for an unknown deployment."""
+    registry = context.registry.existing(app)
+    failed = context.drivers(registry, watch=False).state(deployment) == FAILED
+    return logs.driver_log(registry, deployment, lines, around=failed and not end)

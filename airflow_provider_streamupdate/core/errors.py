@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from .tracebacks import without_surroundings, without_tracebacks
+
+_MOST = 50_000  # characters of an error that are looked at: it may quote anything
+
 
 class StreamUpdateError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose.
+
+    traceback: the whole one, of an application's own error in a driver; None: there is none
+    """
+
+    traceback: str | None = None
 
 
 def describe(error: BaseException) -> str:
-    """An error in words: ours by its message, any other with its type; without Spark's plan and JVM stack traces."""
+    """An error in words: ours by its message, any other with its type; without Spark's plan and JVM stack traces, and
+    of a Python traceback its last line."""
     text = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
     for rest in ("\nJVM stacktrace:", "\n=== Streaming Query ===", "\n\tat "):
         text = text.split(rest)[0]
-    return text[:4000]
+    return without_surroundings(without_tracebacks(text[:_MOST]))[:4000].strip()
 
 
 class InvalidInputError(StreamUpdateError, ValueError):

@@ -184,6 +184,10 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     assert watched.severity == "warning" and "a supervisor starts it again" not in watched.reason
     [failed] = needs(found("failed", status={"error": f"ValueError: {'x' * 500}\nat line 2"}), NOW)
     assert "ValueError: xxx" in failed.reason and len(failed.reason) < 300
+    for advice in ("streamupdate update FIXED.py --strategy restart", "streamupdate restart flights", "log flights"):
+        assert advice in failed.help and "rollback" not in failed.help, "there is no version before"
+    [worse] = needs(found("failed", update=update(new="v1", old="v0", outcome="promoted")), NOW)
+    assert "streamupdate rollback flights goes back to the version before" in worse.help
     [dies] = needs(found("lost", update=update()), NOW)
     assert dies.command is None and dies.button is None and "streamupdate rollback flights" in dies.help
     [waits] = needs(found(update=update(), interrupted=stopped(False)), NOW)

@@ -29,7 +29,7 @@ from airflow_provider_streamupdate.core.registry.deployment import Launch
 from airflow_provider_streamupdate.core.registry.driver_settings import DriverSettings
 from airflow_provider_streamupdate.core.registry.output_log import OutputLog, own_log
 from airflow_provider_streamupdate.core.storage import Folder
-from tests.core.builders import spec
+from tests.core.builders import deploy, set_status, spec, status
 
 SAID = "first\nconnecting with hunter2 and /in\nRuntimeError: hunter2 was refused\n"
 SHOWN = ("connecting with (hidden) and /in", "RuntimeError: (hidden) was refused")
@@ -212,3 +212,45 @@ def test_the_log_of_a_root_elsewhere_is_in_this_user_s_private_folder(
     assert own_log(launch, deployment) is None, "somebody else may have put it there"
     other = attrs.evolve(launch, log=str(tmp_path / "driver-1.log"))
     assert own_log(other, deployment) is None
+
+
+FAILED_LOG = [
+    *(f"26/11/28 22:00:00 INFO MicroBatchExecution: batch {n}" for n in range(50)),
+    "Traceback (most recent call last):",
+    '  File "/app/v2.py", line 40, in main',
+    "pyspark.errors.exceptions.captured.StreamingQueryException: [STREAM_FAILED] Query [id = 1, runId = 2] terminated",
+    "Traceback (most recent call last):",
+    *(f'  File "/app/v2.py", line {n}, in price' for n in range(40)),
+    "KeyError: 'EUR'",
+    "",
+    *(f"\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:{n})" for n in range(80)),
+    "\t... 12 more",
+    "=== Streaming Query ===",
+    *(f"+- Project [price#{n}]" for n in range(60)),
+]
+
+
+def test_the_lines_around_an_error_hold_its_cause() -> None:
+    found = log_tail.around_error(FAILED_LOG, 30)
+    assert "KeyError: 'EUR'" in found and len(found) == 31 and "PythonRunner" not in "".join(found)
+    assert found[-1] == "... (58 more lines)" and "EUR" not in "".join(FAILED_LOG[-30:])
+    assert log_tail.around_error(FAILED_LOG[:90], 10) == FAILED_LOG[80:90], "cut off within the traceback: the end"
+    java = ["26/11/28 ERROR SparkContext: no host", *("INFO bye" for _ in range(50))]
+    assert log_tail.around_error(java, 10)[0] == java[0]
+    assert log_tail.around_error(["a", "b"], 10) == ["a", "b"] and log_tail.around_error([], 10) == []
+
+
+def test_log_shows_the_error_of_a_failed_driver(tmp_path: Path) -> None:
+    client = StreamUpdateClient(str(tmp_path))
+    app, log = client.registry.app("flights"), tmp_path / "flights" / "deployments" / "v1" / "driver-1.log"
+    deploy(app)
+    log.write_text("\n".join(FAILED_LOG))
+    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+    app.set_launch("v1", launch)
+    assert "KeyError: 'EUR'" not in client.driver_log("flights", "v1", 30).lines
+    set_status(app, "v1", status("failed", error="KeyError: 'EUR'"))
+    assert "KeyError: 'EUR'" in client.driver_log("flights", "v1", 30).lines
+    assert client.driver_log("flights", "v1", 30, end=True).lines == tuple(FAILED_LOG[-30:])
+    death = client.drivers("flights").death("v1", "failed")
+    assert "update FIXED.py --strategy restart" in death and "streamupdate restart flights" in death
+    assert "KeyError: 'EUR'" in death.splitlines()

@@ -16,6 +16,7 @@ from ..printable import echo
 from ..settings import Settings, pass_settings, shared
 
 BATCHES_WIDTH = 30  # of a cell of the list, which fits 120 columns with usual names
+LINES = 30  # that `log` shows
 
 if TYPE_CHECKING:
     from ...control.client import AppStatus, StreamUpdateClient
@@ -85,13 +86,16 @@ def status(settings: Settings, app: str) -> None:
 @click.command(short_help="Show the end of a driver's log.")
 @click.argument("app")
 @click.option("--deployment", metavar="ID", help="Whose driver (else the current deployment's).")
-@click.option("-n", "--lines", type=click.IntRange(min=1), default=30, show_default=True, help="How many lines.")
+@click.option("-n", "--lines", type=click.IntRange(min=1), help="How many of the last lines.  [default: 30]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the driver has ended.")
 @shared
 @pass_settings
-def log(settings: Settings, app: str, deployment: str | None, lines: int, follow: bool) -> None:
+def log(settings: Settings, app: str, deployment: str | None, lines: int | None, follow: bool) -> None:
     """Show the last lines of the log of APP's newest driver, if that driver was started on this machine or runs in a
     pod.
+
+    Of a driver that failed, the lines around its error are shown, without the stacks of the JVM; -n shows the end as it
+    is.
 
     \b
     Example:
@@ -108,10 +112,10 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int, follow
         deployment = found.current.deployment
     client.deployment_state(app, deployment)  # NotFoundError for an unknown one
     if follow:
-        for line in client.follow_log(app, deployment, lines):
+        for line in client.follow_log(app, deployment, lines or LINES):
             print_json({"line": line}) if settings.as_json else echo(line)
         return
-    end = client.driver_log(app, deployment, lines)
+    end = client.driver_log(app, deployment, lines or LINES, end=lines is not None)
     if settings.as_json:
         print_json({"app": app, **to_dict(end)})
         return

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show the queries, stages, sources and sinks of an application file.")
 @application_argument
+@click.option("--traceback", "whole", is_flag=True, help="Show the whole traceback of an error in the application.")
 @shared
 @pass_settings
-def plan(settings: Settings, application: Application) -> None:
+def plan(settings: Settings, application: Application, whole: bool) -> None:
     """Plan APP_FILE with a driver that starts no query (15-30 s), and show its queries, stages, sources and sinks.
 
     No root is needed.
@@ -40,10 +41,16 @@ def plan(settings: Settings, application: Application) -> None:
     """
     from ...control.drivers.launcher import SparkSubmit
     from ...control.operations.plan import plan_application
+    from ...core.errors import StreamUpdateError
 
     launcher = SparkSubmit(settings.spark_submit)
     with progress(f"planning {application.file}", "nothing was started"):
-        made = plan_application(launcher, application).plan
+        try:
+            made = plan_application(launcher, application).plan
+        except StreamUpdateError as error:
+            if whole and error.traceback:
+                echo(error.traceback, err=True)
+            raise
     if settings.as_json:
         from ...core.serde import to_document
 

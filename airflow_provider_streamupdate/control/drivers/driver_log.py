@@ -18,10 +18,11 @@ from ...core.registry.hiding import Hiding
 from ...core.registry.output_log import own_log
 from ...core.registry.registry import AppRegistry
 from .clusters import cluster_of
-from .log_tail import follow, tail
+from .log_tail import around_error, follow, tail
 
 LINES = 200
 ERROR_LINES = 30  # in the text of an error
+LOOKED_AT = 3000  # last lines among which an error is looked for
 LINE_LENGTH = 2000  # characters shown of a line
 
 
@@ -46,18 +47,21 @@ class DriverLog:
         return "\n".join((f"last lines of {self.path}{note}:", *self.lines)) if self.lines else f"({self.note})"
 
 
-def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> DriverLog:
+def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES, around: bool = False) -> DriverLog:
     """Return the end of the log of a deployment's newest driver, without the values of secret parameters.
 
     NotFoundError for an unknown deployment.
+
+    around: the lines around the last error instead of the last ones
     """
     spec = registry.spec(deployment)
     launch = registry.launch(deployment)
     if launch is None:
         return DriverLog(deployment=deployment, host=None, path=None, note="no driver was started")
-    if (found := cluster_of(launch).last_log(launch, lines)) is not None:
+    if (found := cluster_of(launch).last_log(launch, LOOKED_AT if around else lines)) is not None:
         place, text = found
-        return DriverLog(deployment=deployment, host=None, path=place, lines=_shown(text, Hiding.of([spec])))
+        shown = _shown(text, Hiding.of([spec]), lines if around else None)
+        return DriverLog(deployment=deployment, host=None, path=place, lines=shown)
     log = _log_here(launch, registry, deployment)
     if isinstance(log, str):
         return DriverLog(deployment=deployment, host=launch.host, path=launch.log, note=log)
@@ -65,7 +69,7 @@ def driver_log(registry: AppRegistry, deployment: str, lines: int = LINES) -> Dr
         deployment=deployment,
         host=launch.host,
         path=launch.log,
-        lines=last_lines(log, spec.application, lines),
+        lines=last_lines(log, spec.application, lines, around),
         note=_whose(registry, deployment, launch),
     )
 
@@ -116,13 +120,17 @@ def _followed(
         yield from found
 
 
-def last_lines(log: Path, application: Application, lines: int = ERROR_LINES) -> tuple[str, ...]:
-    """Return the last lines of a log of the application's driver, without the values of secret parameters."""
-    return _shown(tail(log, lines), Hiding.of_applications([application]))
+def last_lines(log: Path, application: Application, lines: int = ERROR_LINES, around: bool = True) -> tuple[str, ...]:
+    """Return the last lines of a log of the application's driver, or those `around` its last error, without the values
+    of secret parameters."""
+    hiding = Hiding.of_applications([application])
+    return _shown(tail(log, LOOKED_AT), hiding, lines) if around else _shown(tail(log, lines), hiding)
 
 
-def _shown(text: str, hiding: Hiding) -> tuple[str, ...]:
-    return tuple(line[:LINE_LENGTH] for line in hiding.text(text).splitlines())
+def _shown(text: str, hiding: Hiding, around: int | None = None) -> tuple[str, ...]:
+    """Return lines to be shown; around: so many, around the last error."""
+    lines = hiding.text(text).splitlines()
+    return tuple(line[:LINE_LENGTH] for line in (lines if around is None else around_error(lines, around)))
 
 
 def _log_here(launch: Launch, registry: AppRegistry, deployment: str) -> Path | str:

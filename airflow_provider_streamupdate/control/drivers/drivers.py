@@ -335,12 +335,13 @@ class Drivers:
         why = (status.error or status.reason) if status else None
         if state in DEAD_STATES and not why:
             why = self.told_by_cluster(deployment) or "its process exited without a final status"
-        then = "run the update again"  # it was started beside the current one
+        then = "Correct the cause, and run the update again"  # it was started beside the current one
         if deployment == self.app.current_id():
-            then = f"start it again with streamupdate restart {self.app.name}, or another version with submit"
+            restart = f"Correct the cause, and start it again with streamupdate restart {self.app.name}"
+            then = way_on(self.app.name) if state == FAILED else restart
         return (
-            f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}. Correct "
-            f"the cause, and {then} (streamupdate log {self.app.name} --deployment {deployment} shows more)\n"
+            f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}. "
+            f"{then} (streamupdate log {self.app.name} --deployment {deployment} shows more)\n"
             f"{self.last_lines(deployment)}"
         )
 
@@ -388,8 +389,8 @@ class Drivers:
         )
 
     def last_lines(self, deployment: str) -> str:
-        """Return the end of the driver's log, for an error message."""
-        return str(driver_log(self.app, deployment, ERROR_LINES))
+        """Return the end of the driver's log, around its error, for an error message."""
+        return str(driver_log(self.app, deployment, ERROR_LINES, around=True))
 
     def log(self, deployment: str) -> str | None:
         """Return the path of the driver's log on the machine that started it; None when no driver was started."""
@@ -440,6 +441,16 @@ def _why_not(launch: Launch) -> str:
             "nothing was signalled"
         )
     return "its processes did not end after SIGTERM and SIGKILL"
+
+
+def way_on(app: str, back: bool = False) -> str:
+    """Return what to do about a driver that failed. back: there is a version to go back to"""
+    rollback = f", and streamupdate rollback {app} goes back to the version before" if back else ""
+    return (
+        "If its code is wrong, streamupdate update FIXED.py --strategy restart goes on with a corrected version"
+        f"{rollback}; if the cause lies elsewhere (storage, a source, memory), mend that, and streamupdate restart "
+        f"{app} starts the same version where it stopped"
+    )
 
 
 def _is_stopped(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 BLOCK = 65_536
+_TRACEBACK = "Traceback (most recent call last)"
+_JVM_FRAME = re.compile(r"\s+(?:at [\w.$/@]+\S*\(|\.\.\. \d+ more)")
+_FRAMES = "\t(frames of the JVM's stack are left out)"
+_ERROR = re.compile(r"^\S*(?:Error|Exception)\b|\bERROR\b|^Exception in thread")
+_BEHIND = 5  # lines behind the error's own: its message may have several
 FOLLOW_SECONDS = 0.5  # between two looks
 MOST = 8_000_000  # bytes of a file, however many lines are wanted and however long they are
 
@@ -63,6 +69,33 @@ def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
                 yield from [text.decode(errors="replace")] if text and not half else []
                 return
             time.sleep(FOLLOW_SECONDS)
+
+
+def around_error(lines: list[str], count: int) -> list[str]:
+    """Return so many lines of a log's end, without the frames of the JVM's stacks: the last ones, or, where the last
+    error stands before them, those before and behind its own line. A query that fails leaves hundreds of lines behind
+    what Python says."""
+    kept: list[str] = []
+    for line in lines:
+        if not _JVM_FRAME.match(line):
+            kept.append(line)
+        elif kept[-1:] != [_FRAMES]:
+            kept.append(_FRAMES)
+    error = _error_line(kept)
+    end = len(kept) if error is None else min(error + 1 + _BEHIND, len(kept))
+    if error is None or error >= len(kept) - count:
+        return kept[-count:]
+    return [*kept[max(end - count, 0) : end], f"... ({len(kept) - end} more lines)"]
+
+
+def _error_line(lines: list[str]) -> int | None:
+    """Return where the last Python traceback says what happened, or else the last line that names an error."""
+    heads = [number for number, line in enumerate(lines) if _TRACEBACK in line]
+    for number in range(heads[-1] + 1 if heads else len(lines), len(lines)):
+        if lines[number][:1].strip():
+            return number
+    named = [number for number, line in enumerate(lines) if not heads and _ERROR.search(line)]
+    return named[-1] if named else None
 
 
 def _opener(path: str, flags: int) -> int:

@@ -26,6 +26,7 @@ from ..drivers.driver_log import last_lines
 from ..drivers.launcher import Launcher, driver_environment, on_this_machine
 
 TIMEOUT_SECONDS = 300.0
+WHOLE_TRACEBACK = "streamupdate plan FILE --traceback"
 
 
 @attrs.frozen(kw_only=True)
@@ -120,7 +121,11 @@ def planned(answer: PlanAnswer, hiding: Hiding | None = None) -> Planned:
     """Return a driver's answer; raise the error it found in the application, and warn of unused parameters."""
     if answer.error is not None:
         kind = getattr(errors, answer.error.type, errors.ApplicationError)
-        raise kind((hiding or Hiding()).text(answer.error.message))
+        hiding, whole = hiding or Hiding(), answer.error.traceback
+        hint = f" (`{WHOLE_TRACEBACK}` shows the whole traceback)" if whole else ""
+        error = kind(f"{hiding.text(answer.error.message)}{hint}")
+        error.traceback = hiding.text(whole) if whole else None
+        raise error
     for warning in answer.warnings:
         warnings.warn(warning, errors.ParameterWarning, stacklevel=3)
     assert answer.plan is not None  # there is no error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import attrs
 
 from ..compatibility.report import CompatibilityReport
@@ -17,15 +19,20 @@ PLANNED = "planned.json"  # in the deployment's folder
 
 @attrs.frozen(kw_only=True)
 class PlanError:
-    """type: a class of `core.errors`, by name, or ``ApplicationError``"""
+    """type: a class of `core.errors`, by name, or ``ApplicationError``
+    traceback: the whole one, where the error was not this package's own; None elsewhere
+    """
 
     type: str
     message: str
+    traceback: str | None = None
 
     @classmethod
     def of(cls, error: BaseException, hiding: Hiding | None = None) -> PlanError:
         kind = type(error).__name__ if isinstance(error, StreamUpdateError) else "ApplicationError"
-        return cls(type=kind, message=(hiding or Hiding()).text(describe(error)))
+        hiding, foreign = hiding or Hiding(), error.__cause__ or error
+        whole = None if isinstance(foreign, StreamUpdateError) else "".join(traceback.format_exception(error))
+        return cls(type=kind, message=hiding.text(describe(error)), traceback=hiding.text(whole) if whole else None)
 
 
 @attrs.frozen(kw_only=True)

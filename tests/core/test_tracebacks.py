@@ -1,0 +1,115 @@
+"""Python tracebacks in the texts of errors are shown by their last line. `data/spark_errors.json` holds what PySpark
+4.3.0 said of failing UDFs, foreachBatch functions, state functions and state stores."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.core.errors import ApplicationError, describe
+from airflow_provider_streamupdate.core.tracebacks import without_tracebacks
+
+TEXTS = json.loads((Path(__file__).parent / "data" / "spark_errors.json").read_text())
+SINK = "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach batch sink."
+SHOWN = {
+    "udf": "RuntimeError: no price\nfor x",
+    "foreachBatch": f"{SINK} ValueError: no such table: totals",
+    "foreachBatch-analysis": f"{SINK} AnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or "
+    "function parameter with name `nope` cannot be resolved. Did you mean one of the following? [`k`, `v`].",
+    "foreachBatch-udf": f"{SINK} PythonException: RuntimeError: no price\nfor x",
+    "batch-udf": "RuntimeError: no price\nfor x",
+    "tws-no-module": "[STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE] Streaming Runner initialization failed, "
+    "returned -2. Cause: ModuleNotFoundError: No module named 'procs_mod'",
+    "tws": "ZeroDivisionError: in the processor",
+}
+IN_TASK = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: \
+Lost task 0.3 in stage 3.0 (TID 6) (vm executor 1): \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/opt/spark/python/lib/pyspark.zip/pyspark/worker.py", line 1247, in main
+    process()
+  File "/app/v2.py", line 9, in price
+    return rates[currency]
+           ~~~~~^^^^^^^^^^
+KeyError: 'EUR'
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:572)
+\tat java.base/java.lang.Thread.run(Thread.java:833)
+
+Driver stacktrace:"""
+JVM = """An error occurred while calling o61.start.
+: java.util.concurrent.ExecutionException: org.apache.spark.SparkException: no host
+\tat java.base/java.util.concurrent.FutureTask.report(FutureTask.java:122)"""
+
+
+def foreign(text: str, kind: str = "StreamingQueryException") -> Exception:
+    return type(kind, (Exception,), {})(text)
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_what_spark_says_of_python_errors(case: str) -> None:
+    error = foreign(TEXTS[case]["text"], TEXTS[case]["type"])
+    assert describe(error) == f"{TEXTS[case]['type']}: {SHOWN[case]}"
+
+
+def test_what_spark_says_of_a_lost_state_store() -> None:
+    shown = describe(foreign(TEXTS["state"]["text"]))
+    assert "Exception: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occurred" in shown
+    assert shown.endswith("clear the existing checkpoint location.")
+
+
+def test_a_task_s_error_and_the_jvm_s_own() -> None:
+    assert describe(foreign(IN_TASK)) == "StreamingQueryException: KeyError: 'EUR'"
+    assert describe(foreign(JVM, "Py4JJavaError")) == "Py4JJavaError: no host"
+
+
+def nested(levels: int) -> None:
+    if levels:
+        nested(levels - 1)
+    raise RuntimeError("too deep:\n  of all of them")
+
+
+def chained(explicit: bool) -> None:
+    try:
+        raise KeyError("several\nlines\n\nof it")
+    except KeyError as error:
+        if explicit:
+            raise ValueError("no rate") from error
+        raise ValueError("no rate")  # noqa: B904
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (lambda: chained(True), "ValueError: no rate\n"),
+        (lambda: chained(False), "ValueError: no rate\n"),
+        (lambda: nested(50), "RuntimeError: too deep: of all of them\n"),
+        (lambda: compile("f(", "v2.py", "exec"), "SyntaxError: '(' was never closed\n"),
+    ],
+)
+def test_python_s_own_tracebacks(call, shown: str) -> None:
+    with pytest.raises(Exception) as caught:
+        call()
+    text = "".join(traceback.format_exception(caught.value))
+    assert text.count("Traceback") and without_tracebacks(f"before: {text} after") == f"before: {shown} after"
+
+
+def test_a_group_of_errors_and_a_traceback_that_is_cut_off() -> None:
+    group = '  + Exception Group Traceback (most recent call last):\n  |   File "v2.py", line 3, in f\n'
+    group += "  | ExceptionGroup: both (1 sub-exception)\n  +-+--- 1 ---\n    | ValueError: one\n"
+    assert without_tracebacks(f"failed: {group}    +------------------------------------") == "failed: ValueError: one"
+    cut = 'Cause: Traceback (most recent call last):\n  File "/app/v2.py", line 9, in price\n    return ra'
+    assert without_tracebacks(cut) == "Cause: an error at /app/v2.py:9 (its text is cut off)"
+
+
+def test_a_text_without_one_stays_as_it_is() -> None:
+    assert describe(ApplicationError("query q: its plan is not understood (a: b)")) == (
+        "query q: its plan is not understood (a: b)"
+    )
+    assert without_tracebacks("x\n  y\n") == "x\n  y\n"
+
+
+def test_a_megabyte_of_tracebacks_takes_no_time() -> None:
+    assert len(describe(foreign("Traceback (most recent call last):\n" * 30_000))) < 4000
