@@ -19,6 +19,7 @@ from ...core.registry.application import Application
 from ...core.registry.deployment import (
     CANCELLED,
     DEAD_STATES,
+    FAILED,
     FINAL_STATES,
     FINISHED,
     LOST,
