@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..core.errors import way_on
 from ..core.registry.deployment import DEAD_STATES, FAILED, SILENT, Current, DriverState
 from ..core.registry.update import UpdateRecord
-from .drivers.drivers import way_on
 from .interruption import Interruption
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .tracebacks import without_surroundings, without_tracebacks
 
+SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with a module in streaming/spark_internals/adapters
 _MOST = 50_000  # characters of an error that are looked at: it may quote anything
 
 
@@ -100,3 +101,13 @@ class FencedError(StreamUpdateError):
 
 class RefusedError(StreamUpdateError):
     """The request cannot be done in this way; the reason is known before anything is touched."""
+
+
+def way_on(app: str, back: bool = False) -> str:
+    """Return what to do about a driver that failed. back: there is a version to go back to"""
+    rollback = f", and streamupdate rollback {app} goes back to the version before" if back else ""
+    return (
+        "If its code is wrong, streamupdate update FIXED.py --strategy restart goes on with a corrected version"
+        f"{rollback}; if the cause lies elsewhere (storage, a source, memory), mend that, and streamupdate restart "
+        f"{app} starts the same version where it stopped"
+    )

@@ -25,7 +25,6 @@ if isinstance(_loader, zipimport.zipimporter):
         sys.path.append(_libraries)
 
 __all__ = ["StreamingApp", "source", "stage", "to_table"]
-SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with a module in spark_internals/adapters
 
 
 def __getattr__(name: str) -> Any:
@@ -39,6 +38,8 @@ def __getattr__(name: str) -> Any:
 def check_pyspark() -> None:
     """Raise EnvironmentProblem before the import of what another pyspark lacks, whose AttributeError says nothing."""
     import pyspark
+
+    from ..core.errors import SPARK_VERSIONS
 
     if ".".join(pyspark.__version__.split(".")[:2]) not in SPARK_VERSIONS:
         from ..core.errors import EnvironmentProblem

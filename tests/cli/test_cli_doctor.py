@@ -15,9 +15,9 @@ import pytest
 
 from airflow_provider_streamupdate.control import doctor
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.errors import SPARK_VERSIONS
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
-from airflow_provider_streamupdate.streaming import SPARK_VERSIONS
 from tests.standin import REPOSITORY
 
 from .conftest import Run, Site, document, table

@@ -12,7 +12,7 @@ import psutil
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.fence import put_up
-from ...core.errors import AppCancelledError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError
+from ...core.errors import AppCancelledError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError, way_on
 from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
 from ...core.registry.application import Application
@@ -442,16 +442,6 @@ def _why_not(launch: Launch) -> str:
             "nothing was signalled"
         )
     return "its processes did not end after SIGTERM and SIGKILL"
-
-
-def way_on(app: str, back: bool = False) -> str:
-    """Return what to do about a driver that failed. back: there is a version to go back to"""
-    rollback = f", and streamupdate rollback {app} goes back to the version before" if back else ""
-    return (
-        "If its code is wrong, streamupdate update FIXED.py --strategy restart goes on with a corrected version"
-        f"{rollback}; if the cause lies elsewhere (storage, a source, memory), mend that, and streamupdate restart "
-        f"{app} starts the same version where it stopped"
-    )
 
 
 def _is_stopped(pid: int) -> bool:

@@ -11,10 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...core.errors import EnvironmentProblem
+from ...core.errors import SPARK_VERSIONS, EnvironmentProblem
 from ...core.registry.application import Application
 from ...core.storage.options import VARIABLE, to_environment
-from ...streaming import SPARK_VERSIONS
 
 JAVA_NEEDED = 17
 DEPLOY_MODE = "spark.submit.deployMode"
