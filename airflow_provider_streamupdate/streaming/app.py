@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..core.difference.expected import ExpectedDifference
-from ..core.errors import ApplicationError, InvalidInputError, StreamUpdateError
+from ..core.errors import ApplicationError, InvalidInputError, StreamUpdateError, describe
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH
 from . import spark_internals
@@ -134,6 +134,7 @@ class StreamingApp:
         if not self._functions:
             raise ApplicationError(f"app {self.name} has no query; decorate a function with @app.query('name')")
         spark_internals.answer_at_once(spark)  # it is this thread that plans them
+        spark_internals.show_py_files(spark)
         writers: dict[str, DataStreamWriter] = {}
         self._asked, self._built = set(), {}
         for name, function in self._functions:
@@ -203,7 +204,7 @@ def _told(error: Exception, params: Iterable[str]) -> str:
 def _sentence(error: BaseException) -> str:
     """What an error says, without the plan that Spark shows with an AnalysisException."""
     if isinstance(error, PySparkException):
-        first = str(error).partition("\n")[0].partition(" SQLSTATE")[0]
+        first = describe(error).partition(": ")[2].partition("\n")[0].partition(" SQLSTATE")[0]
         return first.rstrip(" .;") or str(error)
     return str(error)
 

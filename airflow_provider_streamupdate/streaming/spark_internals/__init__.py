@@ -55,6 +55,7 @@ from .settings import (
     other_settings,
     parallelism,
     session_setting,
+    show_py_files,
 )
 from .termination import on_termination
 from .version import check_version
@@ -109,6 +110,7 @@ __all__ = [
     "rows_written",
     "save_aggregation",
     "session_setting",
+    "show_py_files",
     "sleeping_between_batches",
     "stop_after_batch",
     "streaming_sources",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from ...core.plan.state_stores import PROVIDER, ROCKSDB
@@ -209,6 +211,21 @@ def parallelism(spark: SparkSession) -> str:
         return str(spark.sparkContext.defaultParallelism)
     told = [f"{key}={value}" for key in _CORES if (value := conf.get(key))]
     return ", ".join(told) or "what the cluster has"
+
+
+def show_py_files(spark: SparkSession) -> None:
+    """Put ``--py-files`` on the path of the Python processes that the driver's JVM starts.
+
+    Tasks are told what to import from (`worker_util.setup_spark_files`). The process in which Spark asks a
+    StatefulProcessor for its state variables, when a query is planned and started, is not
+    (`transform_with_state_driver_worker.main`): a processor of a module of --py-files ended with "No module named".
+    Each gets the environment of its function. On executors elsewhere the folder is not there, and counts for nothing.
+    """
+    context = spark.sparkContext
+    root = SparkFiles.getRootDirectory()  # single modules lie in it, archives are named
+    paths = [root, *(os.path.join(root, name) for name in context._python_includes or ())]
+    given = context.environment.get("PYTHONPATH", "").split(os.pathsep)
+    context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*filter(None, given), *paths]))
 
 
 def environment_of_workers(spark: SparkSession, name: str) -> str | None:
