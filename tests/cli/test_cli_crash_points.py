@@ -10,6 +10,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
@@ -42,7 +43,9 @@ def running(site: Site) -> Site:
 def stopped_for(site: Site, file: str) -> Application:
     """An update to v2 that has stopped v1 with its snapshot, and gets no further."""
     application, client = Application(file=file), site.client
-    strategy_named("restart").stop_old(update_of(client, application, "restart"))
+    update = update_of(client, application, "restart")
+    with holding(update.registry, "v2"):  # as the engine does
+        strategy_named("restart").stop_old(update)
     return application
 
 
@@ -84,7 +87,7 @@ def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(ru
         stale = attrs.evolve(left, state=state, heartbeat_at=clock.from_epoch_ms((time.time() - age) * 1000))
         registry.folder.write("deployments/v1/status.json", to_json(stale))
         assert running.client.drivers("alarm").state("v1") != "running"
-    assert running.run("rollback", "alarm").exit_code == 0
+    assert running.run("rollback", "alarm", *(["--to", "v1"] if state != "cancelled" else [])).exit_code == 0
     now = registry.status("v1")
     assert now is not None and (now.epoch, now.state) == (3, "running")
 
@@ -205,9 +208,9 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
     client.cancel("alarm")
     client.submit(application, "v2", "s", owner="update v2", app="alarm")
     running.crash("v2")
-    assert registry.claim(Current(deployment="v1", epoch=3))
+    assert registry.claim(Current(deployment="v1", epoch=4))
     with pytest.raises(
-        AlreadyExistsError, match="v2 of alarm cannot be started again: v1 has taken over from it, in epoch 3"
+        AlreadyExistsError, match="v2 of alarm cannot be started again: v1 has taken over from it, in epoch 4"
     ):
         client.submit(application, "v2", "s", owner="update v2", app="alarm")
 
@@ -221,7 +224,7 @@ def test_a_hand_over_that_an_earlier_call_asked_for_is_taken_back(
     registry.create_deployment(attrs.evolve(registry.spec("v1"), deployment="v2", parent="v1"))
     assert registry.claim(Current(deployment="v2", epoch=2))
 
-    def taken_back_meanwhile(poll: Callable[[], bool | None], *_: object) -> None:
+    def taken_back_meanwhile(poll: Callable[[], bool | None], *_: object, **__: object) -> None:
         assert poll() is None
         assert registry.claim(Current(deployment="v1", epoch=3))
         poll()
