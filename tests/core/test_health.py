@@ -41,6 +41,14 @@ def test_it_must_run_for_a_while() -> None:
         assert health.reasons == ("it must run for 40 s",) and not health.failed
 
 
+def test_the_time_that_a_driver_stood_by_does_not_count() -> None:
+    """A new version without input was promoted a second after the hand-over, for the minutes it had stood by."""
+    stood_by = status(queries={"windows": QueryStatus(idle=True)}, started_at=_ago(300))
+    at = attrs.evolve(stood_by, first_idle_at={"windows": _ago(5)})
+    assert assess("v2", "running", at, run_for=20).reasons == ("it must run for 20 s",)
+    assert assess("v2", "running", at, run_for=4).healthy
+
+
 def _ago(seconds: float) -> str:
     return clock.from_epoch_ms((time.time() - seconds) * 1000)
 

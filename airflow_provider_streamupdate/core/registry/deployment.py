@@ -199,6 +199,13 @@ class Status:
         return self.state in FINAL_STATES
 
     @property
+    def runs_since(self) -> str:
+        """The moment when the last of its queries first committed a batch, or found nothing to read. A driver may stand
+        by for long before that."""
+        moments = [q.first_commit_at or self.first_idle_at.get(name) for name, q in self.queries.items()]
+        return max((moment or self.started_at for moment in moments), key=clock.parse, default=self.started_at)
+
+    @property
     def pulse(self) -> tuple[object, ...]:
         """What differs from one heartbeat to the next."""
         return self.epoch, self.host, self.pid, self.beat, self.heartbeat_at

@@ -69,8 +69,8 @@ def assess(
 
     Healthy means: the driver runs; every query has committed `batches` batches since its start (or waits for data, with
     nothing new to read); state rows, and lag of the sources it had, are back to where they were in the baseline; and
-    `run_for` seconds have passed since the first commit (of an idle query: since the driver's start). One whose queries
-    have all ended by themselves (trigger availableNow) is held to its lag and state rows alone.
+    `run_for` seconds have passed since the first commit (of an idle query: since it found nothing to read). One
+    whose queries have all ended by themselves (trigger availableNow) is held to its lag and state rows alone.
 
     uncounted: stages (``query/stage``) whose rows are not compared: the update changed them, or they are not counted
     """
@@ -94,8 +94,7 @@ def assess(
     reasons = [c.text for c in conditions if not c.holds]
     holds = [c.text for c in conditions if c.holds]
     if run_for and not reasons and state != FINISHED:
-        since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
-        if clock.age(since) < run_for:
+        if clock.age(status.runs_since) < run_for:
             reasons.append(f"it must run for {run_for:g} s")
         else:
             holds.append(f"it has run for {run_for:g} s")

@@ -157,12 +157,11 @@ def _unread(before: Iterable[Before]) -> tuple[str, ...]:
 
 
 def _ran_for(status: Status) -> float:
-    """Seconds from the first commit of its last query to commit to its last sign of life, by the driver's own clock. No
-    end of one that has ended: nothing more comes of it."""
+    """Return the seconds that all its queries have run until its last sign of life, by the driver's own clock; no end
+    of one that has ended: nothing more comes of it."""
     if status.final:
         return math.inf
-    since = max((q.first_commit_at or status.started_at for q in status.queries.values()), key=clock.parse)
-    return (clock.parse(status.heartbeat_at) - clock.parse(since)).total_seconds()
+    return (clock.parse(status.heartbeat_at) - clock.parse(status.runs_since)).total_seconds()
 
 
 def _too_few(status: Status, before: Mapping[str, Before], longest: float) -> dict[str, str]:
