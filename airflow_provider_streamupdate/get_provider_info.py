@@ -20,6 +20,7 @@ GUIDES = (
         for name in (
             *("release", "hotfix", "roll-back", "reprocess", "blue-green", "follow", "hot-standby", "adopt", "migrate"),
             *("resize", "free-space", "faster-starts", "monitoring", "notify", "lineage", "pipelines"),
+            *("scheduled-runs", "test-an-app", "upgrade", "yarn"),
         )
     ),
     *(

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from airflow_provider_streamupdate.forms import suggested_apps
+from airflow_provider_streamupdate.forms import refuse_unknown_conf, suggested_apps
 from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 
@@ -24,7 +24,7 @@ with DAG(
     max_active_runs=1,
     is_paused_upon_creation=False,  # it has no schedule, and a triggered run must not wait
     # A retry joins the run that an earlier try started. While an update is under way, a try fails.
-    default_args={"retries": 4, "retry_delay": timedelta(minutes=1)},
+    default_args={"retries": 4, "retry_delay": timedelta(minutes=1), "pre_execute": refuse_unknown_conf},
     tags=["streamupdate"],
     doc_md=__doc__,
     dag_display_name="Run a scheduled streaming app",
