@@ -51,6 +51,7 @@ for _command in (
     apps.suspend,
     apps.resume,
     apps.cancel,
+    apps.delete,
     doctor.doctor,
     dags.init_dags,
 ):

@@ -27,13 +27,13 @@ _in_use: set[str] = set()  # tokens of the leases this process holds, so that bl
 
 
 @contextlib.contextmanager
-def holding(app: AppRegistry, owner: str, work: str = "") -> Iterator[None]:
+def holding(app: AppRegistry, owner: str, work: str = "", deletes: bool = False) -> Iterator[None]:
     """Hold the app's lease for `owner` inside the block. `work` tells others what this is, unless it is an update's.
 
     Afterwards the lease is released, or, during an update, left for the process that continues the update.
     LeaseHeldError when another owner holds it, or another living process works for this owner (the threads of a
     process count as one). NewerFormatError, with nothing written, when a newer version of this package has worked on
-    the app.
+    the app. NotFoundError when the app is deleted, unless the block does just that (`deletes`).
     """
     app.check_readable()
     held = lease.acquire(
@@ -49,6 +49,8 @@ def holding(app: AppRegistry, owner: str, work: str = "") -> Iterator[None]:
         return
     _in_use.add(held.token)
     try:
+        if not deletes:  # only now: a deletion may have begun, and died, before the lease was taken
+            app.check_not_deleted()
         with renewing(app.folder, held):
             yield
     finally:

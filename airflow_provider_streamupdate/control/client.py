@@ -14,6 +14,7 @@ from . import overview
 from . import status as looking
 from .drivers.launcher import Launcher
 from .operations import check as checking
+from .operations import delete_app as deleting
 from .operations import hot_standby as standing_by
 from .operations import rehearse as rehearsing
 from .operations import restart as restarting
@@ -119,6 +120,8 @@ class StreamUpdateClient:
     stop_deployment = Operation(stopping.stop_deployment)
     suspend = Operation(stopping.suspend)
     resume = Operation(stopping.resume)
+    check_deletable = Operation(deleting.check_deletable)
+    delete_app = Operation(deleting.delete_app)
 
     snapshots = Operation(saving.snapshots)
     damaged_snapshots = Operation(saving.damaged_snapshots)

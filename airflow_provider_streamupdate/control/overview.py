@@ -229,6 +229,7 @@ def _driver_runs(read: Read, registry: AppRegistry, deployment: str) -> list[dic
 def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance:
     current = registry.current()
     if current is None:
+        registry.check_not_deleted()
         return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
     registry.spec(current.deployment)  # raises here for an app that could not be started again
     drivers = context.drivers(registry, watch=False, alive=alive)

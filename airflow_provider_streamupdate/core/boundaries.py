@@ -94,11 +94,15 @@ BOUNDARIES = {
     "old-runs": "the old version was seen to run",
     "rollback-ended": "the rollback's record says that it has ended; the lease is held",
     "gone-back": "the record says that the update has ended; the lease is held",
-    # who suspends the app or lets it go on, switches its hot standby off, removes files, or cancels the app
+    # who suspends the app or lets it go on, switches its hot standby off, removes files, cancels or deletes the app
     "standby-unwanted": "the app is to have no hot standby; its driver was not told",
     "rest-asked": "the driver was asked to suspend, or to resume",
     "removing": "the app is locked; nothing is removed",
     "cancelled": "the next epoch is claimed so that no driver has one; no driver was told",
+    "deletion-noted": "deletion.json says that the app is deleted; nothing is removed",
+    "records-removed": "its current deployment, claims and records are removed; its deployments are not",
+    "deployments-removed": "its deployments are removed; its snapshots and deletion.json are not",
+    "snapshots-removed": "only deletion.json and the lease are left",
     # a supervisor
     "watching": "its lease says that it watches the app",
     "start-decided": "it has found the driver dead; the app is not locked",

@@ -137,6 +137,12 @@ FILES = (
         format=_LEASE,
     ),
     File(
+        path="deletion.json",
+        about="who deletes the app, so that nothing of it is started",
+        format=Format(holds="core.registry.deployment.Deletion"),
+        drivers=True,
+    ),
+    File(
         path="supervision-off.json",
         about="why the app is not supervised",
         format=Format(holds="core.registry.supervision.SupervisionOff"),

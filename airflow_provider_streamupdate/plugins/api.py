@@ -66,6 +66,13 @@ class NewSnapshot(BaseModel):
     name: str
 
 
+class DeletedAppName(BaseModel):
+    """The body of a request to delete an app. name: the app's, as a person typed it"""
+
+    name: str
+    keep_snapshots: bool = False
+
+
 def create_app() -> FastAPI:
     """Return the application that the plugin mounts."""
     app = FastAPI(title="Streaming apps", docs_url=None, redoc_url=None, openapi_url=None)
@@ -253,6 +260,16 @@ def create_app() -> FastAPI:
         freed = ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.delete_snapshot(name, snapshot))
         log.info("%s deleted snapshot %s of %s", user.get_name(), snapshot, name)
         return JSONResponse({"app": name, "name": snapshot, "bytes_freed": freed})
+
+    @app.delete("/api/apps/{conn_id}/{name}")
+    def delete_app(conn_id: str, name: str, body: DeletedAppName, user: Editor) -> Response:
+        """Delete a cancelled app. What takes longer than a request may goes on; asked again, it is completed."""
+        if body.name != name:
+            raise HTTPException(422, f"the name that was typed is not {name}; nothing was deleted")
+        key = name, body.keep_snapshots, "delete-app"
+        log.info("%s deletes app %s", user.get_name(), name)
+        deleted = ask(conn_id, f"app {name}", key, lambda client: client.delete_app(name, body.keep_snapshots))
+        return JSONResponse(to_dict(deleted))
 
     return app
 

@@ -21,8 +21,9 @@ USER, UPDATE = "user", "update"  # nobody, but the app is restarted, or updated,
 SUPERVISE = "supervise"  # in place of a strategy: no update, a driver that dies
 STAND_BY = "hot-standby"  # the same, where a hot standby takes over
 EVERY = "every"  # in place of a boundary: each of the way in turn, in one update
-# Of commands that are no update and no supervisor: tests/cli/test_cli_command_pairs.py.
+# Of commands that are no update and no supervisor: tests/cli/test_cli_command_pairs.py, test_cli_delete_app.py.
 ELSEWHERE = {"cancelled", "rest-asked", "removing", "standby-unwanted"}
+ELSEWHERE |= {"deletion-noted", "records-removed", "deployments-removed", "snapshots-removed"}
 
 
 @attrs.frozen(kw_only=True)

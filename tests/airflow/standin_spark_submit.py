@@ -58,7 +58,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
             report = compare_fresh(before, made, {}, options.agree)
             answer["report"] = to_dict(report)
         elif kind:
-            registry = Registry(options.root).existing(options.from_app or made.app) if kind != "plan" else None
+            registry = Registry(options.root).with_snapshots(options.from_app or made.app) if kind != "plan" else None
             if registry is None:
                 file = PlanFile.read(name)
                 old, source = file.plan, file.source
@@ -90,7 +90,7 @@ def missing(options: argparse.Namespace, application: dict[str, Any]) -> NotFoun
     if kind not in ("current", "snapshot"):
         return None
     try:
-        registry = Registry(options.root).existing(options.from_app or application["APP"])
+        registry = Registry(options.root).with_snapshots(options.from_app or application["APP"])
         if kind == "snapshot" and not name:
             SnapshotStore(registry).newest()
     except NotFoundError as error:

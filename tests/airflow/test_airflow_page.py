@@ -87,12 +87,28 @@ ACTIONS = (
     ("POST", f"{SNAPSHOTS}/s1/verify", {}, 202),
     ("DELETE", f"{SNAPSHOTS}/s1", {}, 200),
 )
+APP = "/api/apps/streamupdate_default/flights"
 
 
 @pytest.mark.parametrize("path", READS)
 def test_who_may_read(page: Page, app: Any, path: str) -> None:
     codes = {user: page.ask("GET", path, user).status_code for user in (None, *ROLES)}
     assert codes == {None: 401, "nobody": 403, "viewer": 200, "editor": 200, "admin": 200}
+
+
+def test_an_editor_deletes_an_app_that_ended_by_its_name(page: Page, app: Any) -> None:
+    for user, code in ((None, 401), ("nobody", 403), ("viewer", 403)):
+        assert page.ask("DELETE", APP, user, json={"name": "flights"}).status_code == code
+    running = page.ask("DELETE", APP, "editor", json={"name": "flights"})
+    assert running.status_code == 409 and "only a cancelled one is deleted" in running.text
+    set_status(app, "v1", status("cancelled"))
+    wrong = page.ask("DELETE", APP, "editor", json={"name": "flight"})
+    assert wrong.status_code == 422 and "nothing was deleted" in wrong.text
+    kept = page.ask("DELETE", APP, "editor", json={"name": "flights", "keep_snapshots": True})
+    assert kept.status_code == 200 and kept.json()["snapshots"] == ["s1", "s2"], kept.text
+    assert page.ask("GET", APP, "viewer").status_code == 404
+    assert page.ask("DELETE", APP, "editor", json={"name": "flights"}).status_code == 200
+    assert not Path(app.folder.path()).exists()
 
 
 @pytest.mark.parametrize(("method", "path", "body", "done"), ACTIONS)

@@ -38,13 +38,21 @@ COMMANDS = (
     "promote",
     "standby on",
     "standby off",
+    "delete-app",
 )
 # For each command that is at work, what becomes of one that comes then; for those not named here, USUAL.
 USUAL = {**dict.fromkeys(COMMANDS, REFUSED), "cancel": ENDS_IT, "supervise": LEAVES_IT}
 AT_WORK: dict[str, dict[str, str]] = {
     "update": {},
     "rollback": {},
-    "cancel": {"rollback": ENDS_IT, "cancel": BOTH, "restart": ENDS_IT, "gc": BOTH, "standby off": BOTH},
+    "cancel": {
+        "rollback": ENDS_IT,
+        "cancel": BOTH,
+        "restart": ENDS_IT,
+        "gc": BOTH,
+        "standby off": BOTH,
+        "delete-app": ENDS_IT,
+    },
     "suspend": {},
     "restart": {},
     "supervise": {},
@@ -52,6 +60,7 @@ AT_WORK: dict[str, dict[str, str]] = {
     "promote": {"cancel": BOTH},
     "standby on": {},
     "standby off": {"cancel": BOTH},
+    "delete-app": {"cancel": REFUSED},
 }
 PAIRS = {first: {**USUAL, **others} for first, others in AT_WORK.items()}
 
@@ -85,6 +94,7 @@ FIRSTS = {
     "promote": First("promoted", lambda site: client_of(site).promote("alarm", "v1")),
     "standby on": First("driver-noted", lambda site: client_of(site).stand_by("alarm")),
     "standby off": First("standby-unwanted", lambda site: client_of(site).stand_down("alarm"), ("standby",)),
+    "delete-app": First("deletion-noted", lambda site: client_of(site).delete_app("alarm"), ("cancel",)),
 }
 
 
@@ -105,6 +115,7 @@ def come(site: Site, command: str) -> str:
         "update": ("update", site.application("v3"), "--deployment", "v3"),
         "standby on": ("standby", "on", "alarm"),
         "standby off": ("standby", "off", "alarm"),
+        "delete-app": ("delete-app", "alarm", "--yes"),
     }
     result = site.run(*arguments.get(command, (command, "alarm")))
     if result.exit_code:
@@ -121,6 +132,8 @@ def prepare(site: Site, first: First) -> None:
             client_of(site).update(update(site, "v2"))
         elif step == "standby":
             client_of(site).stand_by("alarm")
+        elif step == "cancel":
+            client_of(site).cancel("alarm")
         else:
             site.crash("v1")
 
@@ -167,7 +180,9 @@ def test_who_comes_then_and_does_not_win(site: Site, tmp_path: Path, name: str) 
         assert then == "cancel" or site.client.registry.app("alarm").cancellation() == before
     let_go(marks, first)
     assert ended(process) == 0
-    if "cancel" in (name, *(then for then, result in PAIRS[name].items() if result == BOTH)):
+    if name == "delete-app":
+        assert site.client.apps() == []
+    elif "cancel" in (name, *(then for then, result in PAIRS[name].items() if result == BOTH)):
         without_drivers(site)
         assert site.client.status("alarm").state == "cancelled"
 
@@ -191,6 +206,9 @@ def test_who_comes_then_and_wins(site: Site, tmp_path: Path, name: str, then: st
         assert site.alive() == [] and app.cancellation() is not None
         assert [u.new for u in app.updates() if u.outcome is None] == []
         assert [r.number for r in app.rollbacks() if r.ended_at is None] == []
+    elif then == "delete-app":
+        assert code == 1 and site.client.apps() == []
+        assert not (site.folder / "root" / "alarm").exists()
     else:
         assert code == 0 and site.client.status("alarm").state == RUNNING
         assert site.alive() == [app.current_id()] and app.cancellation() is None

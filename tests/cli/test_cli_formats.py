@@ -24,6 +24,7 @@ from tests.golden.root import APP, application, live, rest, unpack
 from .conftest import Site, document
 
 OF_A_PIPELINE = {"_streamupdate/pipeline.json"}  # in its storage, not below a root
+OF_A_DELETION = {"deletion.json"}  # an app that has it is none any more
 ROOTS = sorted(path.name.split(".tar")[0] for path in FOLDER.glob("root-*"))
 
 
@@ -73,7 +74,7 @@ def test_a_life_leaves_only_files_of_known_kinds_in_today_s_formats(site: Site) 
         assert (found["format"], found["format_since"]) == (kind.format.version, kind.format.since), path
         read(kind, found, path)
         seen.add(kind.path)
-    assert {file.path for file in FILES if file.format} - OF_A_PIPELINE == seen
+    assert {file.path for file in FILES if file.format} - OF_A_PIPELINE - OF_A_DELETION == seen
 
 
 # What there was not before formats had versions.
@@ -109,7 +110,7 @@ def test_every_file_of_a_golden_root_is_read(root: Path) -> None:
             assert found.get("format", 0) == (0 if name == "root-0.0" else 1), path
             seen.add(kind.path)
         later = LATER if name == "root-0.0" else set()
-        assert {file.path for file in FILES if file.format} - later - OF_A_PIPELINE == seen, name
+        assert {file.path for file in FILES if file.format} - later - OF_A_PIPELINE - OF_A_DELETION == seen, name
 
 
 def test_a_golden_root_is_listed_shown_verified_restarted_updated_and_rolled_back(golden: Site) -> None:

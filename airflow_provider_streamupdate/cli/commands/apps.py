@@ -1,14 +1,16 @@
-"""Commands that start, stop and pause an app: submit, restart, cancel, suspend, resume."""
+"""Commands that start, stop and pause an app: submit, restart, cancel, suspend, resume, delete-app."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from ..application import application_argument
 from ..option_types import Duration
-from ..output import print_json
+from ..output import print_json, size
+from ..printable import echo
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
@@ -216,3 +218,42 @@ resume = _pausing(
     "Start the queries of a suspended APP again, where they stopped.",
     "How long the start may take.",
 )
+
+
+@click.command("delete-app", short_help="Delete a cancelled app, with its state and snapshots.")
+@click.argument("app")
+@click.option("--keep-snapshots", is_flag=True, help="Keep the snapshots, so that another app can start from them.")
+@click.option("--yes", is_flag=True, help="Do not ask for the app's name (for scripts).")
+@shared
+@pass_settings
+def delete(settings: Settings, app: str, keep_snapshots: bool, yes: bool) -> None:
+    """Delete the cancelled APP: its deployments with their code and state, its records, and its snapshots.
+
+    It cannot be undone, so the app's name is asked for. Refused while the app is not cancelled, while a driver of it
+    may be alive, and while another app has yet to build its state from a snapshot of it. If it is interrupted, nothing
+    of the app can be started any more, and the same command completes it.
+
+    With --keep-snapshots the name stays taken. `submit --fork --snapshot NAME --from-app APP` starts another app from
+    such a snapshot; delete-app without the option deletes the snapshots, too.
+
+    Files of sinks, other apps that were forked from it, and checkpoints that it was adopted from stay as they are.
+
+    \b
+    Examples:
+      streamupdate delete-app flight-windows
+      streamupdate delete-app flight-windows --keep-snapshots --yes
+    """
+    client = settings.client()
+    client.check_deletable(app, keep_snapshots)
+    if not yes:
+        echo(f"This cannot be undone. Type the app's name ({app}) to delete it:", err=True)
+        if sys.stdin.readline().strip() != app:
+            raise click.UsageError(f"that was not {app}; nothing was deleted (scripts pass --yes)")
+    interrupted = "nothing of the app can be started any more; run the same command again to complete it"
+    with progress(f"deleting {app}", interrupted) as report:
+        deleted = client.delete_app(app, keep_snapshots, report)
+    if settings.as_json:
+        print_json(deleted)
+    kept = f"; kept {len(deleted.snapshots)} snapshots: {', '.join(deleted.snapshots)}" if deleted.snapshots else ""
+    note(settings, f"deleted app {app}: {size(deleted.bytes_freed)} freed{kept}")
+    note(settings, deleted.stays)

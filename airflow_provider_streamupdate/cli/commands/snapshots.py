@@ -100,7 +100,7 @@ def verify(settings: Settings, app: str, name: str) -> None:
     Example:
       streamupdate verify-snapshot flight-windows nightly
     """
-    client = settings.client_of(app)
+    client = settings.client()
     with progress(f"verifying snapshot {name} of {app}", "nothing was changed") as report:
         files = client.verify_snapshot(app, name, report)
     if settings.as_json:
@@ -141,7 +141,7 @@ def need_snapshot(client: StreamUpdateClient, name: str) -> None:
     from ...core.snapshots.snapshots import SnapshotStore
 
     check_name("snapshot", name)
-    if not any(SnapshotStore(client.registry.app(app)).exists(name) for app in client.apps()):
+    if not any(SnapshotStore(app).exists(name) for app in client.registry.all_with_snapshots()):
         raise NotFoundError(f"no app under {client.root} has a snapshot {name!r}; see list-snapshots")
 
 

@@ -154,7 +154,7 @@ def _submit(
         _check_not_replaced(registry, current, deployment)
         _check_nothing_runs(registry, drivers, current, but=deployment)
         check_start(registry, drivers, spec)
-        if _unrestored(registry, deployment):
+        if unrestored(registry, deployment):
             _verify(registry, spec, progress)
     else:
         check_new_id(deployment)
@@ -187,9 +187,12 @@ def submitted_before(
     app: its name; None: taken from the file. Nothing is found where it is not a literal there
     """
     name = app or app_named_in(application.file)
-    if name is None or (current := context.registry.app(name).current()) is None:
+    if name is None:
         return None
     registry = context.registry.app(name)
+    registry.check_not_deleted()
+    if (current := registry.current()) is None:
+        return None
     drivers, spec = context.drivers(registry), registry.spec(current.deployment)
     same = (spec.digest, spec.from_snapshot, spec.fresh) == (application.digest(), snapshot, fresh)
     lives = drivers.state(spec.deployment) not in (*FINAL_STATES, NEW)
@@ -295,6 +298,7 @@ def check_adopted(context: Context, app: str, snapshot: str) -> None:
 def _check_nothing_runs(
     registry: AppRegistry, drivers: Drivers, current: Current | None, but: str | None = None
 ) -> None:
+    registry.check_not_deleted()
     if current is None or current.deployment == but:
         return
     state = drivers.state(current.deployment)
@@ -334,7 +338,7 @@ def _verify(registry: AppRegistry, spec: DeploymentSpec, progress: Progress) -> 
     SnapshotStore(app).verify(name, progress)
 
 
-def _unrestored(registry: AppRegistry, deployment: str) -> bool:
+def unrestored(registry: AppRegistry, deployment: str) -> bool:
     """Return whether the deployment's next driver has to build a checkpoint first."""
     plan, built = registry.plan(deployment), registry.deployment_folder(deployment).names("restored")
     return plan is None or any(f"{query.name}.json" not in built for query in plan.queries)

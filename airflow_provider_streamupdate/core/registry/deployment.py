@@ -9,6 +9,7 @@ import attrs
 from .. import clock
 from ..difference.figures import BatchFigures
 from ..names import named
+from ..plan.plan import AppPlan
 from ..processes.process_identity import ProcessIdentity
 from ..text_enum import TextEnum
 from .application import Application
@@ -82,6 +83,27 @@ class Cancellation:
 
     def __str__(self) -> str:
         return f"cancelled by {self.by} at {clock.told(self.at)}"
+
+
+@attrs.frozen(kw_only=True)
+class Deletion:
+    """The deletion of an app. While this is there nothing of the app is started."""
+
+    by: str  # a user and host
+    at: str = attrs.field(validator=clock.is_moment)
+    keep_snapshots: bool = False
+    plan: AppPlan | None = None  # of the last deployment, for forks of kept snapshots: its sinks are not theirs
+    completed: bool = False  # only the snapshots are left
+
+    def refusal(self, app: str) -> str:
+        """Return why nothing can be done with the app, and what can."""
+        began = f"by {self.by} at {clock.told(self.at)}"
+        if not self.completed:
+            return f"the deletion of app {app}, begun {began}, is not complete; run streamupdate delete-app {app} again"
+        return (
+            f"app {app} was deleted {began}, and its snapshots were kept: start another app from one (submit --fork "
+            f"--from-app {app}), or delete them, which frees the name (streamupdate delete-app {app})"
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -18,12 +18,13 @@ from ..names import check_name, check_new_id, check_part, check_path, is_name, m
 from ..plan.plan import AppPlan
 from ..serde import from_json, to_json
 from ..storage import Folder
-from .deployment import Cancellation, Current, DeploymentSpec, Launch, Status
+from .deployment import Cancellation, Current, Deletion, DeploymentSpec, Launch, Status
 from .in_flight import ChangeRequest, ParameterChange
 from .rollback import RollbackRecord
 from .update import UpdateRecord
 
 T = TypeVar("T")
+DELETION = "deletion.json"
 
 
 class Registry:
@@ -42,11 +43,24 @@ class Registry:
         return AppRegistry(check_name("app", name), self.folder.sub(name))
 
     def existing(self, name: str) -> AppRegistry:
-        """The app's part of the registry; NotFoundError when it has no deployment."""
+        """The app's part of the registry; NotFoundError when it has no deployment, or is being deleted."""
         app = self.app(name)
+        app.check_not_deleted()
         if not app.has_deployments():
             raise NotFoundError(f"no app {name!r} under {self.root}{_known(name, self.apps())}")
         return app
+
+    def with_snapshots(self, name: str) -> AppRegistry:
+        """The part of an app that exists, or of one that was deleted and whose snapshots were kept; NotFoundError
+        otherwise."""
+        app = self.app(name)
+        deletion = app.deletion()
+        return app if deletion is not None and deletion.completed else self.existing(name)
+
+    def all_with_snapshots(self) -> list[AppRegistry]:
+        """The apps that have snapshots, deleted ones among them."""
+        names = (name for name in self.folder.names() if is_name(name))
+        return [self.app(name) for name in names if self.folder.names(f"{name}/snapshots")]
 
 
 def _known(name: str, apps: list[str]) -> str:
@@ -107,6 +121,19 @@ class AppRegistry:
         """Return who cancelled the app, and when; None: it was not, or somebody has started it since."""
         current = self.current()
         return current.cancelled if current is not None else None
+
+    def deletion(self) -> Deletion | None:
+        """Return who deleted the app, and when, while something of it is left; None: nobody has."""
+        return self._read(DELETION, Deletion)
+
+    def set_deletion(self, deletion: Deletion) -> None:
+        """The caller holds the lease."""
+        self.folder.write(DELETION, to_json(deletion))
+
+    def check_not_deleted(self) -> None:
+        """NotFoundError when somebody has begun to delete the app, or has kept only its snapshots."""
+        if (deletion := self.deletion()) is not None:
+            raise NotFoundError(deletion.refusal(self.name))
 
     def running(self) -> tuple[str, int]:
         """The current deployment and its epoch, whether or not its driver lives; NotRunningError when there is none."""

@@ -113,7 +113,7 @@ def _plan(
         file = PlanFile.read(path)
         made = planned(file.recorded)
         return made, compare(file.plan, made, file.source, options.agree, renames), None
-    registry = Registry(options.root, storage_options.from_environment()).existing(options.from_app or app.name)
+    registry = Registry(options.root, storage_options.from_environment()).with_snapshots(options.from_app or app.name)
     if options.rehearse:
         return _rehearsed(app, options, registry, planned, writers, renames)
     saved = SavedState.find(registry, options.against).under(renames)

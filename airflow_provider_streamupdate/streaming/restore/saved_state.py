@@ -94,9 +94,12 @@ class SavedState:
 
     def forked(self, app: AppRegistry, beside: str | None = None) -> SavedState:
         """The same state for a fork of `app`: it continues under its own query ids, beside that deployment (by default
-        the current one)."""
-        current = beside or app.current_id()
-        plan = app.plan(current) if current else None
+        the current one, or the last one of an app that was deleted)."""
+        if (deletion := app.deletion()) is not None:
+            plan = deletion.plan
+        else:
+            current = beside or app.current_id()
+            plan = app.plan(current) if current else None
         return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())
 
     def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:

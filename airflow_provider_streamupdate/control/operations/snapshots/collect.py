@@ -108,7 +108,7 @@ def _find(
 ) -> tuple[list[_Found], list[Thing]]:
     objects, kept = _objects(registry, only_look)
     old, stay = _checkpoints(registry, drivers, retention)
-    live = [f"deployments/{s.deployment}/" for s in registry.deployments() if not _over(drivers, s.deployment)]
+    live = [f"deployments/{s.deployment}/" for s in registry.deployments() if not is_over(drivers, s.deployment)]
     return [*objects, *_left_behind(registry, live), *old], [*kept, *stay]
 
 
@@ -166,7 +166,7 @@ def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) 
     for spec in specs:
         if spec.deployment in reasons:
             continue
-        if not _over(drivers, spec.deployment):
+        if not is_over(drivers, spec.deployment):
             reasons[spec.deployment] = f"its driver may be alive (it is {drivers.state(spec.deployment)})"
         elif current is not None and (query := has_later_ids(registry, spec.deployment, current)):
             reasons[spec.deployment] = f"it has used batch ids of query {query} that {current} has not reached yet"
@@ -206,7 +206,7 @@ def _logs(registry: AppRegistry, deployment: str) -> list[_Found]:
     return [_Found(thing=thing, paths=paths, free=remove)] if paths else []
 
 
-def _over(drivers: Drivers, deployment: str) -> bool:
+def is_over(drivers: Drivers, deployment: str) -> bool:
     """Return whether certainly no driver of the deployment runs, not even on a machine that cannot be inspected."""
     launch, (state, status) = drivers.app.launch(deployment), drivers.look(deployment)
     if launch is not None and drivers.maybe_alive(deployment):  # silent, perhaps only because of the network

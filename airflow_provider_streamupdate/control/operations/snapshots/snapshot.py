@@ -35,7 +35,7 @@ def damaged_snapshots(context: Context, app: str | None = None) -> list[DamagedS
 
 
 def snapshot(context: Context, app: str, name: str) -> Snapshot:
-    return SnapshotStore(context.registry.existing(app)).get(name)
+    return SnapshotStore(context.registry.with_snapshots(app)).get(name)
 
 
 def verify_snapshot(context: Context, app: str, name: str, progress: Progress | None = None) -> int:
@@ -43,7 +43,7 @@ def verify_snapshot(context: Context, app: str, name: str, progress: Progress | 
 
     The result is stored beside the snapshot, if the root can be written.
     """
-    store = SnapshotStore(context.registry.existing(app))
+    store = SnapshotStore(context.registry.with_snapshots(app))
     files, problem = 0, None
     try:
         files = store.verify(name, progress)
@@ -160,8 +160,8 @@ def save_snapshot(
 
 
 def _stores(context: Context, app: str | None) -> list[SnapshotStore]:
-    apps = [context.registry.existing(app)] if app else [context.registry.app(a) for a in context.registry.apps()]
-    return [SnapshotStore(a) for a in apps]
+    registry = context.registry
+    return [SnapshotStore(a) for a in ([registry.with_snapshots(app)] if app else registry.all_with_snapshots())]
 
 
 def _all_of_it(registry: AppRegistry, taken: Snapshot) -> bool:

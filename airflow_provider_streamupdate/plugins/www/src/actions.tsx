@@ -9,7 +9,7 @@ import { silentFunctions } from "./report";
 import { UpdateDialog } from "./update";
 
 export type Asked =
-  | { what: "snapshot" | "update" | "rollback" | "restart" }
+  | { what: "snapshot" | "update" | "rollback" | "restart" | "delete-app" }
   | { what: "verify" | "delete"; snapshot: string };
 
 interface Props {
@@ -32,6 +32,8 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
   const [name, setName] = useState(fresh);
   const [to, setTo] = useState(failed?.healthy ?? "");
   const [later, setLater] = useState<string[]>([]);
+  const [typed, setTyped] = useState("");
+  const [keep, setKeep] = useState(false);
   const runsAgain = to || before;
   switch (asked.what) {
     case "snapshot":
@@ -157,6 +159,31 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
             The driver of deployment {current?.deployment} is started again and goes on from its own checkpoint, with
             the code and parameters it has.
           </p>
+        </Dialog>
+      );
+    case "delete-app":
+      return (
+        <Dialog
+          title={`Delete app ${app.app}`}
+          verb="Delete"
+          danger
+          close={close}
+          act={async () => {
+            await ask(appPath(app.conn_id, app.app), "DELETE", { name: typed, keep_snapshots: keep });
+            done(`app ${app.app} was deleted`);
+          }}
+        >
+          <p>
+            Its deployments, their state and its records are removed{keep ? "." : ", and so are its snapshots."} They cannot be brought
+            back. Files of its sinks and apps that were forked from it stay as they are.
+          </p>
+          <label class="box">
+            <input type="checkbox" checked={keep} onChange={(event) => setKeep(event.currentTarget.checked)} />
+            <span>Keep its snapshots, so that another app can start from them. The name stays taken then.</span>
+          </label>
+          <label>
+            Type the app's name <input value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+          </label>
         </Dialog>
       );
     case "update":

@@ -17,6 +17,8 @@ const LABELS: Record<Verb, string> = {
   restart: "Restart…",
   rollback: "Roll back…",
 };
+/** The states of an app that can be deleted. */
+const ENDED = ["cancelled", "finished"];
 const VERBS = Object.keys(LABELS) as Verb[];
 
 /** What stands in the way of starting a run of a DAG. */
@@ -97,6 +99,11 @@ export function Buttons({ app, me, ongoing, act }: Props): JSX.Element {
             </span>
           );
         })}
+        {me.may_edit && ENDED.includes(app.state) && (
+          <button type="button" class="danger" onClick={() => act({ what: "delete-app" })}>
+            Delete…
+          </button>
+        )}
       </span>
       {told.map(([reason, verbs], n) => (
         <small key={reason} id={`why-${n}`} class="quiet why">
