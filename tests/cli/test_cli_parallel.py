@@ -161,7 +161,7 @@ def test_cancel_ends_both_versions_and_the_update(both: Site, drain: tuple[str, 
 def test_an_old_version_that_dies_comes_back_and_the_new_one_is_dropped(both: Site) -> None:
     both.crash("v1")
     result = both.run(*arguments(both))
-    assert result.exit_code == 1 and "v1 runs again: the old version died before it was drained" in result.stderr
+    assert result.exit_code == 1 and "v1 runs again: the old version died: the driver of deployment v1" in result.stderr
     assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
 
 
