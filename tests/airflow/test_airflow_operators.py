@@ -64,7 +64,7 @@ def test_plan_refuses_the_file_of_another_app(site: Site, context: Context) -> N
     ("application", "expected"),
     [
         ("/no/such/file.py", "/no/such/file.py does not exist"),
-        ("", "does not exist"),
+        ("", "no application file is given"),
         ("broken.py", "does not parse as Python"),
     ],
 )

@@ -39,6 +39,8 @@ class Application:
     def check(self) -> None:
         """Cheap checks before anything is started: the files exist, and the application file parses and is no
         pipeline's."""
+        if not self.file:
+            raise ApplicationError("no application file is given: give the path of the .py file that defines the app")
         path = Path(self.file)
         if problem := _no_file(path):
             raise ApplicationError(
