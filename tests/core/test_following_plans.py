@@ -269,7 +269,8 @@ KEY_TYPES = {"source-1.k": "string", "source-1.ts": "timestamp"}
 
 def above_a_deduplication(once: dict[str, Any], **daily: Any) -> list[str]:
     """What is said of an aggregation above a deduplication by k and ts, in a version that changes nothing."""
-    first = stage("once", **{"kind": "deduplicate", "definition": ONCE, "types": KEY_TYPES, **once})
+    first = stage("once", **{"kind": "deduplicate", "definition": ONCE, "types": KEY_TYPES, "arrivals": (), **once})
+    daily = {"definition": {"keys": ["source-1.k"], "aggregates": ["count(1)"]}, "arguments": ("1",), **daily}
     way = (("after once.", "after the watermark: isnotnull(source-1.ts)", "from source-1."),)
     plan = app(stage(**{"paths": way, "types": KEY_TYPES, **daily}), first)
     return [problem for problem in unfollowable(plan, plan) if "lets the first" in problem]
@@ -285,6 +286,12 @@ def test_what_reads_the_keys_of_a_deduplication_alone_is_followed() -> None:
     ("once", "daily"),
     [
         pytest.param({}, {"types": {**KEY_TYPES, "source-1.a": "bigint"}}, id="another column"),
+        pytest.param({}, {"arguments": ("inputfilename()",)}, id="the file it is in"),
+        pytest.param({}, {"arguments": ("concat(source-1.k, inputfilename())",)}, id="a key and the file"),
+        pytest.param({}, {"arguments": ("explode(ARRAY(1, 2)).1",)}, id="a constant"),
+        pytest.param({"arrivals": ("explode(ARRAY(1, source-1.k))",)}, {}, id="rows that were made"),
+        pytest.param({"arrivals": ("source-1. 2 times",)}, {}, id="a union with itself"),
+        pytest.param({}, {"arguments": ("⟨source-1: 1 ∪ source-2: 2⟩",)}, id="by branch"),
         pytest.param({}, {"types": None}, id="it is not known what it reads"),
         pytest.param({}, {"kind": "join"}, id="a stage that keeps whole rows"),
         pytest.param({}, {"paths": (("after once.", "from source-1.", "gt(source-1.a, 1)"),)}, id="a filter between"),

@@ -110,6 +110,35 @@ def test_a_new_stage_that_takes_the_place_of_an_unnamed_one_does_not_take_its_st
     assert found(old, new) == {"windows/a": CARRIED, "windows/visits": CARRIED, "windows/aggregate-1": EMPTY}
 
 
+def test_two_stages_that_differ_in_the_rows_that_reach_them_are_told_apart() -> None:
+    """Both were said to mean the same as either new one; who followed the first hint exchanged their states."""
+    kept = [{"filters": (f"gt(a.x, {n})",), "paths": (("from a.", f"gt(a.x, {n})"),)} for n in (0, 1)]
+    one, two = (unnamed(f"aggregate-{n}", "a.k", **changes) for n, changes in enumerate(kept, 1))
+    new = (unnamed("second", "a.k", **kept[1]), unnamed("first", "a.k", **kept[0], operator_id=1))
+    plans = app_plan(of(source_plan("a"), stages=(one, two))), app_plan(of(source_plan("a"), stages=new))
+    assert new_names(*plans) == {"windows": {"aggregate-1": "first", "aggregate-2": "second"}}
+    old = of(
+        source_plan("a"), stages=(attrs.evolve(one, name="x", named=True), attrs.evolve(two, name="y", named=True))
+    )
+    hints = [p for p in compare(app_plan(old), plans[1], "s1").problems if "means the same" in p]
+    assert [re.findall(r"--rename windows/(\w=\w+)", hint) for hint in hints] == [["x=first"], ["y=second"]]
+
+
+def test_one_of_two_unnamed_sources_of_a_place_that_gets_a_name_is_not_matched() -> None:
+    """It continued the one that the other position had."""
+    old = of(source_plan("source-1"), source_plan("source-2"))
+    new = of(source_plan("b"), source_plan("source-2"))
+    assert new_names(app_plan(old), app_plan(new)) == {}
+
+
+def test_a_source_that_may_read_the_same_rows_is_offered_as_well() -> None:
+    """A pattern or a link: nothing was said of the rows that it reads again."""
+    old, new = of(source_plan("source-1")), of(source_plan("eu", "/in/*.json"))
+    [problem] = [p for p in compare(app_plan(old), app_plan(new), "s1").problems if p.startswith("source")]
+    assert "If the new source eu reads the same rows" in problem
+    assert problem.index("--rename windows/source-1=eu") < problem.index("--agree windows/source-1")
+
+
 def test_a_stage_with_another_name_and_meaning_is_offered_with_its_query() -> None:
     old, new = of(source_plan("a"), stages=(unnamed("aggregate-1", "a.k"),)), of(source_plan("a"))
     new = attrs.evolve(new, stages=(unnamed("by_vendor", "a.v"),))

@@ -67,5 +67,5 @@ def _successions(
     added = [a for a in after if a.named and a.name not in known]
     for old in left:
         successors = [a for a in added if alike(old, a)]
-        if len(successors) == 1 and sum(alike(b, successors[0]) for b in left) == 1:
+        if len(successors) == 1 and sum(alike(b, successors[0]) for b in unnamed) == 1:
             yield old.name, successors[0].name

@@ -34,7 +34,7 @@ from ..compatibility.rules.stages.grouping import AGGREGATES_ADDED
 from ..compatibility.rules.stages.stage import STAGE_RULES
 from ..compatibility.successors import app_under_new_names
 from ..plan.plan import LATE, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold, without_quoted
-from ..union_branches import apart, ordered, without
+from ..union_branches import OR, apart, ordered, without
 
 # Sources that give a batch again by its offsets alone, and whose memory is brought up to date while it follows
 # (spark_internals/queries/following.py): a file source's, from its log; the others have none that decides about rows
@@ -71,6 +71,8 @@ _CHANCE = re.compile(
     r"|approxtopk\w*)\(|udfDeterministic=False|evalType=(?:204|205|207|251)\b|functionName=aesEncrypt\b"
     r"|isDeterministic=False|file_block_(?:start|length)\b)"
 )
+_EVERY_ROW = "1"  # the argument of count(*)
+_EVENT_TIME = "event time "  # of a stage's arrivals: which column has a watermark
 _TABLE = re.compile(r"\blookup\b|\bstatic:|subquery\(|\binsubquery|\bexists\(#")
 _WHOLE_RESULTS = ("complete", "append")
 # Stages that let some rows pass, the first that come: which ones of a batch, its order decides.
@@ -205,6 +207,12 @@ def _depends_on_the_first(stage: StagePlan, below: StagePlan, query: QueryPlan) 
         return False
     keys = {*_texts(below.definition.get("keys"))} - {*_looser_than_equal(below)}
     if below.kind != "deduplicate" or stage.kind not in _BY_KEYS or stage.types is None or stage.types.keys() - keys:
+        return True
+    # What is read from no column may differ from row to row, too: by explode, by branches, by files.
+    if below.arrivals is None or any(not made.startswith(_EVENT_TIME) for made in below.arrivals):
+        return True
+    read = {*_texts(stage.definition.get("keys")), *stage.arguments} - keys - {_EVERY_ROW}
+    if any(OR in text or "inputfile" in text or not any(key in text for key in keys) for text in read):
         return True
     ways = {f"from {s.name}." for s in query.sources} | {f"after {s.name}." for s in query.stages}
     passed = (text for path in stage.paths or () for text in path if text not in ways)

@@ -38,6 +38,13 @@ _MAY_READ = frozenset(
         "__import__",
         "getLocalProperty",
         "getLocalProperties",
+        "localProperties",
+        "currentBatchId",
+        "batchId",
+        "_current_frames",
+        "_jdf",
+        "_jsc",
+        "_jvm",
         "lastProgress",
         "recentProgress",
         "active",
@@ -154,5 +161,5 @@ def _reads(step: dis.Instruction, name: str) -> bool:
 def _asks(code: types.CodeType) -> bool:
     """Whether it, or a function in it, uses a name by which the id can be read unnamed, or names the id in a text."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    said = any(isinstance(each, str) and "batchId" in each for each in code.co_consts)
+    said = "batchId" in repr([each for each in code.co_consts if isinstance(each, (str, tuple))])
     return said or not _MAY_READ.isdisjoint(code.co_names) or any(map(_asks, inner))

@@ -457,12 +457,21 @@ def _new_naming(c: LoneSource) -> Facts | None:
 
 
 def _new_source_there(c: LoneSource) -> Facts:
-    """Return the hint at new sources that read the same place: without a rename, they read it all again."""
-    same = [s.name for s in c.others if s.named and reads_the_same(c.source, s)]
-    if not same or c.source.native:
+    """Return the hint at new sources that read the same place, or may (a pattern, a link): without a rename, they read
+    it all again."""
+    known = short_format(c.source.format)
+    alike = [s for s in c.others if s.named and short_format(s.format) == known]
+    same = [s.name for s in alike if reads_the_same(c.source, s)]
+    if not alike or c.source.native:
         return {"hint": ""}
+    if not same:
+        renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={s.name}')}" for s in alike)
+        return {
+            "hint": f". If the new source {' or '.join(s.name for s in alike)} reads the same rows, it reads them "
+            f"again, and they are counted twice in the query's state and sink: {renames} compares the two"
+        }
     renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={name}')}" for name in same)
-    again = "every file there" if short_format(c.source.format) in FILES else "what its starting offset says"
+    again = "every file there" if known in FILES else "what its starting offset says"
     return {
         "hint": f". The new source {' and '.join(same)} reads the same place: {renames} continues where it was. "
         f"Without that it reads {again} again: rows are counted twice in the query's state and sink"

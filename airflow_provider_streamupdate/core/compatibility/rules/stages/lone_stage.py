@@ -49,16 +49,22 @@ def _not_understood(c: LoneStage) -> Facts | None:
 
 
 def means_the_same(old: StagePlan, new: StagePlan) -> bool:
-    return (old.kind, old.definition) == (new.kind, new.definition)
+    """Return whether nothing but the name tells two stages apart: the rows that reach them count, too."""
+    return _meaning(old) == _meaning(new)
+
+
+def _meaning(stage: StagePlan) -> tuple[object, ...]:
+    return stage.kind, stage.definition, stage.filters, stage.arrivals, stage.paths
 
 
 def _gone(c: LoneStage) -> Facts | None:
     hints = [] if c.stage.named else ["it has no name: name it with stage() so that it can be matched"]
     alike = [s for s in c.added if s.named and s.kind == c.stage.kind]
     twins = [s for s in alike if means_the_same(c.stage, s)]
-    for stage in twins or alike:
-        is_it = "it means the same as" if twins else "if it became"
-        then = "carries its state" if twins else "compares the two"
+    is_it, then = "if it became", "compares the two"
+    if len(twins) == 1:
+        alike, is_it, then = twins, "it means the same as", "carries its state"
+    for stage in alike:
         query = f"{c.query.name}/" if c.query else ""
         rename = shlex.quote(f"{query}{c.stage.name}={stage.name}")
         hints.append(f"{is_it} the new stage {stage.name}: --rename {rename} {then}")
