@@ -358,7 +358,7 @@ def test_the_next_step_for_a_dead_driver(page: Page, app: Any) -> None:
     assert told() == [None, None]
     set_status(app, "v1", status("failed", error="ValueError: a row"))
     one, other = told()
-    assert one == other and "streamupdate restart flights continues from its own checkpoint" in one
+    assert one == other and "streamupdate update FIXED.py --strategy restart" in one
 
 
 def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
