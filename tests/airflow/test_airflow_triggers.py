@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pkgutil
+import signal
 import time
 from typing import Any
 
@@ -102,7 +104,14 @@ def test_cancel_trigger(site: Site) -> None:
 
 def test_the_deadline_is_reported_with_how_things_stand(site: Site) -> None:
     site.submit()
-    late = event(CancelTrigger(deadline=time.time() + 0.2, **COMMON))
+    launch = site.client.registry.app("alarm").launch("v1")
+    assert launch is not None
+    os.killpg(launch.pid, signal.SIGSTOP)  # it does not come to its commands
+    try:
+        site.client.begin_cancel("alarm")
+        late = event(CancelTrigger(deadline=time.time() + 0.2, **COMMON))
+    finally:
+        os.killpg(launch.pid, signal.SIGCONT)
     assert late["error"] == "WaitTimeoutError"
     assert late["message"] == "app alarm: timed out while waiting for its end; it is running"
     with pytest.raises(AirflowException, match="timed out while waiting"):
