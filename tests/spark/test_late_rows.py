@@ -60,7 +60,7 @@ CHANGES = {
 def test_whether_late_rows_are_dropped_is_agreed_to(bench: Bench, name: str) -> None:
     old, new, reason = CHANGES[name]
     bench.write([row("a", 1, minute=1)])
-    bench.write([row("b", 1, minute=100)])
+    bench.write([row("b", 1, minute=100), row("n", -1, minute=100)])  # each branch of the union has its watermark
     snapshot = bench.run(old, "append")
     [item] = [i for i in bench.check(snapshot, new, "append").items if i.thing == "stage"]
     assert item.needs_agreement and "stage.late-rows" in item.rules and reason in item.reason
