@@ -351,7 +351,7 @@ def test_an_update_under_way_is_not_continued_with_another_application(site: Sit
 def test_a_stopped_app_cannot_be_updated(site: Site, context: dict[str, Any]) -> None:
     site.submit()
     site.client.cancel("alarm")
-    with pytest.raises(AirflowFailException, match="alarm is not running"):
+    with pytest.raises(AirflowFailException, match="alarm was cancelled by"):
         plan_of(site.application("v2")).execute(context)
 
 

@@ -142,7 +142,8 @@ NEWER = ("deployments/v4/spec", "deployments/v4/launch", "deployments/v4/plan", 
 
 def still(app: Path) -> dict[Path, bytes]:
     """All that no running driver writes by itself."""
-    files = (p for p in app.rglob("*") if p.is_file() and "checkpoint" not in p.parts and "status.json" not in p.name)
+    own = {"checkpoint", "history"}
+    files = (p for p in app.rglob("*") if p.is_file() and own.isdisjoint(p.parts) and "status.json" not in p.name)
     return {p: p.read_bytes() for p in files if p.suffix != ".log" and p.name != "events.jsonl"}
 
 
