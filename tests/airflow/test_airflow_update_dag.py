@@ -399,6 +399,7 @@ def test_an_update_from_an_older_snapshot(site: Site) -> None:
 @pytest.mark.parametrize("done", ["begin", "stop", "submit"])
 def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, done: str) -> None:
     """As after a crash of the whole Airflow between two tasks: what was done is not done again."""
+    from airflow_provider_streamupdate.control.app_lease import holding
     from airflow_provider_streamupdate.core.registry.application import Application
 
     site.submit()
@@ -406,7 +407,8 @@ def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site, d
     client, new = site.client, application.digest()[:8]
     client.begin_update("alarm", new, application.digest())
     if done != "begin":
-        client.save_snapshot("alarm", f"before-{new}", cancel=True)
+        with holding(client.registry.app("alarm"), new):
+            client.save_snapshot("alarm", f"before-{new}", cancel=True)
     if done == "submit":
         client.submit(application, new, f"before-{new}", owner=f"update {new}", app="alarm")
     run = update(site, application.file)  # no id is given: it comes from the digest
