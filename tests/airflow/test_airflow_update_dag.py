@@ -276,7 +276,7 @@ def test_an_update_starts_one_driver(site: Site, strategy: str, monkeypatch: pyt
         raise AssertionError("a plan-only driver was started")
 
     monkeypatch.setattr(check, "plan_application", no_other)
-    run = update(site, site.application("v2"), deployment_id="v2", strategy=strategy, app_params={"output": "two"})
+    run = update(site, site.application("v2"), deployment_id="v2", strategy=strategy)
     assert run.state == "success" and site.drivers_alive() == ["v2"]
     logs = (site.root / "alarm" / "deployments" / "v2").glob("driver-*.log")
     assert len(list(logs)) == 1

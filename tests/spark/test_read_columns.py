@@ -68,7 +68,7 @@ def test_another_column_that_is_read_drops_other_records(bench: Bench, form: str
     snapshot = bench.run(old)
     assert bench.last("k")["x",]["n"] == 3
     assert [row["n"] for row in bench.batch(new)] == [2]
-    assert blocks(bench, snapshot, new) == [("source.read",)]
+    assert ("source.read",) in blocks(bench, snapshot, new)
     assert blocks(bench, snapshot, old) == []
 
 
