@@ -26,9 +26,9 @@ def test_a_good_one_passes(application: Application) -> None:
     application.check()
 
 
-@pytest.mark.parametrize("file", ["nix.py", ".", ""])
-def test_a_missing_file_is_told(tmp_path: Path, file: str) -> None:
-    with pytest.raises(ApplicationError, match=r"application file .* does not exist"):
+@pytest.mark.parametrize(("file", "problem"), [("nix.py", "does not exist"), (".", "is a folder"), ("", "is a folder")])
+def test_a_missing_file_is_told(tmp_path: Path, file: str, problem: str) -> None:
+    with pytest.raises(ApplicationError, match=f"application file .* {problem}"):
         Application(file=str(tmp_path / file)).check()
 
 

@@ -46,7 +46,7 @@ class Engine:
 
         return call
 
-    def open(self, title: str) -> Session:
+    def open(self, title: str, practises: bool = False) -> Session:
         return Session(ui=None, application_id="1", version="4.3.0")
 
     def make_plan(self, recorded: object) -> object:
