@@ -408,8 +408,8 @@ def test_a_successor_that_does_not_commit_is_replaced_by_the_old_version(running
 def test_an_update_of_an_app_that_does_not_run_is_refused(running: Site) -> None:
     running.run("cancel", "alarm")
     result = running.run("update", running.application("v2"))
-    assert result.exit_code == 1 and "is not running" in result.stderr
-    assert "start the new version with submit" in result.stderr
+    assert result.exit_code == 1 and "alarm was cancelled by" in result.stderr
+    assert "streamupdate restart alarm starts it again" in result.stderr
 
 
 def test_a_second_update_is_refused_while_one_is_under_way(running: Site) -> None:

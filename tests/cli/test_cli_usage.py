@@ -47,6 +47,7 @@ COMMANDS = (
     "suspend",
     "resume",
     "cancel",
+    "delete-app",
     "doctor",
     "init-dags",
 )
