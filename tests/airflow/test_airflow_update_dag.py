@@ -545,7 +545,7 @@ def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site,
         raise SystemExit(143)
 
     with site.monkeypatch.context() as killing:
-        killing.setattr(Drivers, "wait_running", killed)
+        killing.setattr(Drivers, "wait_for_states", killed)
         with pytest.raises(SystemExit):
             standby.execute(context)
     assert site.drivers_alive() == ["v1"]

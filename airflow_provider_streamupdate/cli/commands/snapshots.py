@@ -101,6 +101,7 @@ def verify(settings: Settings, app: str, name: str) -> None:
       streamupdate verify-snapshot flight-windows nightly
     """
     client = settings.client()
+    client.registry.with_snapshots(app)  # NotFoundError before anything is said to be done
     with progress(f"verifying snapshot {name} of {app}", "nothing was changed") as report:
         files = client.verify_snapshot(app, name, report)
     if settings.as_json:
