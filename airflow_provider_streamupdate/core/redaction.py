@@ -9,8 +9,11 @@ its text.
 from __future__ import annotations
 
 import base64
+import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
@@ -21,13 +24,13 @@ from .secret_names import HIDDEN, is_secret
 T = TypeVar("T")
 SHORTEST = 4  # characters: to hide shorter values would hide half of a text, and keep nothing secret
 SHORTEST_LINE = 8  # the same for a line of a value that has several: a text may come line by line
-LONGEST = 300  # of a value that is looked for in all spellings; of a longer one, its lines are
 _WORDS_OF_ALL_TEXTS = ("true", "false", "none", "null")  # `...token.enabled=true` makes no secret of each "true"
 
 _QUOTE = r"\\{0,15}[\"']"  # JSON within JSON has backslashes before its quotes
 _OF_PAIR = rf"\s{{0,8}},\s{{0,8}}(?:{_QUOTE}value{_QUOTE}\s{{0,8}}:\s{{0,8}})?"
-_IS = rf"(?P<is>\s{{0,8}}(?:=>|->|[=:>])\s{{0,8}}|{_OF_PAIR}|(?(dash)\s{{1,8}}|(?!)))"
-_NAMED = re.compile(rf"(?<![\w.-])(?P<dash>-)?(?P<name>[\w.-]{{1,300}})(?P<close>{_QUOTE})?{_IS}(?P<open>{_QUOTE})?")
+_IS = rf"(?P<is>\s{{0,8}}(?:=>|->|[=:>])\s{{0,8}}|{_OF_PAIR}|(?(dash)\s{{1,8}}|\s{{1,8}}(?=[\"'])))"
+_OPEN = rf"(?:[bBuUrRfF]{{1,2}}(?={_QUOTE}))?(?P<open>{_QUOTE})?"
+_NAMED = re.compile(rf"(?<![\w.-])(?P<dash>-)?(?P<name>[\w.-]{{1,300}})(?P<close>{_QUOTE})?{_IS}{_OPEN}")
 _BARE = re.compile(r"(?:[^\s&;\"'\\<]|\\+(?![\"'\\]))+")
 _BRACKETS = re.compile(r"[\[\](){}]")
 _PAIRS = {"[": 1, "(": 1, "{": 1, "]": -1, ")": -1, "}": -1}
@@ -36,7 +39,7 @@ _KEYS = re.compile(
     r"(?<![\w-])(?:(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}|gh[pousr]_\w{20,255}|github_pat_\w{20,255}|glpat-[\w-]{20,255}|"
     r"xox[abeoprs]-[\w-]{10,255}|[sr]k_(?:live|test)_\w{16,255}|AIza[\w-]{35}|dapi[0-9a-f]{32}|hf_[A-Za-z0-9]{30,255}|"
     r"SG\.[\w-]{16,64}\.[\w-]{16,64}|eyJ[\w-]{8,8192}\.[\w-]{8,8192}(?:\.[\w-]{0,8192})?)|"
-    r"-----BEGIN[A-Z ]{0,40} PRIVATE KEY[A-Z ]{0,9}-----[^-]*(?:-----END[A-Z ]{0,60}-----)?"
+    r"-----BEGIN[A-Z ]{0,40} PRIVATE KEY[A-Z ]{0,9}-----(?:[^-]|-(?!----))*(?:-----END[A-Z ]{0,60}-----)?"
 )
 _BEARER = re.compile(
     r"\b(?:bearer|negotiate|basic(?=\s{1,8}[A-Za-z0-9+/]*[0-9=]))\s{1,8}(?P<key>[^\s\"'\\,;]{4,})", re.I
@@ -78,14 +81,27 @@ def without_secrets(text: str, *settings: Mapping[str, str]) -> str:
 
 def without(text: str, values: Iterable[str]) -> str:
     """Return the text with each of the values hidden, however it is written."""
+    values = tuple(values)
+    text = replace_spans(text, list(_spelled_spans(text, values)), HIDDEN)
     for value in values:
         text = text.replace(value, HIDDEN)
         for form in _in_base64(value):
             text = text.replace(form, HIDDEN)
-        runs = _runs(value)
-        if runs != [value] and len(value) <= LONGEST and all(run in text for run in runs):
-            text = _in_all_spellings(value).sub(HIDDEN, text)
     return text
+
+
+def _spelled_spans(text: str, values: tuple[str, ...]) -> Iterator[Span]:
+    """Yield where the text has one of the values as repr(), JSON (within JSON), a shell, SQL, URLs, HTML or bytes write
+    it: the value and the text are read alike, then one is looked for in the other."""
+    read, passes = _read(text) if values else ("", [])
+    for value in map(_read_value, values):
+        at = read.find(value) if len(value) >= SHORTEST else -1
+        while at >= 0:
+            start, end = at, at + len(value)
+            for each in reversed(passes):
+                start, end = each.before(start), each.before(end - 1, last=True)
+            yield start, end
+            at = read.find(value, at + len(value))
 
 
 def _secret_spans(text: str) -> list[Span]:
@@ -96,7 +112,8 @@ def _secret_spans(text: str) -> list[Span]:
 
 def _named_spans(text: str) -> Iterator[Span]:
     """Yield where the values of names that suggest a secret are: ``name=value``, ``"name": "value"``, ``--name value``,
-    ``("name", "value")``, ``<name>value<``, within JSON that is itself a text of JSON, too."""
+    ``("name", "value")``, ``<name>value<``, ``OPTIONS (name 'value')``, within JSON that is itself a text of JSON,
+    too."""
     at = 0
     while found := _NAMED.search(text, at):
         at = found.end("is")
@@ -113,8 +130,11 @@ def _named_spans(text: str) -> Iterator[Span]:
 
 
 def _gives(text: str, found: re.Match[str], sign: str) -> bool:
-    """Return whether the value of a name follows: after a comma it does so in a pair, and after `>` in XML."""
+    """Return whether the value of a name follows: after a comma it does so in a pair, after `>` in XML, and after
+    nothing as an option of SQL."""
     before = text[max(0, found.start() - 20) : found.start()].rstrip("\\\"'")[-1:]
+    if not sign:
+        return bool(found["dash"]) or text[max(0, found.start() - 20) : found.start()].rstrip()[-1:] in ("(", ",")
     if sign == ",":
         named = found["is"].rstrip().endswith(":")
         return named or before == "(" or bool(found["dash"])
@@ -126,7 +146,8 @@ def _value_end(text: str, start: int, opened: str | None, to_end_of_line: bool) 
     line = text.find("\n", start)
     line = len(text) if line < 0 else line
     if opened is not None:
-        quote, depth, at = opened[-1], len(opened) - 1, start
+        quote, depth = opened[-1], len(opened) - 1
+        at = start + 2 * text.startswith(2 * quote, start)  # of three quotes
         while (at := text.find(quote, at)) >= 0:
             escapes = text[max(start, at - depth - 1) : at]
             if len(escapes) - len(escapes.rstrip("\\")) <= depth:
@@ -146,11 +167,6 @@ def _value_end(text: str, start: int, opened: str | None, to_end_of_line: bool) 
     return start + len(word[0].rstrip(",.)}]:")) if word else start
 
 
-def _runs(value: str) -> list[str]:
-    """Return the letters and digits of a value that no spelling changes."""
-    return re.findall(r"[A-Za-z0-9]+", value)
-
-
 @lru_cache(maxsize=1024)
 def _in_base64(value: str) -> tuple[str, ...]:
     """Return what base64 makes of a value, alone or within a longer text (``user:password``)."""
@@ -165,27 +181,77 @@ def _in_base64(value: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+_HEX = "[0-9a-fA-F]"
+_NO_ASCII = re.compile(r"[^\x00-\x7f]+")
+_ESCAPES = re.compile(
+    rf"(?P<units>(?:\\+u{_HEX}{{4}})+)|\\+U(?P<long>000{_HEX}{{5}})|(?P<octets>(?:\\+x{_HEX}{{2}})+)|"
+    rf"(?P<space>\\+[nrt])|(?P<slashes>\\+)|%(?:25)*(?P<percent>{_HEX}{{2}})|&(?:amp;)*(?P<entity>#?\w{{1,8}};)"
+)
+_SIGNS = re.compile(r"[\s+\"']+")  # one space where any is; quotes alone are nothing, since some spellings double them
+_LAYERS = 3  # JSON in HTML in a URL
+
+
 @lru_cache(maxsize=1024)
-def _in_all_spellings(value: str) -> re.Pattern[str]:
-    """Return a pattern of a value as repr(), JSON (within JSON), URLs, HTML and bytes have it."""
-    parts = re.findall(r"[A-Za-z0-9]+|\s+|.", value, re.DOTALL)
-    return re.compile("".join(part if part[0].isascii() and part.isalnum() else _escaped(part) for part in parts))
+def _read_value(value: str) -> str:
+    return _read(value)[0].strip()
 
 
-def _escaped(part: str) -> str:
-    if part.isspace():
-        return r"(?:\s|\\{1,16}(?:[nrt]|u00[02][9ad0]|x[02][9ad0])|(?i:%(?:25){0,3}(?:0[9ad]|20))|&#\d{1,3};|\+){1,64}"
-    code, octets = ord(part), part.encode(errors="surrogatepass")
-    units = part.encode("utf-16-be", errors="surrogatepass").hex()
-    forms = [
-        rf"\\{{0,16}}{re.escape(part)}",
-        "".join(rf"\\{{1,16}}u{units[i : i + 4]}" for i in range(0, len(units), 4)),
-        "".join(rf"%(?:25){{0,3}}{octet:02x}" for octet in octets),
-        "".join(rf"\\{{1,16}}x{octet:02x}" for octet in octets),
-        rf"\\{{1,16}}(?:x{code:02x}|U{code:08x})",
-        rf"&(?:amp;){{0,2}}(?:#{code}|#x{code:x}|#0{code}|#x0{code:x}|{_ENTITIES.get(part, '(?!)')});",
-    ]
-    return f"(?:{forms[0]}|(?i:{'|'.join(forms[1:])}))"
+def _read(text: str) -> tuple[str, list[_Pass]]:
+    """Return the text without the escapes of all spellings, its other characters as the octets of UTF-8; and the passes
+    in which that was made of it."""
+    passes = [_Pass(text, _NO_ASCII, lambda found: _octets(found[0]))]
+    for _ in range(_LAYERS):
+        passes.append(_Pass(passes[-1].text, _ESCAPES, _unescaped))
+        if passes[-1].text == passes[-2].text:
+            break
+    passes.append(_Pass(passes[-1].text, _SIGNS, lambda found: " " if found[0].strip("\"'") else ""))
+    return passes[-1].text, passes
 
 
-_ENTITIES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
+class _Pass:
+    """A text in which something was replaced, and where each part of it was before."""
+
+    def __init__(self, text: str, pattern: re.Pattern[str], by: Callable[[re.Match[str]], str]) -> None:
+        self._now, self._before = [0], [(0, 0)]  # where a part begins now; where it began and, if replaced, ended
+        made, length, done = list[str](), 0, 0
+        for found in pattern.finditer(text):
+            new = by(found)
+            made += text[done : found.start()], new
+            length += found.start() - done
+            self._now += length, length + len(new)
+            self._before += found.span(), (found.end(), 0)
+            length, done = length + len(new), found.end()
+        self.text = "".join((*made, text[done:]))
+
+    def before(self, at: int, last: bool = False) -> int:
+        """Return where the character at a place began before, or with `last` where it ended."""
+        part = bisect_right(self._now, at) - 1
+        start, end = self._before[part]
+        if end:
+            return end if last else start
+        return start + at - self._now[part] + last
+
+
+def _octets(text: str) -> str:
+    return text.encode(errors="surrogatepass").decode("latin-1")
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """Return what an escape stands for; one of backslashes alone stands for nothing."""
+    kind = str(found.lastgroup)
+    data = found[kind]
+    if kind in ("space", "slashes"):
+        return data.lstrip("\\") and " "
+    if kind == "entity":
+        return _octets(html.unescape(f"&{data}"))
+    if kind == "percent":
+        return chr(int(data, 16))
+    if kind == "long":
+        return _octets(chr(int(data, 16))) if int(data, 16) <= sys.maxunicode else found[0]
+    raw = bytes.fromhex(re.sub(r"[\\ux]", "", data))
+    if kind == "units":
+        return _octets(raw.decode("utf-16-be", errors="surrogatepass"))
+    try:
+        return _octets(raw.decode())
+    except UnicodeDecodeError:
+        return _octets(raw.decode("latin-1"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import html
 import json
+import random
+import shlex
+import time
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +112,45 @@ def test_a_declared_secret_is_hidden_however_it_is_written(value: str, spell: Ca
     assert not [part for part in fragments(value, spelt) if part in shown], shown
 
 
+LAYERS: tuple[Callable[[str], str], ...] = (
+    *(repr, ascii, json.dumps, urllib.parse.quote, urllib.parse.quote_plus, html.escape, shlex.quote),
+    *(lambda text: repr(text.encode()), lambda text: text.replace("'", "''"), lambda text: text.replace('"', '""')),
+)
+
+
+def test_a_declared_secret_is_hidden_in_one_spelling_within_another() -> None:
+    """Three layers, as JSON quoted for HTML in a URL."""
+    chosen = random.Random(1)
+    for _ in range(3_000):
+        value = f"Qq7{''.join(chosen.choices(SIGNS, k=12))}Zz9"
+        text = value
+        for spell in chosen.choices(LAYERS, k=chosen.randint(1, 3)):
+            text = spell(text)
+        shown = hide(f"before {text} after", secret_values({"password": value}))
+        assert "Qq7" not in shown and "Zz9" not in shown, (value, text)
+        assert shown.startswith("before ") and shown.endswith(" after"), (value, text)
+
+
+SIGNS = "aB3 \n\t\\\"'%+&<>/{}ü😀é;:=.#xunrt0"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("\\" * 20 + "Q", "Q " + "\\" * 1_000_000),
+        ("+ + + + + Q", "Q " + "+" * 1_000_000),
+        ('"' + '\\"' * 3 + "\\Q", "Q " + ("\\" * 16 + '"') * 60_000),
+        ("." * 200 + "Q", "Q " + "." * 1_000_000),
+        ("." * 299, ("." * 298 + " ") * 3_400),
+    ],
+)
+def test_a_secret_of_signs_is_looked_for_in_linear_time(value: str, text: str) -> None:
+    """A parameter called `password` must not freeze Airflow's API server."""
+    begun = time.process_time()
+    assert without_secrets(text, {"password": value}) == text
+    assert time.process_time() - begun < 5  # 0.1 s; for ever with one pattern of all spellings
+
+
 @pytest.mark.parametrize("end", ["\n", " ", ""])
 def test_a_secret_with_a_line_s_end_is_hidden_without_it(end: str) -> None:
     assert hide("no hunter2!", secret_values({"token": f"hunter2{end}"})) == f"no {HIDDEN}!"
@@ -159,6 +201,13 @@ def test_what_lies_within_a_setting_is_hidden_alone() -> None:
         ("denied for AKIAIOSFODNN7EXAMPLE", "denied for (hidden)"),
         ("got eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJ_x", "got (hidden)"),
         ("-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----.", "(hidden)."),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: A-1\n\nhunter2\n-----END X-----",
+            "(hidden)",
+        ),
+        ("{'password': b'hunter2', 'a': 1}", "{'password': b'(hidden)', 'a': 1}"),
+        ('password="""hunter2"""', 'password="(hidden)"""'),
+        ("OPTIONS (url 'x', password 'hunter2', a 'b')", "OPTIONS (url 'x', password '(hidden)', a 'b')"),
         ("ghp_0123456789abcdefghijklmnopqrstuvwxyz is revoked", "(hidden) is revoked"),
         ("jdbc:x://h/db?user=u&password=hunter2&a=b", "jdbc:x://h/db?user=u&password=***&a=b"),
     ],
@@ -171,6 +220,7 @@ def test_what_a_text_itself_calls_a_secret_is_hidden(text: str, shown: str) -> N
     "text",
     [
         *("cannot read key=7 of /data/day=1", "columns [token, user] are missing", "the token expired", "token > 5"),
+        "mismatched token 'FROM' expecting 'BY'",
         *("Basic authentication is off", "a bearer of news", "password", "batch 7: 3 rows, 2 of them late", "a -> b"),
         "refused: clicks/tokens: its keys changed",
     ],
