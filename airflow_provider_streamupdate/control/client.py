@@ -13,6 +13,7 @@ from . import history as past
 from . import overview
 from . import status as looking
 from .drivers.launcher import Launcher
+from .metrics import OPENMETRICS, Metrics
 from .operations import check as checking
 from .operations import delete_app as deleting
 from .operations import hot_standby as standing_by
@@ -67,7 +68,7 @@ class StreamUpdateClient:
         self.context = Context.of(root, launcher, storage_options)
         self.registry, self.root, self.launcher = self.context.registry, self.context.root, launcher
         self._read = overview.Read()
-        self._metrics: Any = None
+        self._metrics = Metrics(self.context)
 
     apps = Operation(looking.apps)
     status = Operation(looking.status)
@@ -77,6 +78,7 @@ class StreamUpdateClient:
     driver_log = Operation(looking.driver_log)
     follow_log = Operation(looking.follow_log)
     glances = Operation(overview.glances)
+    each_glance = Operation(overview.each_glance)
     history = Operation(past.history)
     output = Operation(writing.output)
     review = Operation(reviewing.review)
@@ -86,15 +88,9 @@ class StreamUpdateClient:
         """Return `overview.app_document`. Files that never change are read only once."""
         return overview.app_document(self.context, app, self._read)
 
-    def metrics(self, accept: str = "") -> tuple[bytes, str]:
-        """Return all apps as metrics, and the text's content type. EnvironmentProblem without prometheus-client.
-
-        accept: the formats that are wanted, as in HTTP; empty: OpenMetrics
-        """
-        from . import metrics
-
-        self._metrics = self._metrics or metrics.registry_of(self.context)
-        return metrics.text_of(self._metrics, accept)
+    def metrics(self, content_type: str = OPENMETRICS) -> bytes:
+        """Return all apps as metrics, in OpenMetrics or Prometheus' own format."""
+        return self._metrics.text(content_type)
 
     plan = Operation(checking.plan)
     check = Operation(checking.check)

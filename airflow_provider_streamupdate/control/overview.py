@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
@@ -39,6 +39,9 @@ from .update.step import NOTED, Step
 from .update.strategies import STRATEGIES
 from .update.usual_times import step_seconds
 
+T = TypeVar("T")
+
+APPS_AT_ONCE = 100  # so many are read before the first of them is passed on
 EVENTS_SHOWN = 50
 EVENTS_READ = 5000
 SHOWN = 200  # the latest updates, deployments, snapshots and rollbacks of an app; what is older is counted
@@ -84,12 +87,24 @@ class Read:
 def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
     """Return every app, or why it cannot be read: those that need somebody first, the most urgent of them first, then
     by name. Reads a handful of files per app, whatever its size. One that is removed meanwhile is left out."""
+    return sorted(each_glance(context), key=lambda each: rank(each[0], needs_of(*each)))
+
+
+def each_glance(context: Context) -> Iterator[tuple[str, Glance | StreamUpdateError]]:
+    """Yield what `glances` returns, in no order, as it is read."""
+    return each_app(context, lambda registry, alive: _glance(context, registry, alive))
+
+
+def each_app(
+    context: Context, read: Callable[[AppRegistry, Living], T | None]
+) -> Iterator[tuple[str, T | StreamUpdateError]]:
+    """Yield what `read` returns of every app, or why it cannot be read. Left out are folders of which it returns None,
+    or that have no deployments (any more)."""
     alive, folder = Living(), context.registry.folder
 
-    def look(app: str) -> tuple[str, Glance | StreamUpdateError | None]:
+    def look(app: str) -> tuple[str, T | StreamUpdateError | None]:
         try:
-            glance = _glance(context, context.registry.app(app), alive)
-            return app, glance if glance.current or folder.names(f"{app}/deployments") else None
+            return app, read(context.registry.app(app), alive)
         except (StreamUpdateError, FileNotFoundError) as error:
             if not folder.names(f"{app}/deployments"):
                 return app, None
@@ -97,9 +112,11 @@ def glances(context: Context) -> list[tuple[str, Glance | StreamUpdateError]]:
                 return app, error
             return app, StorageError(f"a file of {app} went while it was read: {error}; look again")
 
-    found = dict(folder.each(look, folder.names()))  # a folder without deployments is no app: few are looked at twice
-    there = [(app, glance) for app, glance in found.items() if glance is not None]
-    return sorted(there, key=lambda each: rank(each[0], needs_of(*each)))
+    names = folder.names()
+    for start in range(0, len(names), APPS_AT_ONCE):
+        for app, found in folder.each(look, names[start : start + APPS_AT_ONCE]):
+            if found is not None:
+                yield app, found
 
 
 def needs_of(app: str, found: Glance | Exception) -> tuple[Need, ...]:
@@ -226,9 +243,12 @@ def _driver_runs(read: Read, registry: AppRegistry, deployment: str) -> list[dic
     return read.runs[key]
 
 
-def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance:
+def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance | None:
+    """Return a look at an app; None: the folder is of none."""
     current = registry.current()
     if current is None:
+        if not registry.folder.names("deployments"):
+            return None
         registry.check_not_deleted()
         return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
     registry.spec(current.deployment)  # raises here for an app that could not be started again

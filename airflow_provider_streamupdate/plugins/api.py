@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from html import escape
@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from ..control.attention.need import Need, approval, rank, with_approval
 from ..control.client import StreamUpdateClient
+from ..control.metrics import content_type_of
 from ..control.overview import Glance, needs_of, summary
 from ..control.review.review import review_document
 from ..control.update.strategies import STRATEGIES
@@ -144,7 +145,9 @@ def create_app() -> FastAPI:
                     answer = looks.wait_recent(conn_id, key, started[conn_id], what, began)
                     wanted = [app for app in answer.value if search.lower() in app.name.lower()]
                     apps += [app.with_approval(waiting) for app in wanted]
-                    if answer.age > max(PATIENCE, answer.seconds):
+                    if not answer.whole:
+                        notes.append(f"its apps are being read: {len(answer.value)} so far")
+                    elif answer.age > max(PATIENCE, answer.seconds):
                         notes.append(f"its {len(answer.value)} apps are shown as they were {answer.age:.0f} s ago")
                 except StreamUpdateError as problem:
                     error = problem
@@ -166,11 +169,11 @@ def create_app() -> FastAPI:
     @app.get("/metrics")
     def metrics(request: Request, _: Reader, conn_id: str = DEFAULT_CONN_ID) -> Response:
         """Return all apps of a connection as metrics, in the format that the request accepts."""
-        accept = request.headers.get("accept", "")
+        content_type = content_type_of(request.headers.get("accept", ""))
         began, client = time.monotonic(), installations.client(conn_id)
-        key = ("metrics", accept, client)
-        future = looks.start_recent(conn_id, key, lambda: client.metrics(accept))
-        text, content_type = looks.wait_recent(conn_id, key, future, "its metrics", began).value
+        key = ("metrics", content_type, client)
+        future = looks.start_recent(conn_id, key, lambda: [client.metrics(content_type)])
+        [text] = looks.wait_recent(conn_id, key, future, "its metrics", began).value
         return Response(text, headers={"Content-Type": content_type})
 
     @app.get("/api/apps/{conn_id}/{name}/history")
@@ -305,8 +308,8 @@ class ListedApp:
         return attrs.evolve(self, rank=rank(self.name, needs), document=document, needs=needs)
 
 
-def _listed_apps(conn_id: str, client: StreamUpdateClient) -> list[ListedApp]:
-    return [ListedApp.of(conn_id, app, glance) for app, glance in client.glances()]
+def _listed_apps(conn_id: str, client: StreamUpdateClient) -> Iterator[ListedApp]:
+    return (ListedApp.of(conn_id, app, glance) for app, glance in client.each_glance())
 
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Generic, TypeVar
 
@@ -24,11 +24,13 @@ ANSWERS = 16  # the earlier ones that are kept, of all connections
 
 @attrs.frozen
 class Answer(Generic[T]):
-    """An answer of a root. taken_at: when the work began (monotonic); seconds: how long it took."""
+    """An answer of a root. taken_at: when the work began (monotonic); seconds: how long it took; whole: False while
+    there is more to come."""
 
     value: T
     taken_at: float
     seconds: float
+    whole: bool = True
 
     @property
     def age(self) -> float:
@@ -44,6 +46,7 @@ class Looks:
         self._lock = threading.RLock()  # work that is done at once ends inside `start`
         self._under_way: dict[Hashable, Future[Any]] = {}
         self._answers: dict[Hashable, Answer[Any]] = {}
+        self._begun: dict[Hashable, Answer[list[Any]]] = {}  # what is there of the answers under way
         self._waiting = threading.BoundedSemaphore(WAITING)
 
     def start(self, conn_id: str, key: Hashable, work: Callable[[], T]) -> Future[T]:
@@ -90,13 +93,19 @@ class Looks:
         """`start` and `wait`."""
         return self.wait(self.start(conn_id, key, work), what, time.monotonic())
 
-    def start_recent(self, conn_id: str, key: Hashable, work: Callable[[], T]) -> Future[Answer[T]]:
-        """`start`, for work on all apps, which takes long under a large root: its answer is kept for `wait_recent`. It
-        begins again only when as much time has passed as it took."""
+    def start_recent(self, conn_id: str, key: Hashable, work: Callable[[], Iterable[T]]) -> Future[Answer[list[T]]]:
+        """`start`, for work on all apps, which takes long under a large root: its answer is kept for `wait_recent`, as
+        it comes. It begins again only when as much time has passed as it took."""
 
-        def kept() -> Answer[T]:
+        def kept() -> Answer[list[T]]:
             began = time.monotonic()
-            answer = Answer(work(), began, time.monotonic() - began)
+            parts = list[T]()
+            self._begun[conn_id, key] = Answer(parts, began, 0.0, whole=False)
+            try:
+                parts.extend(work())
+            finally:
+                self._begun.pop((conn_id, key), None)
+            answer = Answer(parts, began, time.monotonic() - began)
             with self._lock:
                 self._answers.pop((conn_id, key), None)
                 self._answers[conn_id, key] = answer
@@ -107,16 +116,22 @@ class Looks:
         with self._lock:
             last = self._answers.get((conn_id, key))
             if last is not None and last.age < last.seconds and last.seconds > self.moment:
-                done: Future[Answer[T]] = Future()
+                done: Future[Answer[list[T]]] = Future()
                 done.set_result(last)
                 return done
             return self.start(conn_id, key, kept)
 
-    def wait_recent(self, conn_id: str, key: Hashable, future: Future[Answer[T]], what: str, since: float) -> Answer[T]:
-        """Return the answer, or the last one when this one takes longer than `PATIENCE`: the work goes on."""
-        last = self._answers.get((conn_id, key))
-        if last is not None and not _done(future, since + min(PATIENCE, self.seconds)):
-            return last
+    def wait_recent(
+        self, conn_id: str, key: Hashable, future: Future[Answer[list[T]]], what: str, since: float
+    ) -> Answer[list[T]]:
+        """Return the answer, or the last one when this one takes longer than `PATIENCE`, or without a last one what
+        there is of this one: the work goes on."""
+        if not _done(future, since + min(PATIENCE, self.seconds)):
+            begun = self._begun.get((conn_id, key))
+            if (last := self._answers.get((conn_id, key))) is not None:
+                return last
+            if begun is not None and begun.value:
+                return attrs.evolve(begun, value=list(begun.value))
         return self.wait(future, what, since)
 
     def _end(self, key: Hashable) -> None:

@@ -367,13 +367,13 @@ def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeyp
     from airflow_provider_streamupdate.control.client import StreamUpdateClient
     from airflow_provider_streamupdate.plugins import looks
 
-    go_on, read = threading.Event(), overview.glances
+    go_on, read = threading.Event(), overview.each_glance
     before = page.get("/api/apps")
     text = page.ask("GET", "/metrics").text
     assert before["total"] == 1 and before["connections"][0]["error"] is None
     monkeypatch.setattr(looks, "PATIENCE", 0.01)
-    monkeypatch.setattr(StreamUpdateClient, "glances", lambda client: go_on.wait(60) and read(client.context))
-    monkeypatch.setattr(StreamUpdateClient, "metrics", lambda client, accept: go_on.wait(60) and (b"new", "text/plain"))
+    monkeypatch.setattr(StreamUpdateClient, "each_glance", lambda client: go_on.wait(60) and read(client.context))
+    monkeypatch.setattr(StreamUpdateClient, "metrics", lambda client, kind: go_on.wait(60) and b"new")
     try:
         for _ in range(2):
             assert page.get("/api/apps")["apps"] == before["apps"]
@@ -383,6 +383,36 @@ def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeyp
     deadline = time.monotonic() + 60
     while page.ask("GET", "/metrics").text != "new":
         assert time.monotonic() < deadline
+
+
+def test_the_first_list_of_a_large_root_shows_what_was_read(
+    page: Page, site: Site, app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took more than the ten seconds that a request waits: the first list after a start was an error."""
+    from airflow_provider_streamupdate.control import overview
+    from airflow_provider_streamupdate.control.client import StreamUpdateClient
+    from airflow_provider_streamupdate.plugins import looks
+
+    deploy(Registry(str(site.root)).app("another"))
+    first, go_on = threading.Event(), threading.Event()
+
+    def slowly(client: StreamUpdateClient) -> Iterator[Any]:
+        for found in overview.each_glance(client.context):
+            yield found
+            first.set()
+            assert go_on.wait(60)
+
+    monkeypatch.setattr(looks, "PATIENCE", 0.5)
+    monkeypatch.setattr(StreamUpdateClient, "each_glance", slowly)
+    try:
+        shown = page.get("/api/apps")
+        assert first.is_set() and shown["total"] == 1 == len(shown["apps"])
+        assert shown["connections"][0]["error"] == {"type": "Stale", "message": "its apps are being read: 1 so far"}
+    finally:
+        go_on.set()
+    monkeypatch.setattr(looks, "PATIENCE", 60)
+    whole = page.get("/api/apps")
+    assert whole["total"] == 2 and whole["connections"][0]["error"] is None
 
 
 def test_the_list_comes_page_by_page(page: Page, site: Site, app: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from ..printable import echo
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from ...control.metrics import Metrics
 
 PORT = 9464  # OpenTelemetry's default for a Prometheus exporter
 
@@ -34,29 +35,45 @@ def metrics(settings: Settings, serve: bool, port: int, address: str) -> None:
       streamupdate metrics --root /data/streams
       streamupdate metrics --serve --port 9464 --root /data/streams
     """
-    from ...control.metrics import registry_of, text_of
+    from ...control.metrics import Metrics
 
     context = settings.context()
-    registry = registry_of(context)
+    found = Metrics(context)
     if serve:
-        _serve(registry, address, port, context.root)
+        _serve(found, address, port, context.root)
     elif settings.as_json:
-        print_json(
-            [{"name": s.name, "labels": s.labels, "value": s.value} for m in registry.collect() for s in m.samples]
-        )
+        print_json([{"name": s.name, "labels": s.labels, "value": float(s.value)} for s in found.samples()])
     else:
-        sys.stdout.write(text_of(registry)[0].decode())
+        sys.stdout.write(found.text().decode())
 
 
-def _serve(registry: CollectorRegistry, address: str, port: int, root: str) -> None:
-    from prometheus_client import start_http_server
+def _serve(found: Metrics, address: str, port: int, root: str) -> None:
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+    from ...control.metrics import content_type_of
     from ...core.processes.alarm import Alarm
 
+    class Handler(BaseHTTPRequestHandler):
+        """Answers every path with the metrics."""
+
+        def do_GET(self) -> None:
+            content_type = content_type_of(self.headers.get("Accept", ""))
+            text = found.text(content_type)
+            self.send_response(200)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Log no requests."""
+
     try:
-        server, thread = start_http_server(port, addr=address, registry=registry)
+        server = ThreadingHTTPServer((address, port), Handler)
     except OSError as error:
         raise click.ClickException(f"cannot listen at {address}:{port}: {error}; give another --port") from error
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
     end = Alarm()
     before = signal.signal(signal.SIGTERM, lambda *_: end.set())
     echo(f"metrics of {root} at http://{address}:{server.server_port}/metrics", err=True)
