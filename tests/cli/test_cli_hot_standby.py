@@ -170,7 +170,9 @@ def test_it_takes_over_from_one_that_was_claimed_for_and_never_started(
 def test_it_ends_with_the_app(hot: Site) -> None:
     assert hot.run("cancel", "alarm", "--drain").exit_code == 0
     until(lambda: hot.alive() == [], "it ends")
-    assert "cancelled" in reason(hot, HOT)  # by the command, or as it saw that the app is
+    seen = str(hot.client.registry.app("alarm").cancellation())
+    assert seen.startswith("cancelled by ")
+    assert reason(hot, HOT) in ("cancelled while it stood by", seen)  # told by a command, or seen at a look
 
 
 def test_it_leaves_an_app_alone_that_is_not_to_be_supervised(hot: Site) -> None:

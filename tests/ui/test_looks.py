@@ -805,6 +805,7 @@ EACH_KIND = {
     "crash-loop": made.need("crash-loop", button="restart"),
     "failed": made.need("failed", button="restart", reason=f"its driver is failed: {made.ERROR} {made.HOSTILE}"),
     "lost": made.need("lost", button="restart"),
+    "stopped": made.need("stopped", button="restart"),
     "no-progress": made.need("no-progress"),
     "update-interrupted": made.need("update-interrupted", "warning", button="rollback"),
     "silent": made.need("silent", "warning", button="restart"),
@@ -818,7 +819,7 @@ EACH_KIND = {
 
 
 def needing(kind: str) -> dict[str, Any]:
-    state = kind if kind in ("unreadable", "failed", "lost", "silent", "suspended") else "running"
+    state = kind if kind in ("unreadable", "failed", "lost", "stopped", "silent", "suspended") else "running"
     if kind == "unreadable":
         error = {"type": "CorruptError", "message": "/root/unreadable/current.json is not valid JSON"}
         return {"conn_id": made.CONN, "app": kind, "state": state, "error": error, "needs": [EACH_KIND[kind]]}
