@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.operations import check, submit
+from airflow_provider_streamupdate.control.operations import check, rehearse, submit
 from airflow_provider_streamupdate.core import boundaries
 from airflow_provider_streamupdate.core.boundaries import KILL
 from airflow_provider_streamupdate.core.registry.application import Application
@@ -60,6 +60,41 @@ def test_after_its_process_died_it_waits_for_its_driver(site: Site, tmp_path: Pa
     result = site.run("submit", file, "--json")
     assert (result.exit_code, document(result)["reattached"]) == (0, True), result.stderr
     assert site.client.status("alarm").state == "running" and len(site.alive()) == 1
+
+
+@pytest.mark.parametrize("named", [(), ("--deployment", "mine")])
+@pytest.mark.parametrize("place", ["code-stored", "deployment-made", "epoch-claimed", "current-replaced"])
+def test_after_its_process_died_before_a_driver_was_started_it_goes_on(
+    site: Site, tmp_path: Path, place: str, named: tuple[str, ...]
+) -> None:
+    """The id counted as used: "ids are never reused", and without one a second deployment was made."""
+    marks, file = Marks(tmp_path / "boundaries"), application(site, "v1")
+    marks.arm(place, KILL)
+
+    def start() -> None:
+        boundaries._folder = str(marks.folder)
+        StreamUpdateClient(site.client.root, SparkSubmit()).submit(Application(file=str(file)), *named[1:])
+
+    assert ended(forked(start)) == -signal.SIGKILL
+    if named:
+        other = site.run("submit", application(site, "v2"), *named)
+        refused = place != "code-stored"
+        assert not refused or (other.exit_code == 1 and "already has a deployment 'mine'" in other.stderr)
+        if not refused:
+            return  # there was no deployment: the id is free
+    result = site.run("submit", file, *named, "--json")
+    assert result.exit_code == 0, result.stderr
+    [spec] = site.client.deployments("alarm")
+    assert spec.deployment == document(result)["deployment"] and (not named or spec.deployment == "mine")
+    assert site.client.status("alarm").state == "running" and site.alive() == [spec.deployment]
+
+
+@pytest.mark.parametrize("command", ["check", "rehearse"])
+def test_what_there_is_nothing_of_is_refused_at_once(site: Site, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    for module in (check, rehearse):
+        monkeypatch.setattr(module, "plan_application", no_plan)
+    result = site.run(command, application(site, "v1"))
+    assert result.exit_code == 2 and "no app 'alarm' under" in result.stderr, result.stderr
 
 
 @pytest.mark.parametrize(

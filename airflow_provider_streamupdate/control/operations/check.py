@@ -17,7 +17,7 @@ from ...core.snapshots.rehearsal import RehearsalReport
 from ...core.snapshots.repeated_batches import batches_again, with_again
 from ...core.snapshots.snapshots import SnapshotStore
 from .context import Context
-from .plan import Planned, plan_application
+from .plan import Planned, app_named_in, plan_application
 
 
 def plan(context: Context, application: Application) -> AppPlan:
@@ -74,8 +74,8 @@ def plan_and_check(
     fork, from_app: see `submit`
     in_place: the check covers the batches that run again because the version starts from the snapshot
     """
-    if app is not None:
-        registry = context.registry.existing(app)
+    if (name := app or from_app or app_named_in(application.file)) is not None:  # else only the plan tells it
+        registry = context.registry.existing(name)
         if snapshot is not None:
             SnapshotStore(registry).get(snapshot)
     if snapshot is not None:

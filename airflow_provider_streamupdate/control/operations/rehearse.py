@@ -16,7 +16,7 @@ from ...core.snapshots.snapshots import SnapshotStore
 from ..waiting import Phase, Progress, quiet
 from .check import same_app, store_report
 from .context import Context
-from .plan import Planned, plan_application
+from .plan import Planned, app_named_in, plan_application
 
 BATCHES = 5
 
@@ -46,10 +46,9 @@ def rehearse(
     fork: the new version is to run beside the app, under its own query ids
     """
     check_batches(batches)
-    if app is not None and snapshot is not None:
-        SnapshotStore(context.registry.existing(app)).get(snapshot)
-    elif app is not None:
-        SnapshotStore(context.registry.existing(app)).newest()
+    if (name := app or app_named_in(application.file)) is not None:  # else only the plan tells it
+        store = SnapshotStore(context.registry.existing(name))
+        store.newest() if snapshot is None else store.get(snapshot)
     against = f"snapshot:{check_name('snapshot', snapshot) if snapshot else ''}"
     progress(Phase(f"rehearsing {application.file} on {f'snapshot {snapshot}' if snapshot else 'the newest snapshot'}"))
     planned = _play(context, application, against, batches, timeout, agree, renames, fork)

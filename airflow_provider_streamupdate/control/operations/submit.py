@@ -101,7 +101,7 @@ def submit(
     drivers = context.drivers(registry)
     if deployment is None:
         owned = find_owned(context, app, owner)
-        used = set(registry.deployment_ids())
+        used = set(registry.deployment_ids()) - _unstarted(registry, application.digest(), snapshot, fresh)
         deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
     check_name("deployment", deployment)
     with holding(registry, deployment, f"submit starts {deployment}"):
@@ -142,7 +142,8 @@ def _submit(
     if deployment in registry.deployment_ids():
         spec = registry.spec(deployment)
         record = registry.update(deployment)
-        if not wanted.owner or spec.owner != wanted.owner or (record is not None and record.outcome is not None):
+        mine = spec.owner == wanted.owner if wanted.owner else deployment in _unstarted(registry, *_request(wanted))
+        if not mine or (record is not None and record.outcome is not None):
             raise AlreadyExistsError(used_before(registry.name, deployment))
         if drivers.state(deployment) not in (*FINAL_STATES, NEW):
             return Deployed(
@@ -194,16 +195,36 @@ def submitted_before(
     if (current := registry.current()) is None:
         return None
     drivers, spec = context.drivers(registry), registry.spec(current.deployment)
-    same = (spec.digest, spec.from_snapshot, spec.fresh) == (application.digest(), snapshot, fresh)
+    request = application.digest(), snapshot, fresh
+    same = _request(spec) == request
     lives = drivers.state(spec.deployment) not in (*FINAL_STATES, NEW)
     if same and lives and deployment in (None, spec.deployment):
         return Deployed(app=name, deployment=spec.deployment, epoch=current.epoch, reattached=True)
-    if deployment in registry.deployment_ids():
+    if deployment in set(registry.deployment_ids()) - _unstarted(registry, *request):
         raise AlreadyExistsError(used_before(name, str(deployment)))
     _check_nothing_runs(registry, drivers, current)
     if snapshot is None and not fresh:
         check_no_state(registry, drivers)
     return None
+
+
+def _request(spec: DeploymentSpec) -> tuple[str, str | None, bool]:
+    """Return what tells one request to submit from another."""
+    return spec.digest, spec.from_snapshot, spec.fresh
+
+
+def _unstarted(registry: AppRegistry, digest: str, snapshot: str | None, fresh: bool) -> set[str]:
+    """Return the deployments that the same request has made, and died before a driver of theirs was started."""
+    current = registry.current_id()
+    return {
+        spec.deployment
+        for spec in registry.deployments()
+        if _request(spec) == (digest, snapshot, fresh)
+        and not spec.owner
+        and current in (spec.parent, spec.deployment)  # nothing else has run since
+        and registry.launch(spec.deployment) is None
+        and registry.update(spec.deployment) is None
+    }
 
 
 def _starting(registry: AppRegistry, spec: DeploymentSpec) -> Phase:
