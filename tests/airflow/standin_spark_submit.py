@@ -13,6 +13,7 @@ import runpy
 import sys
 from functools import partial
 from pathlib import Path
+from traceback import format_exc
 from typing import Any
 
 from fake_engine import QUERY, FakeEngine, plan_of
@@ -27,6 +28,7 @@ from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.serde import to_dict
 from airflow_provider_streamupdate.core.snapshots.fresh_start import NOTHING, compare_fresh, plans_before
+from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanError
 from airflow_provider_streamupdate.core.snapshots.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import other_losses
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
@@ -37,11 +39,21 @@ PACE = Pace(commands=0.05, standby=0.05, heartbeat=0.1)  # a test waits for what
 PACES = {"busy": Pace(), "idle": Pace(idle_after=0.0)}  # a real driver's; for those who count its requests
 
 
+def in_spark() -> Exception:
+    """An error as Spark's JVM tells it: it quotes the traceback of a Python worker."""
+    try:
+        raise KeyError("vat")
+    except KeyError:
+        return RuntimeError(f"[PYTHON_EXCEPTION] An exception was thrown from the Python worker:\n{format_exc()}")
+
+
 def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
     answer: dict[str, Any] = {"plan": None, "report": None, "error": None}
     answer["warnings"] = application.get("WARNINGS", [])
     if application.get("FAIL") == "plan":
         answer["error"] = {"type": "ApplicationError", "message": "query events raised ValueError: no such column"}
+    elif application.get("FAIL") == "in Spark":
+        answer["error"] = to_dict(PlanError.of(in_spark()))
     elif (problem := missing(options, application)) is not None:
         answer["error"] = {"type": type(problem).__name__, "message": str(problem)}
     else:

@@ -14,6 +14,7 @@ from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
@@ -90,6 +91,19 @@ def test_an_update_under_way_keeps_both_its_ends(run: Run, app: AppRegistry) -> 
     assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
     kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
     assert kept["v2"] == kept["v3"] == "the update to v3 is under way"
+
+
+@pytest.mark.parametrize(("ended", "freed"), [(None, ["v1", "v3"]), ("2026-01-01T00:00:00+00:00", ["v1", "v2", "v3"])])
+def test_an_interrupted_rollback_to_an_older_version_keeps_that(
+    run: Run, app: AppRegistry, ended: str | None, freed: list[str]
+) -> None:
+    """The same command goes on with it, and needs its checkpoint."""
+    record = RollbackRecord(number=1, app="flights", left="v5", back_to="v2", started_at=clock.now(), ended_at=ended)
+    app.set_rollback(record)
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
+    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == freed
+    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
+    assert kept.get("v2") == (None if ended else "the rollback of v5 to it is under way")
 
 
 def test_what_the_current_one_was_brought_in_from_is_kept_though_it_is_no_parent(run: Run, app: AppRegistry) -> None:

@@ -98,6 +98,20 @@ def test_a_file_whose_query_function_raises_is_told(site: Site) -> None:
     assert site.client.apps() == []
 
 
+def test_a_python_error_is_told_by_its_last_line_and_whole_when_asked_for(site: Site) -> None:
+    application = site.application(FAIL="in Spark")
+    short = site.run("plan", application)
+    assert short.exit_code == 1 and "Traceback" not in short.stderr
+    [told] = [line for line in short.stderr.splitlines() if line.startswith("Error: ")]
+    assert told.endswith(
+        "RuntimeError: KeyError: 'vat' (`streamupdate plan FILE --traceback` shows the whole traceback)"
+    )
+    whole = site.run("plan", application, "--traceback").stderr
+    assert told in whole.splitlines()
+    frame = re.search(r"Traceback \(most recent call last\):\n  File \"[^\"]+\", line \d+, in in_spark\n", whole)
+    assert frame is not None and "\nKeyError: 'vat'\n" in whole[frame.end() :]
+
+
 def test_a_driver_that_does_not_come_up_in_time_is_told(site: Site) -> None:
     result = site.run("submit", site.application(FAIL="never"), "--timeout", "0.5s", "--json")
     assert result.exit_code == 1 and document(result)["error"]["type"] == "WaitTimeoutError"

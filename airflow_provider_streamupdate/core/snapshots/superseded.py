@@ -12,6 +12,7 @@ from ..errors import RefusedError, StorageError
 from ..registry import hot_standby
 from ..registry.deployment import DeploymentSpec
 from ..registry.registry import AppRegistry
+from ..registry.rollback import RollbackRecord
 from ..registry.update import UpdateRecord
 from ..serde import to_json
 
@@ -41,7 +42,12 @@ class FreedNote:
     by: str = "streamupdate gc"
 
 
-def needed(current: str | None, specs: list[DeploymentSpec], updates: list[UpdateRecord]) -> dict[str, str]:
+def needed(
+    current: str | None,
+    specs: list[DeploymentSpec],
+    updates: list[UpdateRecord],
+    rollbacks: Iterable[RollbackRecord] = (),
+) -> dict[str, str]:
     """Why a deployment's checkpoint must stay, by deployment: it runs, or something continues from it or returns to
     it."""
     if current is None:
@@ -57,6 +63,9 @@ def needed(current: str | None, specs: list[DeploymentSpec], updates: list[Updat
     for back in (version_before(current, specs, updates), parents.get(current)):
         if back is not None:
             found[back] = f"a rollback of {current} goes back to it"
+    for rollback in rollbacks:
+        if rollback.ended_at is None and rollback.left == current:
+            found.setdefault(rollback.back_to, f"the rollback of {current} to it is under way")
     found[current] = "it is current"
     return found
 

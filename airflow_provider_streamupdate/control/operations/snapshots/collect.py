@@ -160,7 +160,7 @@ def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Found]:
 def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) -> tuple[list[_Found], list[Thing]]:
     """Return the checkpoints and logs of superseded deployments to free, and those that are kept, with the reason."""
     current, specs = registry.current_id(), registry.deployments()
-    reasons = superseded.needed(current, specs, registry.updates())
+    reasons = superseded.needed(current, specs, registry.updates(), registry.rollbacks())
     paths = {spec.deployment: superseded.files(registry, spec.deployment) for spec in specs}
     candidates = []
     for spec in specs:
