@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from bench import Bench, row, stage
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQueryListener
 
 from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS
 from airflow_provider_streamupdate.core.compatibility.self_update import check_updatable
@@ -158,6 +159,101 @@ def by_import(batch, number):
 )
 def test_whether_a_function_uses_its_batch_id(function, used) -> None:
     assert uses_id(function) is used
+
+
+# What a driver has beside its sink's function, which writes `read`: a listener, of which `hears` is told a batch.
+LISTENERS = {
+    "an item": ("STATE = {}", "STATE['id'] = event.progress.batchId", "STATE['id']", None),
+    "an item by a method": ("STATE = {}", "STATE.update(at=event.progress.batchId)", "STATE.get('at')", None),
+    "all of the progress": ("STATE = {}", "STATE['p'] = event.progress.json", "STATE['p']", None),
+    "a list": ("SEEN = [0]", "SEEN.append(event.progress.batchId)", "SEEN[-1]", None),
+    "a global variable": ("LAST = 0", "global LAST; LAST = event.progress.batchId", "LAST", None),
+    "an attribute of a class": (
+        "class State: last = 0",
+        "State.last = event.progress.batchId",
+        "State.last",
+        None,
+    ),
+    "a method of an object": (
+        "class State:\n  def tell(self, id): self.id = id\nSTATE = State()",
+        "STATE.tell(event.progress.batchId)",
+        "STATE.id",
+        None,
+    ),
+    "what it was made with": ("STATE = {}", "self.given['id'] = event.progress.batchId", "STATE['id']", None),
+    "a function that it calls": (
+        "STATE = {}\ndef tell(progress): STATE['id'] = progress.batchId",
+        "tell(event.progress)",
+        "STATE['id']",
+        None,
+    ),
+    "itself": ("", "self.last = event.progress.batchId", "LISTENER.last", True),
+    "nothing, it prints": ("", "print(event.progress.batchId)", "0", False),
+    "nothing, it logs": (
+        "import logging; LOG = logging.getLogger('x')",
+        "LOG.info(event.progress.batchId)",
+        "LOG.name",
+        False,
+    ),
+    "settings that it reads": (
+        "CONF = {'url': 'x'}",
+        "self.last += 1; print(CONF['url'], event.progress.batchId)",
+        "CONF['url']",
+        False,
+    ),
+    "counts of its own": (
+        "CONF = {'url': 'x'}",
+        "self.own[event.progress.name] = event.progress.batchId",
+        "CONF['url']",
+        False,
+    ),
+    "settings, and it changes something": (
+        "CONF = {'url': 'x'}",
+        "self.own[CONF['url']] = event.progress.batchId",
+        "CONF['url']",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTENERS)
+def test_an_id_that_a_listener_hands_over_is_not_overlooked(name: str) -> None:
+    """A function that read the id out of a dict that a listener had filled was said not to use it."""
+    shared, hears, read, used = LISTENERS[name]
+    driver: dict = {"__name__": "driver_with_a_listener"}
+    given = "STATE" if "STATE" in shared else "None"
+    text = f"""
+from pyspark.sql.streaming import StreamingQueryListener
+{shared}
+class Listener(StreamingQueryListener):
+    def __init__(self, given):
+        self.given, self.own, self.last = given, {{}}, 0
+    def onQueryStarted(self, event): pass
+    def onQueryTerminated(self, event): pass
+    def onQueryProgress(self, event): {hears}
+LISTENER = Listener({given})
+def write(batch, number): batch.write.save(str({read}))
+"""
+    exec(text, driver)
+    assert uses_id(driver["write"]) is used
+
+
+def test_an_id_in_a_variable_around_a_listener_is_not_overlooked() -> None:
+    last = 0
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event):
+            pass
+
+        def onQueryProgress(self, event):
+            nonlocal last
+            last = event.progress.batchId
+
+        def onQueryTerminated(self, event):
+            pass
+
+    listener = Listener()
+    assert uses_id(lambda batch, number: batch.write.save(str(last))) is None, listener
 
 
 def planned(bench: Bench, sink, declared: str | None = None):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dis
 import shlex
-import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,7 +16,8 @@ from ...core.compatibility.rules.sources.source import short_format
 from ...core.errors import ApplicationError
 from ...core.plan.plan import UNUSED, QueryPlan
 from .. import spark_internals
-from ..code.owner import Owner, owner
+from .listeners import told_by_listener
+from .reach import codes, is_app_function, reached
 
 # What may read a parameter that no instruction names, or the id from elsewhere: Spark sets the local property
 # streaming.sql.batchId (MicroBatchExecution.runBatch), and a query's progress tells it.
@@ -94,61 +94,10 @@ def uses_id(function: Any) -> bool | None:
     name = code.co_varnames[skipped + 1]
     if name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code)):
         return True
-    return any(_asks(each.__code__) for each in _reached(function, *held))
-
-
-def _reached(*start: Any) -> Iterator[types.FunctionType]:
-    """A function with those that it may call, as far as they are the app's: by its global variables, its closure, its
-    defaults, the modules that it imports, and in the objects, classes and modules among them."""
-    todo: list[Any] = [*start]
-    met: set[int] = set()
-    while todo:
-        value = todo.pop()
-        if id(value) in met:
-            continue
-        met.add(id(value))
-        if isinstance(value, types.FunctionType) and owner(value.__module__) is Owner.APP:
-            yield value
-            names = set(_names(value.__code__))
-            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-            found = [value.__globals__[name] for name in names if name in value.__globals__]
-            found += [sys.modules[name] for name in names if name in sys.modules]  # imported inside it, perhaps
-            modules = [module for module in found if _is_apps(module)]
-            held = [vars(module).get(name) for module in modules for name in names]
-            if "getattr" in names:  # by a name that is data
-                held += [member for module in modules for member in vars(module).values()]
-            todo += [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *found, *held]
-            todo += vars(value).values()
-        elif isinstance(value, type) and owner(value.__module__) is Owner.APP:
-            todo += [*vars(value).values(), *value.__mro__]
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            todo += value
-        elif isinstance(value, dict):
-            todo += value.values()
-        elif not isinstance(value, (type, types.ModuleType)):
-            inner = [getattr(value, n, None) for n in ("__func__", "__self__", "__wrapped__", "func", "fget")]
-            todo += [each for each in inner if each is not None]
-            todo.append(type(value))
-            if owner(type(value).__module__) is Owner.APP:
-                todo += vars(value).values() if hasattr(value, "__dict__") else ()
-
-
-def _is_apps(value: Any) -> bool:
-    return isinstance(value, types.ModuleType) and owner(value.__name__) is Owner.APP
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield from _names(each)
+    met = list(reached(function, *held))
+    if any(_asks(each.__code__) for each in met if is_app_function(each)):
+        return True
+    return None if told_by_listener(met) else False
 
 
 def _reads(step: dis.Instruction, name: str) -> bool:
@@ -160,6 +109,8 @@ def _reads(step: dis.Instruction, name: str) -> bool:
 
 def _asks(code: types.CodeType) -> bool:
     """Whether it, or a function in it, uses a name by which the id can be read unnamed, or names the id in a text."""
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
-    said = "batchId" in repr([each for each in code.co_consts if isinstance(each, (str, tuple))])
-    return said or not _MAY_READ.isdisjoint(code.co_names) or any(map(_asks, inner))
+    return any(
+        "batchId" in repr([value for value in each.co_consts if isinstance(value, (str, tuple))])
+        or not _MAY_READ.isdisjoint(each.co_names)
+        for each in codes(code)
+    )
