@@ -9,6 +9,7 @@ from bench import Bench, row, stage
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.errors import ApplicationError
 
 # column -> its type before and after: a sum and an average each keep their scale or not, before and after
@@ -58,6 +59,45 @@ def test_decimals_get_more_digits_under_every_aggregate(spark, tmp_path, dropped
     bench.run(new, snapshot=snapshot)
     wanted = {(row["k"],): row for row in bench.batch(new) if row["k"] != "c"}
     assert bench.last("k") == wanted
+
+
+# Types of column x, and an aggregate, whose sums do not follow from the old ones.
+OTHERS = {
+    "fewer digits": ("decimal(10,2)", "decimal(8,2)", "sum(x)"),
+    "fewer digits of an average": ("decimal(18,2)", "decimal(10,2)", "avg(x)"),
+    "fewer whole digits": ("decimal(10,2)", "decimal(11,4)", "sum(x)"),
+    "fewer whole digits of a maximum": ("decimal(10,2)", "decimal(11,4)", "max(x)"),
+    "a smaller scale": ("decimal(10,2)", "decimal(12,1)", "min(x)"),
+    "plain numbers of another scale": ("decimal(8,2)", "decimal(8,3)", "sum(x)"),
+    "an average of doubles": ("decimal(8,2)", "double", "avg(x)"),
+    "plain integers": ("bigint", "decimal(8,0)", "sum(x)"),
+    "a product": ("decimal(10,2)", "decimal(18,2)", "sum(x * y)"),
+    "a quotient": ("decimal(10,2)", "decimal(12,2)", "max(x / 3)"),
+    "a rounded value": ("decimal(10,2)", "decimal(18,2)", "avg(round(x, 1))"),
+    "a rounding cast": ("decimal(10,2)", "decimal(12,3)", "sum(cast(x AS decimal(12,1)))"),
+    "its text": ("decimal(10,2)", "decimal(12,4)", "max(cast(x AS string))"),
+    "a filter of its text": ("decimal(6,2)", "decimal(8,3)", "sum(x) FILTER (WHERE cast(x AS string) LIKE '%.05')"),
+    "an average by its text": ("decimal(6,2)", "decimal(7,3)", "avg(x) FILTER (WHERE length(cast(x AS string)) > 4)"),
+    "a hash": ("decimal(10,2)", "decimal(18,2)", "sum(hash(x))"),
+    "a list": ("decimal(10,2)", "decimal(18,2)", "collect_list(x)"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_does_not_follow_from_the_old_sums_is_refused(spark, tmp_path, name: str) -> None:
+    """A filter that reads the column's text was overlooked: the sum kept what the new filter does not let through."""
+    was, now, aggregate = OTHERS[name]
+    bench = Bench(spark, tmp_path)
+    old, new = (
+        bench.plan(
+            lambda bench, kind=kind: stage(
+                "totals", bench.source(f"k string, x {kind}, y decimal(6,2)").groupBy("k").agg(F.expr(aggregate))
+            )
+        )[0]
+        for kind in (was, now)
+    )
+    [item] = [i for i in compare(old, new, "test").items if i.thing == "stage"]
+    assert item.verdict == "refused", item.reason
 
 
 def test_an_average_that_a_double_has_rounded_is_not_taken_for_exact(spark, tmp_path) -> None:

@@ -48,7 +48,7 @@ def _aggregates(c: StageChange) -> list[str]:
     """The aggregates, without what the optimizer puts around short decimals."""
     texts = list(c.new.definition.get("aggregates", ()))
     for number, (buffer, argument) in enumerate(zip(c.new.buffers, c.new.arguments, strict=False)):
-        if buffer.unscaled:
+        if buffer.unscaled and " filter (" not in texts[number]:  # a filter may read the column as well
             texts[number] = f"{buffer.function.lower()}({argument})"
     return texts
 
