@@ -517,7 +517,8 @@ GONE_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         id="source.gone",
         verdict=IGNORED,
         change="a source that was removed, or renamed without --rename",
-        reason="the new version has no source with this name: its offsets are left behind{hint}",
+        reason="the new version has no source with this name: its offsets are left behind, and what its rows made of "
+        "the query's state stays{hint}",
         source="measured: its line is left out of the offset log",
         tests=(
             "spark/test_sources.py::test_sources_change_their_order_come_and_go",
