@@ -239,7 +239,7 @@ def test_an_added_aggregate_is_followed_but_nothing_that_is_lost_besides() -> No
     assert unfollowable(new, old) == []
     [problem] = unfollowable(old, new)
     assert "the values of count(source-1.x) are lost" in problem
-    other = attrs.evolve(new.queries[0].stages[0], late_rows=("rows",))
+    other = attrs.evolve(new.queries[0].stages[0], late_rows=("by source-1.ts",))
     before = attrs.evolve(old.queries[0].stages[0], late_rows=())
     assert any("now drops late rows" in problem for problem in unfollowable(app(other), app(before)))
 

@@ -30,7 +30,8 @@ def source_plan(name: str, place: str | None = "/in", **changes: Any) -> SourceP
 
 def of(*sources: SourcePlan, stages: tuple[StagePlan, ...] | None = None, name: str = "windows") -> QueryPlan:
     keys = {"keys": [f"{source.name}.k" for source in sources], "aggregates": ["count(1)"]}
-    stages = (stage_plan(definition=keys),) if stages is None else stages
+    late = tuple(f"by {source.name}.k" for source in sources)
+    stages = (stage_plan(definition=keys, late_rows=late),) if stages is None else stages
     return query_plan(*stages, sources=sources, source_order=tuple(s.name for s in sources), name=name)
 
 

@@ -173,7 +173,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.same": (q(), q()),
     "stage.filters": (q(of("aggregate", filters=())), q(of("aggregate", filters=("greaterthan(a.x, 3)",)))),
     "stage.rows": (q(of("aggregate", arrivals=())), q(of("aggregate", arrivals=("explode(a.x)",)))),
-    "stage.late-rows": (q(of("deduplicate", late_rows=("rows",))), q(of("deduplicate", late_rows=()))),
+    "stage.late-rows": (q(of("deduplicate", late_rows=("by source-1.ts",))), q(of("deduplicate", late_rows=()))),
     "stage.ways": (
         q(of("aggregate", paths=(("after the watermark: greaterthan(a.x, 3)", "from a."),))),
         q(of("aggregate", paths=(("from a.", "greaterthan(a.x, 3)"),))),

@@ -203,6 +203,7 @@ def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
             hidden=None if stage.hidden is None else tuple(left(stage.hidden)),
             arrivals=None if stage.arrivals is None else tuple(apart(left(stage.arrivals), own, kept)),
             paths=None if stage.paths is None else _paths(stage.paths, own, kept),
+            late_rows=None if stage.late_rows is None else tuple(left(list(stage.late_rows))),
             arguments=tuple(left(list(stage.arguments))),
             windows=tuple(attrs.evolve(w, column=left(w.column)) for w in stage.windows),
         )

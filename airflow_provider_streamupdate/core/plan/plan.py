@@ -137,8 +137,8 @@ class StagePlan:
         known)
     paths: the ways on which rows come to it, each its source, the stages passed, and since the last of these the
         filters and what makes other rows, sorted; what comes after a watermark is marked (none: not known)
-    late_rows: of which inputs it drops rows behind the watermark: ``rows``; for a join ``left``, ``right`` (None: not
-        known)
+    late_rows: which rows behind the watermark it drops: ``by source-1.at``; for a join ``of its left side by ...``;
+        for an aggregation ``by its keys`` (None: not known)
     buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
     arguments: for an aggregation, what each of its aggregates is computed from, in that order: two with equal arguments
         receive the same values

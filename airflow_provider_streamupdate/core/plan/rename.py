@@ -74,6 +74,7 @@ def rename_query(query: QueryPlan, names: Mapping[str, str]) -> QueryPlan:
                 filters=_texts(s.filters, called),
                 arrivals=_texts(s.arrivals, called),
                 paths=_paths(s.paths, called),
+                late_rows=_texts(s.late_rows, called),
                 hidden=_texts(s.hidden, called),
             )
             for s in query.stages

@@ -178,11 +178,12 @@ def _plan_query(
             f"{where}: {'; '.join(problems)}: descriptions of state refer to both by name; give one of them another "
             "name (with --rename old=new when state under the old name must continue)"
         )
-    buffers, timed = planned.buffers, planned.event_time_inputs
+    buffers, timed = planned.buffers, planned.event_times
+    nodes = {lineage.stages[id(node)]: node for node in optimized.walk() if node.stateful}
     stages = tuple(
         attrs.evolve(
             _counted(stage, buffers.get(stage.operator_id, ())),
-            late_rows=_late_rows(stage, timed.get(stage.operator_id, ())),
+            late_rows=tuple(_late_rows(lineage, nodes[stage.name], stage, timed.get(stage.operator_id, {}))),
             migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)),
         )
         for stage in stages
@@ -224,12 +225,19 @@ def _counted(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePla
     return attrs.evolve(stage, definition={**stage.definition, "aggregates": told})
 
 
-def _late_rows(stage: StagePlan, timed: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the inputs of which the stage drops late rows, of those with an event time: a limit drops none, and an
-    applyInPandasWithState only with a timeout of event time (FlatMapGroupsWithStateExecBase)."""
+def _late_rows(lineage: Lineage, node: Node, stage: StagePlan, timed: dict[int, int]) -> Iterator[str]:
+    """Yield for each input of which the stage drops late rows by which column they are late. A limit drops none, and an
+    applyInPandasWithState only with a timeout of event time (FlatMapGroupsWithStateExecBase).
+
+    timed: the ids of the columns with an event time, by the number of the input"""
     if stage.kind == "limit" or stage.definition.get("timeout", "EventTimeTimeout") != "EventTimeTimeout":
-        return ()
-    return tuple(("left", "right")[number] if stage.kind == "join" else "rows" for number in timed)
+        return
+    for number, column in timed.items():
+        if "aggregates" in stage.definition:
+            yield "by its keys"  # the only columns that reach it
+            continue
+        by, _ = marks.split(dict(lineage.columns(node.children[number])).get(column, f"{UNKNOWN}column"))
+        yield (f"of its {('left', 'right')[number]} side " if stage.kind == "join" else "") + f"by {by}"
 
 
 def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:

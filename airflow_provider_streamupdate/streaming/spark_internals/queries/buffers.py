@@ -93,15 +93,17 @@ def _operands(jvm: Any, functions: Any) -> list[tuple[str, bool]]:
     return found
 
 
-def event_time_inputs(jvm: Any, plan: Any) -> dict[int, tuple[int, ...]]:
-    """Return for each stateful operator the numbers of its inputs whose rows have an event time with a watermark when
-    they reach it. Only there are late rows dropped (WatermarkSupport.findEventTimeColumn; for a join the same by side):
-    the optimizer removes a column that nothing above reads."""
+def event_times(jvm: Any, plan: Any) -> dict[int, dict[int, int]]:
+    """Return for each stateful operator the id of the column by which rows are late, by the number of the input that
+    has one. Only there are late rows dropped (WatermarkSupport.findEventTimeColumn; for a join the same by side): the
+    optimizer removes a column that nothing above reads. Spark refuses two, or takes the first."""
     writers = plan.map(itself(jvm)).filter(is_a(jvm, _WRITER))
     return {
-        int(node.stateInfo().get().operatorId()): tuple(
-            number for number, child in enumerate(sequence(node.children())) if timed(jvm, child.output())
-        )
+        int(node.stateInfo().get().operatorId()): {
+            number: columns[0]
+            for number, child in enumerate(sequence(node.children()))
+            if (columns := timed(jvm, child.output()))
+        }
         for node in sequence(writers)
     }
 

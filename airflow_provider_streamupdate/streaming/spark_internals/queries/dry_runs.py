@@ -17,7 +17,7 @@ from ..plans.clocks import at_one_time
 from ..plans.plans import plan_json
 from ..settings import FILE_MANAGER, with_file_manager_for
 from ..version import adapter_of
-from .buffers import aggregate_buffers, event_time_inputs
+from .buffers import aggregate_buffers, event_times
 
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
 WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
@@ -61,9 +61,9 @@ class DryRun:
         return aggregate_buffers(self._spark._jvm, self._execution.executedPlan())
 
     @property
-    def event_time_inputs(self) -> dict[int, tuple[int, ...]]:
-        """The inputs of each stateful operator that have an event time, by operator id."""
-        return event_time_inputs(self._spark._jvm, self._execution.executedPlan())
+    def event_times(self) -> dict[int, dict[int, int]]:
+        """The columns with the event time of each stateful operator's inputs, by operator id."""
+        return event_times(self._spark._jvm, self._execution.executedPlan())
 
 
 def dry_run(

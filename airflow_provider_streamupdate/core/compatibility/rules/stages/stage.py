@@ -158,15 +158,13 @@ def _late_rows(c: StageChange) -> Facts | None:
     old, new = c.old.late_rows, c.new.late_rows
     if old is None or new is None or c.old.kind != c.new.kind:
         return None
-    gone, added = (
-        " and ".join(f"late rows of its {side} side" if side != "rows" else "late rows" for side in sides)
-        for sides in (sorted({*old} - {*new}), sorted({*new} - {*old}))
+    gone, added = ((Counter(one) - Counter(other)).elements() for one, other in ((old, new), (new, old)))
+    said = (
+        ("it no longer drops late rows", gone),
+        ("it now drops late rows", added),
+        ("it is not known to drop the same late rows", _uncomparable(new)),
     )
-    changes = [
-        *([f"it no longer drops {gone}: no column with an event time reaches it there (the optimizer removes a column "
-           "that nothing above the stage reads); read that column above the stage"] if gone else []),
-        *([f"it now drops {added}, which it let through before"] if added else []),
-    ]  # fmt: skip
+    changes = [f"{word} {' and '.join(found)}" for word, texts in said if (found := sorted(texts))]
     return {"changes": "; ".join(changes)} if changes else None
 
 
@@ -236,13 +234,17 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.late-rows",
         verdict=LOSS,
-        change="whether the stage drops rows that come behind the watermark: it does so only where a column with an "
-        "event time reaches it, and the optimizer removes a column that nothing above the stage reads (a `select` "
-        "without it above a deduplication by other columns)",
-        reason="{changes}",
+        change="whether the stage drops rows that come behind the watermark, and by which column they are late: it "
+        "goes by the column with an event time that reaches it, and the optimizer removes a column that nothing above "
+        "the stage reads (a `select` without it above a deduplication by other columns)",
+        reason="{changes}. The optimizer removes a column that nothing above the stage reads: read the column above "
+        "the stage to have late rows dropped by it",
         source="WatermarkSupport.findEventTimeColumn, OneSideHashJoiner: the event time is looked for in the input's "
         "columns; measured: a late row that was dropped before is emitted (of the kind of SPARK-58979)",
-        tests=("spark/test_late_rows.py::test_whether_late_rows_are_dropped_is_agreed_to",),
+        tests=(
+            "spark/test_late_rows.py::test_whether_late_rows_are_dropped_is_agreed_to",
+            "spark/test_late_rows.py::test_by_which_column_rows_are_late_is_agreed_to",
+        ),
         applies=_late_rows,
     ),
     _StageRule(
