@@ -221,7 +221,7 @@ def _app(context: Context, name: str) -> str:
             "the clocks of that machine and this one with NTP"
         )
     update = registry.last_update()
-    interrupted = interruption(registry, update)
+    interrupted = interruption(registry, update, state)
     step = next_step(name, state, current, update, interrupted, told(name, outlook(registry, current, state, status)))
     if step and (interrupted is None or interrupted.killed):
         raise StreamUpdateError(f"{current.deployment} is {state}: {step}")

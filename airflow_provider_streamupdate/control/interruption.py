@@ -1,4 +1,4 @@
-"""Tell whether any process works on an update that has begun and not ended."""
+"""Tell whether any process works on an update, or a rollback, that has begun and not ended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import attrs
 from ..core import clock
 from ..core.coordination import lease
 from ..core.coordination.lease import Lease
+from ..core.registry.deployment import CANCELLED, DriverState
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 
@@ -17,11 +18,13 @@ QUIET_SECONDS = 90.0
 
 @attrs.frozen(kw_only=True)
 class Interruption:
-    """An update that no process works on.
+    """An update, or a rollback, that no process works on.
 
+    deployment: the new one; of a rollback, the one that is left
     step: the last one that was completed
     since: the last sign of work on it, ISO
     killed: the process that worked on it is gone; otherwise it may wait for a DAG's next task
+    back_to: of a rollback, the deployment that it goes back to; None: an update
     """
 
     app: str
@@ -29,6 +32,7 @@ class Interruption:
     step: str
     since: str
     killed: bool
+    back_to: str | None = None
 
     def __str__(self) -> str:
         return f"{self.told}: {self.ways}"
@@ -36,7 +40,9 @@ class Interruption:
     @property
     def told(self) -> str:
         at = clock.told(self.since)
-        if self.killed:
+        if self.back_to:
+            told = f"the rollback of {self.deployment} to {self.back_to} was interrupted at {at}"
+        elif self.killed:
             told = f"the update to {self.deployment} was interrupted at {at} after step {self.step!r}"
         else:
             told = f"the update to {self.deployment} has been waiting since {at}, after step {self.step!r}"
@@ -44,14 +50,21 @@ class Interruption:
 
     @property
     def ways(self) -> str:
+        if self.back_to:
+            return f"the app is down; streamupdate rollback {self.app} completes it"
         return f"run the same update again to continue it, or streamupdate rollback {self.app}"
 
 
-def interruption(registry: AppRegistry, record: UpdateRecord | None) -> Interruption | None:
+def interruption(
+    registry: AppRegistry, record: UpdateRecord | None, state: DriverState | None = None
+) -> Interruption | None:
     """Return None when the update has ended, is not about what runs, or a process works on it. Reads only; waits for
-    no process."""
+    no process.
+
+    state: the current driver's. Where it was ended, and by no update: whether a rollback did that, and has died
+    """
     if record is None or record.outcome is not None or not record.under_way(registry.current_id()):
-        return None
+        return _rollback(registry) if state == CANCELLED else None
     held = lease.read(registry.folder)
     mine = held if held is not None and held.owner == record.new and not held.released else None
     killed = mine is None or (mine.holder is not None and mine.holder.lives() is False)
@@ -65,6 +78,26 @@ def interruption(registry: AppRegistry, record: UpdateRecord | None) -> Interrup
         since=since or max([record.started_at, *record.step_times.values()]),
         killed=killed or (mine is not None and mine.holder is not None),
     )
+
+
+def _rollback(registry: AppRegistry) -> Interruption | None:
+    """Return the rollback that has ended the current driver, and that no process works on."""
+    current, last = registry.current(), next(iter(registry.rollbacks()[-1:]), None)
+    if current is None or current.cancelled or last is None or last.ended_at or last.from_epoch is None:
+        return None
+    claimed = {last.left: 0, last.back_to: 1}.get(current.deployment)
+    if claimed is None or current.epoch > last.from_epoch + claimed:
+        return None  # it was started again
+    held = lease.read(registry.folder)
+    if (
+        held
+        and not held.released
+        and _quiet(held) < QUIET_SECONDS
+        and not (held.holder and held.holder.lives() is False)
+    ):
+        return None
+    since = (held.renewed_at if held is not None else "") or last.started_at
+    return Interruption(app=last.app, deployment=last.left, step="", since=since, killed=True, back_to=last.back_to)
 
 
 def _quiet(held: Lease) -> float:

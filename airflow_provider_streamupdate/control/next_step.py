@@ -25,7 +25,7 @@ def next_step(
     if current is None:
         return None
     ongoing = update is not None and update.under_way(current.deployment)
-    if ongoing and interrupted is not None:
+    if interrupted is not None and (ongoing or interrupted.back_to):
         return str(interrupted)
     if state not in (*DEAD_STATES, SILENT):
         return None

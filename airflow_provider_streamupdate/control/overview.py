@@ -150,7 +150,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     state, status = drivers.look(current.deployment) if current else (NEW, None)
     status = status and hiding.status(status)
     checked, report = _current_report(registry, updates, current)
-    interrupted = interruption(registry, updates[-1] if updates else None)
+    interrupted = interruption(registry, updates[-1] if updates else None, state)
     supervised = outlook(registry, current, state, status) if current else None
     snapshots, rollbacks = snapshot_documents(read, SnapshotStore(registry)), registry.rollbacks()
     difference = registry.difference(updates[-1].new) if updates else None
@@ -255,7 +255,7 @@ def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance | 
     drivers = context.drivers(registry, watch=False, alive=alive)
     state, status = drivers.look(current.deployment)
     update = registry.last_update()
-    stopped, supervised = interruption(registry, update), outlook(registry, current, state, status)
+    stopped, supervised = interruption(registry, update, state), outlook(registry, current, state, status)
     return Glance(
         app=registry.name,
         state=state,

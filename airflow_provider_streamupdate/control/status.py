@@ -92,7 +92,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
     if current is None:
         return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=update)
     spec, (state, driver) = registry.spec(current.deployment), drivers.look(current.deployment)
-    stopped, supervised = interruption(registry, update), outlook(registry, current, state, driver)
+    stopped, supervised = interruption(registry, update, state), outlook(registry, current, state, driver)
     return AppStatus(
         app=app,
         state=state,

@@ -237,10 +237,8 @@ def _of_the_driver(found: Found, now: datetime) -> Iterator[Need]:
 
 def _of_the_update(found: Found, now: datetime) -> Iterator[Need]:
     update, app = found.ongoing, found.app
-    if update is None:
-        return
     command = f"streamupdate rollback {app}"
-    if found.interrupted is not None:
+    if found.interrupted is not None and (update is not None or found.interrupted.back_to):
         killed = found.interrupted.killed
         lives = found.state in (RUNNING, SUSPENDED)
         yield Need(
@@ -252,7 +250,7 @@ def _of_the_update(found: Found, now: datetime) -> Iterator[Need]:
             command=command,
             button=Button.ROLLBACK,
         )
-    elif (age := _age(update.started_at, now)) > UPDATE_STUCK:
+    elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
         yield Need(
             kind=Kind.STUCK,
             severity=WARNING,

@@ -32,6 +32,7 @@ from ...core.registry.update import Outcome, UpdateRecord
 from ...core.users import user_and_host
 from ..app_lease import check_free, holding
 from ..drivers.drivers import Drivers
+from ..interruption import interruption
 from ..operations.context import Context
 from ..operations.stop import claim_cancellation, current_silence, stop_deployment
 from ..waiting import Phase, Progress, quiet, wait_for
@@ -169,9 +170,12 @@ def end_cancelled(context: Context, registry: AppRegistry, update: UpdateRecord 
 
 def _may_run(context: Context, registry: AppRegistry) -> bool:
     """Return whether something of the app runs, or may be started: it did not end on request, or somebody works on
-    it."""
+    it, or did so and died."""
     drivers, (deployment, _) = context.drivers(registry), registry.running()
-    if drivers.state(deployment) not in (CANCELLED, FINISHED) or registry.update_under_way() is not None:
+    state = drivers.state(deployment)
+    if state not in (CANCELLED, FINISHED) or registry.update_under_way() is not None:
+        return True
+    if interruption(registry, None, state) is not None:
         return True
     try:
         check_free(registry, "")
