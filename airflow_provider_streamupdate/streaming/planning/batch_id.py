@@ -108,7 +108,7 @@ def _reads(step: dis.Instruction, name: str) -> bool:
 
 
 def _asks(code: types.CodeType) -> bool:
-    """Whether it, or a function in it, uses a name by which the id can be read unnamed, or names the id in a text."""
+    """Return whether code uses a name by which the id can be read unnamed, or names the id in a text."""
     return any(
         "batchId" in repr([value for value in each.co_consts if isinstance(value, (str, tuple))])
         or not _MAY_READ.isdisjoint(each.co_names)

@@ -27,8 +27,8 @@ _HOLDERS = (dict, list, set, bytearray, collections.deque, queue.Queue, queue.Si
 
 
 def told_by_listener(read: Iterable[Any]) -> bool:
-    """Whether a listener changes something that a sink's function reads. A listener that only shows what it is told
-    shares nothing with the function that it changes; what both send elsewhere is not looked at.
+    """Return whether a listener changes something that a sink's function reads. A listener that only shows what it is
+    told changes nothing that they share; what both send elsewhere is not looked at.
 
     read: all that the function reaches"""
     known = {id(value): value for value in read}
@@ -93,13 +93,13 @@ def _changes(function: types.FunctionType, own: bool) -> Iterator[str]:
 
 
 def _loads_first(step: dis.Instruction, code: types.CodeType) -> bool:
-    """Whether an instruction ends with loading the first parameter. Python 3.13 loads two variables in one."""
+    """Return whether an instruction ends with loading the first parameter. Python 3.13 loads two variables in one."""
     loaded = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
     return "LOAD_FAST" in step.opname and code.co_varnames[:1] == (loaded,)
 
 
 def _holds(value: Any, changed: set[str]) -> bool:
-    """Whether a value may hold an id after such changes. A class or a module holds it as an attribute."""
+    """Return whether a value may hold an id after such changes. A class or a module holds it as an attribute."""
     if isinstance(value, (type, types.ModuleType)):
         name = value.__name__ if isinstance(value, types.ModuleType) else value.__module__
         return _ATTRIBUTE in changed and owner(name) is Owner.APP

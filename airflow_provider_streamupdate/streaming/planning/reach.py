@@ -47,7 +47,7 @@ def reached(*start: Any) -> Iterator[Any]:
 
 
 def is_app_function(value: Any) -> bool:
-    """Whether it is a function of the app's."""
+    """Return whether it is a function of the app's."""
     return isinstance(value, types.FunctionType) and owner(value.__module__) is Owner.APP
 
 
