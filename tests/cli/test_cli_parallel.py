@@ -162,6 +162,7 @@ def test_an_old_version_that_dies_comes_back_and_the_new_one_is_dropped(both: Si
     both.crash("v1")
     result = both.run(*arguments(both))
     assert result.exit_code == 1 and "v1 runs again: the old version died: the driver of deployment v1" in result.stderr
+    assert "run the update again" in result.stderr and "streamupdate restart" not in result.stderr, result.stderr
     assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
 
 

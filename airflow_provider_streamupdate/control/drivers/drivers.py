@@ -330,14 +330,17 @@ class Drivers:
                 f"(streamupdate cancel {self.app.name})\n{self.last_lines(deployment)}"
             ) from error
 
-    def death(self, deployment: str, state: DriverState) -> str:
-        """Return why a driver ended, as far as it reported that, and its last log lines."""
+    def death(self, deployment: str, state: DriverState, starts_again: bool = False) -> str:
+        """Return why a driver ended, as far as it reported that, what to do, and its last log lines.
+
+        starts_again: a rollback starts it again, so that nobody has to
+        """
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None
         if state in DEAD_STATES and not why:
             why = self.told_by_cluster(deployment) or "its process exited without a final status"
         then = "Correct the cause, and run the update again"  # it was started beside the current one
-        if deployment == self.app.current_id():
+        if deployment == self.app.current_id() and not starts_again:
             restart = f"Correct the cause, and start it again with streamupdate restart {self.app.name}"
             then = way_on(self.app.name) if state == FAILED else restart
         return (

@@ -289,5 +289,5 @@ def _ended(drivers: Drivers, old: str) -> bool:
     """Return whether the old version was ended on request. DriverError when it died: its batch may be half written."""
     state = drivers.state(old)
     if state in DEAD_STATES:
-        raise DriverError(f"the old version died before it was drained: {drivers.death(old, state)}")
+        raise DriverError(f"the old version died before it was drained: {drivers.death(old, state, starts_again=True)}")
     return state in FINAL_STATES and drivers.gone(old)

@@ -171,7 +171,7 @@ def _replace_dead(update: Update) -> None:
         raise DriverError(f"the old version ended before it handed over: {drivers.death(old, drivers.state(old))}")
     launch, state = update.registry.launch(new), drivers.state(new)
     if launch is None or state in (*FINAL_STATES, NEW):
-        why = drivers.death(old, drivers.state(old))
+        why = drivers.death(old, drivers.state(old), starts_again=True)
         raise DriverError(f"the old version died before it handed over, and {new} is {state}: {why}")
     drivers.replace_dead(old, Current(deployment=new, epoch=launch.epoch))
     update.progress(f"{old} died before it handed over; {new} takes over from what it has committed")

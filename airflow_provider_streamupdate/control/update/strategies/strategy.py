@@ -160,7 +160,8 @@ def check_old_lives(update: Update) -> bool:
     """Raise DriverError when the old version's driver died; else return False."""
     if old_died(update):
         old = str(update.record.old)
-        raise DriverError(f"the old version died: {update.drivers.death(old, update.drivers.state(old))}")
+        death = update.drivers.death(old, update.drivers.state(old), starts_again=True)
+        raise DriverError(f"the old version died: {death}")
     return False
 
 
