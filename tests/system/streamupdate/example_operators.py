@@ -55,7 +55,8 @@ with DAG("example_streamupdate_operators", schedule=None, catchup=False, tags=["
         assert told["rehearse"]["passed"] is True, told["rehearse"]
         assert told["stop"] == "cancelled", told["stop"]
         restarted = told["restart"]
-        assert (restarted["deployment"], restarted["epoch"], restarted["reattached"]) == ("one", 2, False), restarted
+        # the cancel has claimed epoch 2
+        assert (restarted["deployment"], restarted["epoch"], restarted["reattached"]) == ("one", 3, False), restarted
         assert windows(PARAMS["output"]) == {FIRST: (3, 30.0)}, windows(PARAMS["output"])
 
     # [START howto_operator_stream_plan]
