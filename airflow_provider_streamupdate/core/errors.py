@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .tracebacks import without_surroundings, without_tracebacks
+from .tracebacks import with_lost_cause, without_surroundings, without_tracebacks
 
 SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with a module in streaming/spark_internals/adapters
 _MOST = 50_000  # characters of an error that are looked at: it may quote anything
@@ -17,10 +17,16 @@ class StreamUpdateError(Exception):
     traceback: str | None = None
 
 
+def text_of(error: BaseException) -> str:
+    """Return an error's text, with the cause that Spark leaves out of it. pyspark has the JVM's stack in an attribute
+    (CapturedException) and in the text only with spark.sql.pyspark.jvmStacktrace.enabled."""
+    return with_lost_cause(str(error), str(getattr(error, "_stackTrace", "")))
+
+
 def describe(error: BaseException) -> str:
     """An error in words: ours by its message, any other with its type; without Spark's plan and JVM stack traces, and
     of a Python traceback its last line."""
-    text = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {text_of(error)}"
     for rest in ("\nJVM stacktrace:", "\n=== Streaming Query ===", "\n\tat "):
         text = text.split(rest)[0]
     return without_surroundings(without_tracebacks(text[:_MOST]))[:4000].strip()

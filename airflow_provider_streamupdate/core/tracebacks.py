@@ -10,6 +10,10 @@ _CHAINED = re.compile(
     r"\s*(?:During handling of the above exception, another exception occurred|"
     r"The above exception was the direct cause of the following exception):\s*"
 )
+_INIT_FAILED = re.compile(
+    r"(?:org\.apache\.spark\.SparkException: )?TransformWithStateInPySpark driver worker exited "
+    r"unexpectedly \(crashed\)"
+)
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 # What Spark puts before the cause: it says nothing about it, and is long.
 _AROUND = re.compile(
@@ -40,6 +44,21 @@ def without_tracebacks(text: str) -> str:
 def without_surroundings(text: str) -> str:
     """Return a text without what Spark puts before the cause of an error, which is the same for every error."""
     return _AROUND.sub("", text)
+
+
+def with_lost_cause(text: str, stack: str) -> str:
+    """Return a text with what a stateful processor's init() raised in the place of what Spark says instead.
+
+    Spark has that as the cause of its own error only (TransformWithStateInPySparkExec.runPreInitRunner).
+
+    stack: the JVM's, with its causes; one in the text itself will do
+    """
+    said = _INIT_FAILED.search(text)
+    if said is None:
+        return text
+    causes = text[said.end() :] + stack
+    head = _HEAD.search(causes)
+    return text[: said.start()] + "init() failed: " + causes[head.start() :] if head else text
 
 
 def has_traceback(text: str) -> bool:

@@ -25,6 +25,20 @@ SHOWN = {
     "returned -2. Cause: ModuleNotFoundError: No module named 'procs_mod'",
     "tws": "ZeroDivisionError: in the processor",
 }
+INIT = """[STREAM_FAILED] Query [id = 5e, runId = 7a] terminated with exception: TransformWithStateInPySpark driver \
+worker exited unexpectedly (crashed) SQLSTATE: XXKST
+
+JVM stacktrace:
+org.apache.spark.SparkException: TransformWithStateInPySpark driver worker exited unexpectedly (crashed)
+\tat org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkExec$.runPreInitRunner(T.scala:5)
+Caused by: org.apache.spark.api.python.StreamingPythonRunner$StreamingPythonRunnerInitializationException: \
+[STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE] Streaming Runner initialization failed, returned -2. Cause: \
+Traceback (most recent call last):
+  File "/app/v2.py", line 9, in init
+    raise LookupError("the limit is missing")
+LookupError: the limit is missing
+\tat org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner.process(T.scala:9)
+"""
 IN_TASK = """Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: \
 Lost task 0.3 in stage 3.0 (TID 6) (vm executor 1): \
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -113,3 +127,9 @@ def test_a_text_without_one_stays_as_it_is() -> None:
 
 def test_a_megabyte_of_tracebacks_takes_no_time() -> None:
     assert len(describe(foreign("Traceback (most recent call last):\n" * 30_000))) < 4000
+
+
+def test_what_init_raised_is_told_in_place_of_what_spark_says() -> None:
+    assert describe(RuntimeError(INIT)) == "RuntimeError: init() failed: LookupError: the limit is missing"
+    cut = INIT.partition("Caused by")[0]  # of a worker that was killed, Spark knows no more
+    assert describe(RuntimeError(cut)).startswith("RuntimeError: TransformWithStateInPySpark driver worker exited")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 
+import pandas as pd
 import pytest
 from bench import Bench
+from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
 
-from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError
 from airflow_provider_streamupdate.streaming.planning.author import told
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 PLACE = r"^test_author\.py:(\d+) raised an error: StreamingQueryException: "
 
@@ -55,6 +60,38 @@ def test_in_a_function_that_workers_run(bench: Bench) -> None:
     match = re.match(PLACE, words)
     assert match and int(match[1]) == line_of("# the function's place"), words
     assert "ZeroDivisionError" in words
+
+
+class NoLimit(StatefulProcessor):
+    def init(self, handle):
+        raise LookupError("the limit is missing")  # the processor's place
+
+    def handleInputRows(self, key, rows, timer):
+        yield pd.DataFrame({"k": [key[0]]})
+
+    def close(self):
+        pass
+
+
+def limited(rows):
+    grouped = rows.groupBy("k").transformWithStateInPandas(NoLimit(), "k string", "append", "none")
+    return grouped.writeStream.outputMode("append").format("noop")
+
+
+def test_in_the_init_of_a_stateful_processor(bench: Bench) -> None:
+    """Spark says "driver worker exited unexpectedly", and has the error as the cause of its own one only."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        words = told(ended(bench, limited))
+        match = re.match(PLACE, words)
+        assert match and int(match[1]) == line_of("# the processor's place"), words
+        assert words.endswith("init() failed: LookupError: the limit is missing"), words
+        with pytest.raises(ApplicationError) as planned:
+            plan_app(bench.spark, "bench", {"q": limited(bench.source())})
+        assert "init() failed: LookupError: the limit is missing" in str(planned.value)
+        assert "unexpectedly" not in words + str(planned.value)
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def test_what_is_none_of_the_author_s_names_no_place() -> None:

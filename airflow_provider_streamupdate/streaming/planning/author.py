@@ -7,7 +7,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-from ...core.errors import StreamUpdateError, describe
+from ...core.errors import StreamUpdateError, describe, text_of
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _OURS = str(Path(__file__).resolve().parents[1])
@@ -27,7 +27,7 @@ def told(error: BaseException) -> str:
     words = describe(error)
     if isinstance(error, StreamUpdateError):
         return words
-    own = [(file, line) for file, line in _FRAME.findall(str(error)) if not _foreign(file)]
+    own = [(file, line) for file, line in _FRAME.findall(text_of(error)) if not _foreign(file)]
     return f"{Path(own[-1][0]).name}:{own[-1][1]} raised an error: {words}" if own else words
 
 
