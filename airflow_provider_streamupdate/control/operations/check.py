@@ -75,9 +75,11 @@ def plan_and_check(
     in_place: the check covers the batches that run again because the version starts from the snapshot
     """
     if (name := app or from_app or app_named_in(application.file)) is not None:  # else only the plan tells it
-        registry = context.registry.existing(name)
-        if snapshot is not None:
-            SnapshotStore(registry).get(snapshot)
+        registry = context.registry
+        if snapshot is None:
+            registry.existing(name)
+        else:
+            SnapshotStore(registry.with_snapshots(name)).get(snapshot)
     if snapshot is not None:
         check_name("snapshot", snapshot)
     try:
