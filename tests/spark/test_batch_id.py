@@ -187,6 +187,13 @@ LISTENERS = {
         "STATE['id']",
         None,
     ),
+    "an attribute by its name": (
+        "class State: last = 0",
+        "setattr(State, 'last', event.progress.batchId)",
+        "State.last",
+        None,
+    ),
+    "an item by a dunder": ("STATE = {}", "STATE.__setitem__('id', event.progress.batchId)", "STATE['id']", None),
     "itself": ("", "self.last = event.progress.batchId", "LISTENER.last", True),
     "nothing, it prints": ("", "print(event.progress.batchId)", "0", False),
     "nothing, it logs": (

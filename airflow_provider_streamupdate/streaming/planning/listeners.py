@@ -21,6 +21,8 @@ _HEARS = frozenset({"progress", "batchId"})
 _PUTS = frozenset(
     {"add", "append", "appendleft", "extend", "insert", "put", "put_nowait", "set", "setdefault", "update"}
 )
+# Names by which code changes whatever it is given, in ways that its instructions do not show.
+_SETS = frozenset({"setattr", "__setattr__", "__setitem__", "setitem", "eval", "exec"})
 # What can hold an id, besides objects, classes and modules of the app's.
 _HOLDERS = (dict, list, set, bytearray, collections.deque, queue.Queue, queue.SimpleQueue, threading.local,
             types.SimpleNamespace)  # fmt: skip
@@ -78,6 +80,8 @@ def _changes(function: types.FunctionType, own: bool) -> Iterator[str]:
     for code in codes(function.__code__):
         if not _PUTS.isdisjoint(code.co_names):
             yield _ITEM
+        if not _SETS.isdisjoint(code.co_names):
+            yield from (_ATTRIBUTE, _ITEM)
         before, itself = None, 0  # itself: the listener lies below a value that is added to (self.count += 1)
         for step in dis.get_instructions(code):
             loads_itself = own and before is not None and _loads_first(before, code)
