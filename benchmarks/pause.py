@@ -3,6 +3,8 @@ keys in the state. One ordinary batch interval (0.5 s) is part of every Spark ro
 
     naive         spark-submit of the same script on the same checkpoint, after SIGTERM (no update at all: no check,
                   no snapshot, no new plan)
+    naive-beside  spark-submit of the same script, on an empty checkpoint, while the running version works on: no update,
+                  but what a new driver beside an old one takes to its first commit
     same-session  the query is stopped and started in its driver (what no new version can have: the floor)
     restart, standby, follow   `streamupdate update` with that strategy
     flink-cli, flink-canonical, flink-native   keyed counts of the same files in Flink: stop with savepoint and run from
@@ -33,7 +35,7 @@ from airflow_rows import AIRFLOW, BESIDE_AIRFLOW, Scheduled
 from feed import FILE_ROWS, FIRST_FILE, Feed
 from flink_rows import CANONICAL, CLI, NATIVE, FlinkCluster, FlinkJob, find_flink
 from pause_report import Report
-from spark_rows import NAIVE, SAME_SESSION, Managed, Plain
+from spark_rows import NAIVE, NAIVE_BESIDE, SAME_SESSION, Managed, Plain
 
 from airflow_provider_streamupdate.control.update.strategies.follow import Follow
 from airflow_provider_streamupdate.control.update.strategies.restart import Restart
@@ -47,7 +49,7 @@ FIRST_BYTES = 500_000_000  # of payload, in each file that brings all keys
 PAYLOAD_ROWS = 20
 KINDS: dict[type[Plain | Managed | FlinkJob], tuple[str, ...]] = {
     Plain: (NAIVE, SAME_SESSION),
-    Managed: (Restart.name, Standby.name, Follow.name),
+    Managed: (NAIVE_BESIDE, Restart.name, Standby.name, Follow.name),
     Scheduled: (BESIDE_AIRFLOW, AIRFLOW),
     FlinkJob: (CLI, CANONICAL, NATIVE),
 }
@@ -81,7 +83,7 @@ def measure(
                         record["whole"] = round(app.whole, 3)
                     if isinstance(app, Managed) and app.live is not None:
                         record["live"] = round(app.live, 3)
-                    if isinstance(app, Managed) and row != Restart.name:
+                    if isinstance(app, Managed) and row not in (NAIVE_BESIDE, Restart.name):
                         record["parts"] = app.parts()
                     with open(results, "a") as file:
                         file.write(json.dumps(record) + "\n")
@@ -147,8 +149,9 @@ def main(
     report: Path | None,
 ) -> None:
     rows = only.split(",")
-    if payload and (other := [row for row in rows if row not in KINDS[Managed]]):
-        raise click.BadParameter(f"--payload is for {', '.join(KINDS[Managed])}, not for {', '.join(other)}")
+    big = [row for row in KINDS[Managed] if row != NAIVE_BESIDE]
+    if payload and (other := [row for row in rows if row not in big]):
+        raise click.BadParameter(f"--payload is for {', '.join(big)}, not for {', '.join(other)}")
     if unknown := set(rows) - set(ROWS):
         raise click.BadParameter(f"there is no row {', '.join(sorted(unknown))}; rows: {', '.join(ROWS)}")
     for size in keys.split(",") if repeats else ():

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +28,7 @@ from airflow_provider_streamupdate.core.snapshots.superseded import Retention
 
 APP, QUERY = "counts", "q"
 APP_FILE = Path(__file__).parent / "apps" / "counts.py"
-NAIVE, SAME_SESSION = "naive", "same-session"
+NAIVE, SAME_SESSION, NAIVE_BESIDE = "naive", "same-session", "naive-beside"
 FILES_A_BATCH, INTERVAL_SECONDS = 4, 0.5  # counts.py
 GRACE_SECONDS = 60.0  # for a driver told to end; then it is killed, as supervisors do (it hung at 5,000,000 keys)
 BATCHES_BETWEEN = 6  # ordinary ones between two updates
@@ -110,7 +111,8 @@ class Managed:
         self, folder: Path, feed: Feed, spark_submit: str, master: str, root: Path | None = None, payload: int = 0
     ) -> None:
         """payload: bytes of state for each key, beside its count"""
-        self.feed, self.payload = feed, payload
+        self.folder, self.feed, self.payload = folder, feed, payload
+        self.plain = (spark_submit, master)  # how a script without this package is started beside it
         self.client = StreamUpdateClient(str(root or folder / "root"), SparkSubmit(spark_submit, master=master))
         self.number = 0
         self.whole: float | None = None  # seconds the last update took, from the command until it was promoted
@@ -141,7 +143,9 @@ class Managed:
         settle(self.commits(self.deployment), self.feed)
 
     def update(self, strategy: str) -> float:
-        """The pause in seconds, as the update's record has it."""
+        """The pause in seconds, as the update's record has it; of `naive-beside` the whole start, nothing pauses."""
+        if strategy == NAIVE_BESIDE:
+            return self.started_beside()
         self.number += 1
         options = UpdateOptions(
             application=self.application(),
@@ -156,6 +160,19 @@ class Managed:
         if self.payload:
             self.free()
         return pause
+
+    def started_beside(self) -> float:
+        """Seconds from spark-submit of the script alone to its first commit, while the running version works on: what
+        a standby's driver meets. It begins with nothing to restore, so it is no slower than on saved state."""
+        began = time.time()
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="beside-", ignore_cleanup_errors=True) as folder:
+            plain = Plain(Path(folder), self.feed, *self.plain)
+            try:
+                plain.commits.wait(1)
+                self.whole, self.live = None, min(plain.commits.times().values()) - began
+            finally:
+                plain.end()
+        return self.live
 
     def free(self) -> None:
         """What no rollback needs: five updates of 5 GB filled a disk of 80 GB otherwise."""
