@@ -3,8 +3,8 @@ keys in the state. One ordinary batch interval (0.5 s) is part of every Spark ro
 
     naive         spark-submit of the same script on the same checkpoint, after SIGTERM (no update at all: no check,
                   no snapshot, no new plan)
-    naive-beside  spark-submit of the same script, on an empty checkpoint, while the running version works on: no update,
-                  but what a new driver beside an old one takes to its first commit
+    naive-beside  spark-submit of the same script, on an empty checkpoint, beside the running version: no update, but
+                  what a new driver beside an old one takes to its first commit
     same-session  the query is stopped and started in its driver (what no new version can have: the floor)
     restart, standby, follow   `streamupdate update` with that strategy
     flink-cli, flink-canonical, flink-native   keyed counts of the same files in Flink: stop with savepoint and run from
