@@ -9,6 +9,8 @@ import attrs
 
 from ...core import clock
 from ...core.boundaries import boundary
+from ...core.compatibility.agreement import names_to_agree_to
+from ...core.compatibility.compatibility import compare
 from ...core.errors import AlreadyExistsError
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
@@ -75,8 +77,12 @@ def store_spec(registry: AppRegistry, version: NewVersion, parent: str, fork: bo
 def store_copy(
     registry: AppRegistry, drivers: Drivers, of: str, deployment: str, owner: str, from_snapshot: str | None = None
 ) -> DeploymentSpec:
-    """Store a deployment with the code, files and parameters of `of`, which is its parent."""
-    parent = registry.spec(of)
+    """Store a deployment with the code, files and parameters of `of`, which is its parent.
+
+    Of what `of` agreed to, only what is asked of a version that continues itself: the rest was about the change to it.
+    """
+    parent, plan = registry.spec(of), registry.plan(of)
+    asked = names_to_agree_to(compare(plan, plan, of).items) if plan is not None else set()
     spec = DeploymentSpec(
         app=registry.name,
         deployment=deployment,
@@ -85,7 +91,7 @@ def store_copy(
         submitted_at=clock.now(),
         parent=of,
         from_snapshot=from_snapshot,
-        agree=parent.agree,
+        agree=tuple(name for name in parent.agree if name.partition("=")[0].strip() in asked),
         owner=owner,
     )
     registry.create_deployment(spec)

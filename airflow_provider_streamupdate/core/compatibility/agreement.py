@@ -37,13 +37,19 @@ def agree(items: Iterable[ReportItem], given: Iterable[str]) -> tuple[ReportItem
     mistake."""
     named = agreements(given)
     made = tuple(_agreed(item, named) for item in items)
-    possible = {i.name for i in made if i.needs_agreement} | {i.offer for i in made if i.offer}
+    possible = names_to_agree_to(made)
     if unknown := sorted(named.keys() - possible):
         raise InvalidInputError(
             f"agreed losses {', '.join(unknown)} are not losses of this change "
-            f"(losses: {', '.join(sorted(p for p in possible if p)) or 'none'}); correct the names"
+            f"(losses: {', '.join(sorted(possible)) or 'none'}); correct the names"
         )
     return made
+
+
+def names_to_agree_to(items: Iterable[ReportItem]) -> set[str]:
+    """Return the names under which the items' losses can be agreed to."""
+    names = {item.name for item in items if item.needs_agreement}
+    return names | {item.offer for item in items if item.offer}
 
 
 def _agreed(item: ReportItem, named: dict[str, str | None]) -> ReportItem:
