@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterator
 
 from ..core import clock
@@ -64,20 +63,20 @@ def _give_back(app: AppRegistry, owner: str, held: Lease) -> None:
     A failure never hides what the block did or raised. A lease that cannot be released is logged; it becomes free when
     this process has ended or the lease expires.
     """
-    began, wait = time.monotonic(), 0.1
+    began, wait = clock.monotonic(), 0.1
     while True:
         try:
             (lease.leave if under_way(app, owner) else lease.release)(app.folder, held)
             return
         except StreamUpdateError as error:
-            if time.monotonic() - began + wait > GIVE_BACK_SECONDS:
+            if clock.monotonic() - began + wait > GIVE_BACK_SECONDS:
                 log.warning(
                     "the lease of app %s for %s could not be released: %s. Others can take it after this process has "
                     "ended, or from %s on",
                     *(app.name, owner, error, held.expires_at),
                 )
                 return
-        time.sleep(wait)
+        clock.sleep(wait)
         wait *= 2
 
 

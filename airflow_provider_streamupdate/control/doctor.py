@@ -6,7 +6,6 @@ import platform
 import re
 import shlex
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
@@ -131,10 +130,10 @@ def _root(folder: Folder) -> str:
 def _clock(folder: Folder) -> Finding:
     """Compare this machine's clock with the modification time that the root gives a file written now."""
     name = f"_probe-{uuid.uuid4().hex}"
-    before = time.time()
+    before = clock.wall()
     try:
         folder.write(name, b"")
-        after = time.time()
+        after = clock.wall()
         written = folder.modified(name)
     finally:
         folder.remove(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
@@ -22,7 +22,7 @@ MOST_SECONDS = HOURS_KEPT.total_seconds()
 
 
 def _now() -> datetime:
-    return datetime.now(timezone.utc)
+    return clock.utc_now()
 
 
 def history(context: Context, app: str, seconds: float) -> dict[str, Any]:

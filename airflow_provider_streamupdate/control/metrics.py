@@ -11,7 +11,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
 from typing import NamedTuple
 
 import attrs
@@ -232,7 +231,7 @@ def _of_driver(app: str, status: Status) -> Iterator[Sample]:
 
 
 def _of_queries(app: str, status: Status) -> Iterator[Sample]:
-    now = datetime.now(timezone.utc)
+    now = clock.utc_now()
     for query, found in status.queries.items():
         labels = {"app": app, "query": query}
         for name, value in (

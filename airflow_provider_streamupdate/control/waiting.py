@@ -1,10 +1,11 @@
-"""Wait for a change that shows only in storage: poll with a deadline (tenacity); a timeout names what was awaited."""
+"""Wait for a change that shows only in storage: poll with a deadline; a timeout names what was awaited."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
+from ..core import clock
 from ..core.errors import WaitTimeoutError
 
 T = TypeVar("T")
@@ -42,19 +43,10 @@ def wait_for(
     WaitTimeoutError, naming `what` and `why` it may not have happened, after `timeout` seconds. An exception from
     `poll` ends the wait.
     """
-    import tenacity  # slow to import
-
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_result(lambda result: result is None),
-        wait=tenacity.wait_fixed(poll_seconds),
-        stop=tenacity.stop_after_delay(timeout),
-    )
-    try:
-        result = retrying(poll)
-    except tenacity.RetryError as error:
-        reason = why()
-        raise WaitTimeoutError(
-            f"{what} did not happen within {timeout:g} s{f': {reason}' if reason else ''}"
-        ) from error
-    assert result is not None  # retry_if_result guarantees it
+    deadline = clock.monotonic() + timeout
+    while (result := poll()) is None:
+        if clock.monotonic() >= deadline:
+            reason = why()
+            raise WaitTimeoutError(f"{what} did not happen within {timeout:g} s{f': {reason}' if reason else ''}")
+        clock.sleep(poll_seconds)
     return result

@@ -17,8 +17,10 @@ import errno
 import os
 import signal
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
+
+from . import clock
 
 # In the order of an update that goes well; then what only a way back, a cancellation, or a supervisor meets.
 BOUNDARIES = {
@@ -114,6 +116,7 @@ BOUNDARIES = {
 VARIABLE = "STREAMUPDATE_BOUNDARIES"
 KILL, WAIT, FAIL = "kill", "wait", "fail"
 _folder = os.environ.get(VARIABLE)
+_watcher: Callable[[str], None] | None = None
 _failing = threading.local()
 
 
@@ -123,6 +126,14 @@ def boundary(name: str) -> None:
         raise ValueError(f"{name!r} is no boundary; declare it in {__name__}")
     if _folder is not None:
         _strike(Path(_folder), name)
+    if _watcher is not None:
+        _watcher(name)
+
+
+def watch(watcher: Callable[[str], None] | None) -> None:
+    """Call `watcher` with the name of each boundary that is reached from now on; None: nobody."""
+    global _watcher
+    _watcher = watcher
 
 
 def storage_call() -> None:
@@ -144,4 +155,4 @@ def _strike(folder: Path, name: str) -> None:
     elif action == FAIL:
         _failing.next = True
     while action == WAIT and not (folder / "go" / name).exists():
-        time.sleep(0.01)
+        clock.sleep(0.01)

@@ -1,15 +1,77 @@
-"""Time as this package stores it: UTC, ISO 8601 text. Standard library only, since it runs in the driver
-(pendulum has a compiled part and cannot travel with ``--py-files``; it serves the Airflow side)."""
+"""The clocks, and time as this package stores it: UTC, ISO 8601 text. Standard library only, since it runs in the
+driver (pendulum has a compiled part and cannot travel with ``--py-files``; it serves the Airflow side)."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from typing import Any
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Any, Protocol
+
+
+class Clock(Protocol):
+    """The port to time. All waiting of drivers and of the control side goes through it, so that a simulation can run
+    hours in a moment."""
+
+    def wall(self) -> float:
+        """Return the machine's time, seconds since the epoch. It may be set, and differ from other machines'."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment; never goes back, and cannot be set."""
+
+    def sleep(self, seconds: float) -> None:
+        """Return after so many seconds."""
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def wall(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+_clock: Clock = SystemClock()
+
+
+def use(clock: Clock) -> None:
+    """Read the time, and wait, by another clock from now on."""
+    global _clock
+    _clock = clock
+
+
+def wall() -> float:
+    """Return the machine's time, seconds since the epoch."""
+    return _clock.wall()
+
+
+def monotonic() -> float:
+    """Return seconds on a clock that cannot be set."""
+    return _clock.monotonic()
+
+
+def sleep(seconds: float) -> None:
+    """Return after so many seconds."""
+    _clock.sleep(seconds)
 
 
 def now() -> str:
     """The current UTC time, e.g. ``2026-11-21T03:20:48.123456+00:00``."""
-    return datetime.now(timezone.utc).isoformat(timespec="microseconds")
+    return utc_now().isoformat(timespec="microseconds")
+
+
+def later(seconds: float) -> str:
+    """The UTC time in so many seconds, to the second."""
+    return (utc_now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+
+
+def utc_now() -> datetime:
+    """Return the current UTC time."""
+    return datetime.fromtimestamp(_clock.wall(), timezone.utc)
 
 
 def from_epoch_ms(milliseconds: float) -> str:
@@ -43,7 +105,7 @@ def told(text: str) -> str:
 
 def age(text: str) -> float:
     """Seconds since `text`."""
-    return (datetime.now(timezone.utc) - parse(text)).total_seconds()
+    return (utc_now() - parse(text)).total_seconds()
 
 
 def duration(micros: int) -> str:

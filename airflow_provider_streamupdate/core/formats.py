@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import attrs
@@ -99,9 +100,13 @@ class File:
     unless: str = "\0"
 
     def matches(self, path: str) -> bool:
-        parts = re.split(r"(<[a-z0-9 ]+>|\.\.\.)", self.path)
-        pattern = "".join(".+" if p == "..." else "[^/]+" if p.startswith("<") else re.escape(p) for p in parts)
-        return re.fullmatch(pattern, path) is not None and self.unless not in path
+        return _pattern(self.path).fullmatch(path) is not None and self.unless not in path
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = re.split(r"(<[a-z0-9 ]+>|\.\.\.)", path)
+    return re.compile("".join(".+" if p == "..." else "[^/]+" if p.startswith("<") else re.escape(p) for p in parts))
 
 
 def _yarn_tag(launch: Fields) -> Fields:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
+from ..core import clock
 from ..core.names import check_name
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import seconds
@@ -67,7 +67,7 @@ class StreamCancelOperator(StreamUpdateOperator):
                 trigger=CancelTrigger(
                     streamupdate_conn_id=self.streamupdate_conn_id,
                     app=self.app,
-                    deadline=time.time() + timeout,
+                    deadline=clock.wall() + timeout,
                     poll_interval=self.poll_interval if self.poll_interval is not None else settings.poll_interval,
                 ),
                 method_name="execute_complete",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 
+from ..core import clock
 from ..core.names import check_name
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import seconds
@@ -75,7 +75,7 @@ class StreamSnapshotOperator(StreamUpdateOperator):
                 app=app,
                 name=name,
                 cancel=self.cancel,
-                deadline=time.time() + timeout,
+                deadline=clock.wall() + timeout,
                 poll_interval=settings.poll_interval if self.poll_interval is None else self.poll_interval,
             ),
             method_name="execute_complete",

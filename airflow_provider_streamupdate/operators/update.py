@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.rollback import RollbackOptions
 from ..control.update.step import Step
 from ..control.update.update import Update
+from ..core import clock
 from ..core.compatibility.report import CompatibilityReport, IncompatibleError
 from ..core.difference.report import DifferenceError, DifferenceReport
 from ..core.errors import DriverError
@@ -166,7 +166,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
                 snapshot=update.snapshot,
                 run_beside=update.options.run_beside or 0.0,
                 catch_up_timeout=update.options.catch_up_timeout,
-                deadline=time.time() + pursuit.left(),
+                deadline=clock.wall() + pursuit.left(),
                 poll_interval=self.hook.settings.poll_interval,
             ),
             method_name="execute_complete",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, conf
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
+from ..core import clock
 from ..core.names import check_name
 from ..hooks.errors import airflow_errors
 from ..hooks.settings import DEFAULT_CONN_ID
@@ -85,6 +85,6 @@ class StreamSensor(BaseSensorOperator):
         return self.trigger(
             streamupdate_conn_id=self.streamupdate_conn_id,
             app=self.app,
-            deadline=time.time() + self.timeout,
+            deadline=clock.wall() + self.timeout,
             poll_interval=self.poke_interval,
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from ..core import clock
 from ..core.errors import StreamUpdateError, WaitTimeoutError
 from ..hooks.errors import by_name
 from ..hooks.streamupdate import StreamUpdateHook
@@ -78,7 +78,7 @@ class StreamUpdateTrigger(BaseTrigger):
     async def _wait(self) -> Any:
         client = await StreamUpdateHook.async_client(self.streamupdate_conn_id)
         while (value := await asyncio.to_thread(self.look, client)) is None:
-            if self.deadline is not None and time.time() >= self.deadline:
+            if self.deadline is not None and clock.wall() >= self.deadline:
                 waited_for = await asyncio.to_thread(self.waiting_for, client)
                 raise WaitTimeoutError(f"app {self.app}: timed out while waiting for {waited_for}")
             await asyncio.sleep(self.poll_interval)

@@ -88,7 +88,7 @@ def test_version(run: Run) -> None:
 def test_importing_the_command_line_imports_neither_airflow_nor_spark_nor_what_a_command_may_not_need() -> None:
     code = (
         "import sys, airflow_provider_streamupdate.cli\n"
-        "slow = {'airflow', 'pyspark', 'fsspec', 'cattrs', 'rich', 'pendulum', 'psutil', 'tenacity'}\n"
+        "slow = {'airflow', 'pyspark', 'fsspec', 'cattrs', 'rich', 'pendulum', 'psutil'}\n"
         "print(sorted(slow & set(sys.modules)))"
     )
     repository = Path(__file__).parents[2]

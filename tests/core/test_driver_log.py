@@ -15,7 +15,7 @@ import pytest
 
 import airflow_provider_streamupdate
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers import driver_log, launcher, log_tail
+from airflow_provider_streamupdate.control.drivers import driver_log, launcher, log_tail, process
 from airflow_provider_streamupdate.control.drivers.driver_log import follow_log
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
@@ -68,7 +68,7 @@ def test_the_text_of_a_plan_that_failed_hides_secrets(tmp_path: Path, monkeypatc
         output.write(SAID.encode())
         return 3
 
-    monkeypatch.setattr(planning.process, "run", run)
+    monkeypatch.setattr(process, "run", run)
     monkeypatch.setattr(launcher, "check_environment", lambda *_: None)
     with pytest.raises(DriverError) as caught:
         planning.plan_application(SparkSubmit("spark-submit"), attrs.evolve(APPLICATION, file=str(file)))

@@ -41,7 +41,7 @@ DAY, LENGTH = 86_400.0, 90
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_now", lambda: NOW)
-    monkeypatch.setattr(recorded, "utc_now", lambda: NOW)
+    monkeypatch.setattr(clock, "utc_now", lambda: NOW)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_minute_has_its_rate_by_a_clock_that_is_behind(
 ) -> None:
     now = minute_of(NOW) + timedelta(minutes=1) - timedelta(seconds=behind)
     monkeypatch.setattr(history, "_now", lambda: now)
-    monkeypatch.setattr(recorded, "utc_now", lambda: now)
+    monkeypatch.setattr(clock, "utc_now", lambda: now)
     minutes(app, *(span(ago(minutes=n)) for n in range(4)))
     assert client.history("a", 3600)["in"] == [10.0] * 4
 

@@ -163,7 +163,7 @@ def _held(holder: ProcessIdentity) -> Lease:
 def failing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many more writes of a lease fail."""
     left, write = [0], Folder.write
-    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(clock.SystemClock, "sleep", lambda *_: None)
 
     def fails(folder: Folder, relative: str, data: bytes, lasting: bool = True) -> None:
         if left[0] and relative.startswith("lease/"):

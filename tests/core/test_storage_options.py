@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.drivers import launcher
+from airflow_provider_streamupdate.control.drivers import launcher, process
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, driver_environment
 from airflow_provider_streamupdate.control.operations import plan as planning
 from airflow_provider_streamupdate.core.errors import DriverError, EnvironmentProblem, InvalidInputError
@@ -45,7 +45,7 @@ def test_a_plan_s_command_line_does_not_hold_them(tmp_path: Path, monkeypatch: p
         started.update(command=command, options=from_environment(environment))
         return 3
 
-    monkeypatch.setattr(planning.process, "run", run)
+    monkeypatch.setattr(process, "run", run)
     monkeypatch.setattr(launcher, "check_environment", lambda *_: None)
     with pytest.raises(DriverError):
         planning.plan_application(

@@ -4,14 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.processes import elapsed, kernel
 from airflow_provider_streamupdate.core.processes import process_identity as identity
 
@@ -51,13 +49,11 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     with the clock as well, since it counts from a time of boot that does (psutil.boot_time)."""
 
     def move(seconds: float) -> None:
-        class Moved(datetime):
-            @classmethod
-            def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
-                return datetime.now(tz) + timedelta(seconds=seconds)
+        class Moved(clock.SystemClock):
+            def wall(self) -> float:
+                return super().wall() + seconds
 
-        for module in (clock, lease):
-            monkeypatch.setattr(module, "datetime", Moved)
+        monkeypatch.setattr(clock, "_clock", Moved())
         psutil = process.psutil
         started = psutil.Process.create_time
         monkeypatch.setattr(psutil.Process, "create_time", lambda self: started(self) + seconds)

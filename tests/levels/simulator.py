@@ -13,9 +13,9 @@ import attrs
 
 from airflow_provider_streamupdate.control.operations.verification.health import Health
 from airflow_provider_streamupdate.control.operations.verification.slo import Gate
+from airflow_provider_streamupdate.core.clock import utc_now
 from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures
 from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, minute_of, write_minutes
-from airflow_provider_streamupdate.core.history.recorded import utc_now
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus, Status
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 import attrs
 
@@ -63,7 +63,7 @@ def look_for_needs(
         interrupted=interrupted,
         supervision=supervision,
     )
-    now = datetime.now(timezone.utc)
+    now = clock.utc_now()
     return needs(_with_more(found, app, current, now), now)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +39,6 @@ from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.plan_answer import PLANNED
 from ..waiting import POLL_SECONDS, wait_for
-from . import process
 from .clusters import Alive, Client, alive, cluster_for, cluster_of
 from .driver_log import ERROR_LINES, driver_log
 from .launch_files import LaunchFiles, launch_files, local_application
@@ -123,7 +121,7 @@ class Drivers:
             state = status.state if living else self._heard(deployment, status)
             if state is not None:
                 return launch, state, status
-            time.sleep(POLL_SECONDS)
+            clock.sleep(POLL_SECONDS)
 
     def _heard(self, deployment: str, status: Status) -> DriverState | None:
         """Return the state of a driver whose process cannot be inspected, from changes of its heartbeat.
@@ -282,15 +280,12 @@ class Drivers:
         environment = driver_environment(self.launcher, application, command, self.storage_options)
         cluster.check(command, environment, driver)
         prepared = cluster.prepare(command, driver, environment)
-        return process.start(
-            prepared.command,
+        return cluster.start(
+            prepared,
             environment,
             folder / f"driver-{epoch}.log",
             epoch,
             lambda launch: self.app.set_launch(spec.deployment, launch),
-            cluster=cluster.name,
-            record=prepared.record,
-            handed_over=prepared.handed_over,
         )
 
     def application(self, spec: DeploymentSpec) -> Application:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
+
+from ...core import clock
 
 BLOCK = 65_536
 _TRACEBACK = "Traceback (most recent call last)"
@@ -68,7 +69,7 @@ def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
             if over:
                 yield from [text.decode(errors="replace")] if text and not half else []
                 return
-            time.sleep(FOLLOW_SECONDS)
+            clock.sleep(FOLLOW_SECONDS)
 
 
 def around_error(lines: list[str], count: int) -> list[str]:

@@ -12,7 +12,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -108,11 +107,11 @@ def run(command: list[str], environment: Mapping[str, str], folder: Path, output
     try:
         if not leader.exact:
             return child.wait(seconds)
-        deadline = time.monotonic() + seconds
+        deadline = clock.monotonic() + seconds
         while leader.lives() is not False:
-            if time.monotonic() > deadline:
+            if clock.monotonic() > deadline:
                 raise subprocess.TimeoutExpired(command, seconds)
-            time.sleep(POLL_SECONDS)
+            clock.sleep(POLL_SECONDS)
     finally:
         # Before the child is reaped: until then no other process can get its pid, which is also its group's id.
         if child.returncode is None:
@@ -164,9 +163,9 @@ def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
             return False
         for process in group:
             process.signal(number)
-        deadline = time.monotonic() + seconds
-        while (group := _Look(this_kernel()).members(launch)) and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
+        deadline = clock.monotonic() + seconds
+        while (group := _Look(this_kernel()).members(launch)) and clock.monotonic() < deadline:
+            clock.sleep(POLL_SECONDS)
         if not group:
             break
     return True

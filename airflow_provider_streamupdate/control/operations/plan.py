@@ -20,7 +20,7 @@ from ...core.registry.hiding import Hiding
 from ...core.serde import from_json
 from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
-from ..drivers import process, runtime
+from ..drivers import runtime
 from ..drivers.clusters import cluster_for
 from ..drivers.driver_log import last_lines
 from ..drivers.launcher import Launcher, driver_environment, on_this_machine
@@ -99,12 +99,13 @@ def plan_application(
         args += [f"--rehearse={rehearse[0]}", f"--scratch={rehearse[1]}"] if rehearse else []
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         submitted = launcher.command(quiet, args, str(runtime.build(root=root or _first(adopt))))
-        cluster_for(submitted).check(submitted, driver_environment(launcher, quiet, submitted, storage_options or {}))
+        cluster = cluster_for(submitted)
+        cluster.check(submitted, driver_environment(launcher, quiet, submitted, storage_options or {}))
         command = on_this_machine(submitted)
         environment = driver_environment(launcher, quiet, command, storage_options or {})
         with open(log, "wb") as output:
             try:
-                code = process.run(command, environment, Path(folder), output, timeout)
+                code = cluster.run(command, environment, Path(folder), output, timeout)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
                     f"{'rehearsing' if rehearse else 'planning'} {application.file} took more than {timeout:g} s and "

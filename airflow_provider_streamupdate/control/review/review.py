@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Any
 
 import attrs
 
+from ...core import clock
 from ...core.errors import CorruptError, NewerFormatError, NotFoundError
 from ...core.names import check_name
 from ...core.registry.deployment import DeploymentSpec
@@ -72,7 +72,7 @@ def review(context: Context, app: str, update: str) -> Review:
         compared=difference.outcome if difference else None,
         rollback=next((hiding.rollback(r) for r in reversed(registry.rollbacks()) if r.left == record.new), None),
         settings=_settings(registry, record, old, new),
-        hours=hours(registry, record, datetime.now(timezone.utc)),
+        hours=hours(registry, record, clock.utc_now()),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -170,7 +169,7 @@ class _Supervisor:
             assert found.current is not None
             self._tell(app.name, f"{app.name}: {decision.reason}; starting it again")
             self._starting[app.name] = self._pool.submit(self._restart, app, found.current.deployment)
-        elif decision.action is Action.STAND_BY and time.monotonic() >= self._stand_by_at.get(app.name, 0.0):
+        elif decision.action is Action.STAND_BY and clock.monotonic() >= self._stand_by_at.get(app.name, 0.0):
             self._tell(app.name, f"{app.name}: {decision.reason}; starting another one")
             self._starting[app.name] = self._pool.submit(self._stand_by, app)
         elif decision.action is Action.GIVE_UP:
@@ -188,9 +187,9 @@ class _Supervisor:
             self._failed(app.name, f"{app.name} is left alone, in a crash loop: {known.gave_up}")
 
     def _end_orphans(self, app: AppRegistry) -> None:
-        if time.monotonic() - self._searched_at.get(app.name, float("-inf")) < SEARCH_SECONDS:
+        if clock.monotonic() - self._searched_at.get(app.name, float("-inf")) < SEARCH_SECONDS:
             return
-        self._searched_at[app.name] = time.monotonic()
+        self._searched_at[app.name] = clock.monotonic()
         everywhere = app.name not in self._searched  # once: it reads all that the app has had
         self._searched.add(app.name)
         found = orphans(self._context.drivers(app, watch=False), everywhere)
@@ -246,10 +245,10 @@ class _Supervisor:
         if state not in DEAD_STATES or standby is None or standby.state != STANDBY:
             self._dead_since.pop(app.name, None)
             return None
-        epoch, since = self._dead_since.setdefault(app.name, (current.epoch, time.monotonic()))
+        epoch, since = self._dead_since.setdefault(app.name, (current.epoch, clock.monotonic()))
         if epoch != current.epoch:
-            epoch, since = self._dead_since[app.name] = (current.epoch, time.monotonic())
-        return standby.deployment if time.monotonic() - since < TAKEOVER_SECONDS else None
+            epoch, since = self._dead_since[app.name] = (current.epoch, clock.monotonic())
+        return standby.deployment if clock.monotonic() - since < TAKEOVER_SECONDS else None
 
     def _stand_by(self, app: AppRegistry) -> None:
         def still() -> None:
@@ -265,7 +264,7 @@ class _Supervisor:
         except StreamUpdateError as error:
             failed = self._failed_standbys[app.name] = self._failed_standbys.get(app.name, 0) + 1
             delay = self._backoff.delay(failed)
-            self._stand_by_at[app.name] = time.monotonic() + delay
+            self._stand_by_at[app.name] = clock.monotonic() + delay
             self._tell(app.name, f"{app.name} has no hot standby: {error}. The next one is started in {delay:g} s")
 
     def _restart(self, app: AppRegistry, deployment: str) -> None:

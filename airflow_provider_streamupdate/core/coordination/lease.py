@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
 
 import attrs
 
@@ -116,7 +115,7 @@ def acquire(
         number=number,
         owner=owner,
         token=uuid.uuid4().hex,
-        expires_at=_in(seconds),
+        expires_at=clock.later(seconds),
         holder=holder,
         renewed_at=clock.now(),
         uptime=Uptime.now(),
@@ -137,14 +136,14 @@ def acquire(
 def renew(folder: Folder, lease: Lease, seconds: float = DEFAULT_SECONDS) -> Lease | None:
     """The holder's sign of life: renew the lease for `seconds` from now; None when another process has taken it
     over."""
-    renewed = attrs.evolve(lease, expires_at=_in(seconds), renewed_at=clock.now(), uptime=Uptime.now())
+    renewed = attrs.evolve(lease, expires_at=clock.later(seconds), renewed_at=clock.now(), uptime=Uptime.now())
     return renewed if _replace(folder, renewed) else None
 
 
 def leave(folder: Folder, lease: Lease) -> None:
     """End the holder's part: the owner keeps the lease, and any process may continue with it."""
     left = attrs.evolve(
-        lease, holder=None, expires_at=_in(DEFAULT_SECONDS), renewed_at=clock.now(), uptime=Uptime.now()
+        lease, holder=None, expires_at=clock.later(DEFAULT_SECONDS), renewed_at=clock.now(), uptime=Uptime.now()
     )
     _replace(folder, left)
 
@@ -223,7 +222,3 @@ def _replace(folder: Folder, lease: Lease) -> bool:
 def _newest(folder: Folder, lease: Lease) -> bool:
     latest = read(folder)
     return latest is not None and latest.token == lease.token
-
-
-def _in(seconds: float) -> str:
-    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat(timespec="seconds")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from .. import clock
 from ..errors import FencedError, NotRunningError
 from ..registry.deployment import FINISHED, RUNNING
 from .watched import Watched
@@ -25,7 +24,7 @@ class Successor(Watched):
                 raise NotRunningError(f"deployment {self.deployment} is not standing by in epoch {self.epoch}: {why}")
             if status.recent or status.pulse != first.pulse:
                 return
-            time.sleep(POLL_SECONDS)
+            clock.sleep(POLL_SECONDS)
 
     def committed(self) -> bool:
         """Whether each of its queries has committed its own batch, or has found nothing to do.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
@@ -41,10 +41,6 @@ class Recorded:
     seconds: float
 
 
-def utc_now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
 def recorded(app: Folder, since: datetime, unread: list[str] | None = None) -> list[Recorded]:
     """What the drivers of an app wrote down from `since` (UTC) until now, oldest first: minutes where they are kept
     that long, else hours. What cannot be read is left out, and what a clock that was ahead noted for later.
@@ -52,7 +48,7 @@ def recorded(app: Folder, since: datetime, unread: list[str] | None = None) -> l
     unread: gets the paths of what could not be read
     """
     left_out = [] if unread is None else unread
-    now = utc_now()
+    now = clock.utc_now()
     if now - since <= MINUTES_KEPT:
         found = _minutes(app, minute_of(since), now + AHEAD, left_out)
     else:

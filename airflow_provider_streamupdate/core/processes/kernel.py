@@ -35,7 +35,10 @@ class Unseen(Exception):
 
 
 class Kernel(Protocol):
-    """The interface to the kernel; tests replace it."""
+    """The port to the kernel. Tests and the simulation replace it (`use`)."""
+
+    def own_pid(self) -> int:
+        """The pid of this process."""
 
     def boot(self) -> str | None:
         """An id that the machine drew when it was booted; None: it has none."""
@@ -51,7 +54,14 @@ class Kernel(Protocol):
         """The process with that pid; None when there is none. Unseen when that is unknown."""
 
 
-class Linux:
+class _Real:
+    """What every system tells alike."""
+
+    def own_pid(self) -> int:
+        return os.getpid()
+
+
+class Linux(_Real):
     """The kernel's answers from /proc, if /proc belongs to this process's own pid namespace."""
 
     def boot(self) -> str | None:
@@ -87,7 +97,7 @@ class Linux:
         return Seen(pid, int(fields[19]), int(fields[3]), fields[0] in (b"Z", b"X"))
 
 
-class MacOS:
+class MacOS(_Real):
     """The kernel's answers from sysctl(3), which psutil uses, too."""
 
     # sys/sysctl.h and sys/proc.h: kinfo_proc begins with extern_proc, that with the time of the fork as a timeval;
@@ -130,7 +140,7 @@ class MacOS:
         return None if failed else buffer.raw[: size.value]
 
 
-class Unknown:
+class Unknown(_Real):
     """An unsupported system: no process can be distinguished from another."""
 
     def boot(self) -> str | None:
@@ -157,10 +167,24 @@ def exists(pid: int) -> bool:
     return True
 
 
+_KINDS: dict[str, type[Linux] | type[MacOS]] = {"linux": Linux, "darwin": MacOS}
+_kernel: Kernel = _KINDS.get(sys.platform, Unknown)()
+
+
+def use(kernel: Kernel) -> None:
+    """Ask another kernel from now on."""
+    global _kernel
+    _kernel = kernel
+
+
 def this_kernel() -> Kernel:
     """The kernel of the machine that this runs on."""
-    kinds: dict[str, type[Linux] | type[MacOS]] = {"linux": Linux, "darwin": MacOS}
-    return kinds.get(sys.platform, Unknown)()
+    return _kernel
+
+
+def own_pid() -> int:
+    """The pid of this process."""
+    return _kernel.own_pid()
 
 
 @cache

@@ -44,7 +44,8 @@ class ProcessIdentity:
     @classmethod
     def own(cls, kernel: Kernel | None = None) -> ProcessIdentity:
         """The identity of this process."""
-        return cls.of(os.getpid(), kernel)
+        kernel = kernel or this_kernel()
+        return cls.of(kernel.own_pid(), kernel)
 
     @property
     def exact(self) -> bool:

@@ -4,11 +4,12 @@ the reader's own monotonic clock: no two clocks are compared, and no clock that 
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 
 import attrs
+
+from .. import clock
 
 KNOWN = 10_000  # heartbeats that are kept in mind
 
@@ -30,17 +31,17 @@ class _Last:
 
 
 class Pulse:
-    """What was seen of many heartbeats. clock: monotonic, in seconds."""
+    """What was seen of many heartbeats. seconds: a monotonic clock."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, seconds: Callable[[], float] = clock.monotonic) -> None:
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._last: OrderedDict[str, _Last] = OrderedDict()
 
     def look(self, whose: str, value: object) -> Beat:
         """Note a heartbeat. A living process never writes the same one twice."""
         with self._lock:
-            now, last = self._clock(), self._last.get(whose)
+            now, last = self._seconds(), self._last.get(whose)
             if last is None or last.value != value:
                 last = self._last[whose] = _Last(value, now, last is not None)
                 while len(self._last) > KNOWN:

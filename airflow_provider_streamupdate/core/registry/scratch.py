@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import socket
 
 import attrs
 
 from .. import clock
 from ..processes.elapsed import written_ago
+from ..processes.kernel import own_pid
 from ..processes.process_identity import ProcessIdentity
 from ..serde import from_json, to_json
 from ..storage import Folder
@@ -32,7 +32,7 @@ def take(app: AppRegistry, name: str) -> Folder:
     folder = _all(app)
     for other in abandoned(app):
         folder.remove(other)
-    user = UsedBy(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), process=ProcessIdentity.own())
+    user = UsedBy(host=socket.gethostname(), pid=own_pid(), at=clock.now(), process=ProcessIdentity.own())
     folder.write(f"{name}/used-by.json", to_json(user))
     return folder.sub(name)
 

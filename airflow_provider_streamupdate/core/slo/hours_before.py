@@ -12,7 +12,7 @@ from ..compatibility.report import CARRIED
 from ..compatibility.successors import new_names
 from ..difference.figures import BatchFigures
 from ..history.history import minute_of
-from ..history.recorded import Recorded, recorded, utc_now
+from ..history.recorded import Recorded, recorded
 from ..history.span import Span
 from ..plan.plan import QueryPlan
 from ..registry.deployment import QueryStatus
@@ -71,7 +71,7 @@ def _recorded(registry: AppRegistry, record: UpdateRecord, cut: datetime, unread
     updates = {u.new: u for u in registry.updates() if not u.in_place}
     kept = []
     begun: set[tuple[str, int, str]] = set()
-    for one in recorded(registry.folder, utc_now() - A_DAY, unread):
+    for one in recorded(registry.folder, clock.utc_now() - A_DAY, unread):
         update, at = updates.get(one.deployment), clock.parse(one.span.at)
         driver = one.deployment, one.epoch, one.query
         first = driver not in begun

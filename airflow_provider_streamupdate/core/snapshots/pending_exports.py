@@ -16,7 +16,6 @@ import contextlib
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Iterable, Iterator
 
@@ -25,6 +24,7 @@ import attrs
 from .. import clock
 from ..errors import CorruptError, StorageError
 from ..names import check_part
+from ..processes.kernel import own_pid
 from ..serde import from_json, to_json
 from ..storage import Folder
 
@@ -64,7 +64,7 @@ def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
         deployment=deployment,
         started_at=clock.now(),
         host=socket.gethostname(),
-        pid=os.getpid(),
+        pid=own_pid(),
         signed=True,
     )
     marked = attrs.evolve(export, mark=f"snapshots/_{number}/exporting.json")
@@ -120,9 +120,9 @@ def living(folder: Folder, found: Iterable[Export]) -> list[Export]:
             lives.append(export)  # its mark went: it has ended since it was listed
         else:
             watched[export.export] = (export, sign)
-    until = time.monotonic() + WATCH_SECONDS
-    while watched and time.monotonic() < until:
-        time.sleep(_LOOK_SECONDS)
+    until = clock.monotonic() + WATCH_SECONDS
+    while watched and clock.monotonic() < until:
+        clock.sleep(_LOOK_SECONDS)
         for number, (export, before) in list(watched.items()):
             if _sign(folder, export) != before:
                 lives.append(export)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
+from .. import clock
 from ..errors import StorageError
 
 _P = ParamSpec("_P")
@@ -27,10 +27,10 @@ class Patience:
 
     def reached(self) -> None:
         """Note that the storage has answered."""
-        self._at = time.monotonic()
+        self._at = clock.monotonic()
 
     def over(self) -> bool:
-        return time.monotonic() - self._at > self._seconds
+        return clock.monotonic() - self._at > self._seconds
 
 
 @contextlib.contextmanager
@@ -49,7 +49,7 @@ def tried_again(call: Callable[_P, _T]) -> Callable[_P, _T]:
 
     @functools.wraps(call)
     def until_given_up(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        began = time.monotonic()
+        began = clock.monotonic()
         while True:
             try:
                 return call(*args, **kwargs)
@@ -58,7 +58,7 @@ def tried_again(call: Callable[_P, _T]) -> Callable[_P, _T]:
                 if wait is None:
                     raise
                 with patiently(None):
-                    if not wait(error, time.monotonic() - began):
+                    if not wait(error, clock.monotonic() - began):
                         raise
 
     return until_given_up

@@ -6,11 +6,11 @@ import contextlib
 import os
 import signal
 import sys
-import time
 import traceback
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination import commands as words
 from ...core.coordination.commands import CommandBox
@@ -155,7 +155,7 @@ class DriverContext:
                         return None
                 if self.signals.number is not None or patience.over():
                     raise
-            time.sleep(self.pace.commands)
+            clock.sleep(self.pace.commands)
 
     def patiently(self) -> AbstractContextManager[None]:
         """While the block runs, calls to the storage that fail are tried again, for as long as the patience lasts and

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import uuid
 
@@ -10,6 +9,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.errors import FencedError
 from ...core.names import numbers
+from ...core.processes.kernel import own_pid
 from ...core.registry.deployment import DeploymentSpec, DriverClaim
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
@@ -34,7 +34,7 @@ class Epoch:
     def claim(self) -> bool:
         """Claim the epoch; whether this is its only driver, no matter how many are started."""
         token = uuid.uuid4().hex
-        claim = DriverClaim(host=socket.gethostname(), pid=os.getpid(), at=clock.now(), token=token)
+        claim = DriverClaim(host=socket.gethostname(), pid=own_pid(), at=clock.now(), token=token)
         if not self.folder.create(f"drivers/{self.number}.json", to_json(claim), nonce=token):
             return False
         boundary("driver-claimed")

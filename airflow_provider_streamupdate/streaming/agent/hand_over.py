@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 
+from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination.successor import Successor
 from ...core.errors import DriverError, FencedError, StorageError, StreamUpdateError
@@ -35,14 +35,14 @@ def hand_over(driver: DriverContext, successor: Successor) -> None:
         )
     driver.reporter.events.add("handed over", to=successor.deployment, to_epoch=successor.epoch)
     boundary("handed-over")
-    deadline = time.monotonic() + driver.pace.takeover
+    deadline = clock.monotonic() + driver.pace.takeover
     while driver.signals.number is None:
         death = None
         with contextlib.suppress(StorageError):  # the next look may get through
             if successor.committed():
                 return
             death = successor.death()
-        if death is None and time.monotonic() > deadline:
+        if death is None and clock.monotonic() > deadline:
             death = f"it has not committed a batch in {driver.pace.takeover:g} s"
         if death and _take_back(driver, successor):
             raise DriverError(
@@ -56,13 +56,13 @@ def _wait_gone(driver: DriverContext, successor: Successor) -> None:
     """Wait until a successor that lives has noticed that its epoch is over, and has ended: a batch of it could come to
     the sink after this driver has looked there. One that does not end, or gives no sign of life, is kept from beginning
     another batch."""
-    deadline = time.monotonic() + GONE_SECONDS
+    deadline = clock.monotonic() + GONE_SECONDS
     while driver.signals.number is None:
         with contextlib.suppress(StorageError):
             status = successor.status()
             if successor.is_gone(status) or (status is not None and status.final):
                 return
-            if successor.death() is not None or driver.signals.evicted or time.monotonic() > deadline:
+            if successor.death() is not None or driver.signals.evicted or clock.monotonic() > deadline:
                 _fence(successor)
                 return
         driver.signals.woken.wait(driver.pace.commands)

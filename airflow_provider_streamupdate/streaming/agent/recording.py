@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 
 import attrs
 
+from ...core import clock
 from ...core.history.history import Minutes, hour_of, joined, minute_of, minutes_path, read_minutes, sum_up
 from ...core.history.span import Span, watermark_age
 from ...core.registry.deployment import QueryStatus
@@ -20,10 +21,6 @@ END_SECONDS = 2.0  # that the driver's end waits for the last minute
 HOURS_KEPT = 48  # in memory, while the storage does not take them
 
 
-def utc_now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
 class Recorder:
     """app: the app's folder. now: the time in UTC, which may jump
 
@@ -31,7 +28,7 @@ class Recorder:
     wrong in it ends neither the thread that writes nor the driver.
     """
 
-    def __init__(self, app: Folder, deployment: str, epoch: int, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, app: Folder, deployment: str, epoch: int, now: Callable[[], datetime] = clock.utc_now) -> None:
         self._app, self._deployment, self._epoch, self._now = app, deployment, epoch, now
         self._lock = threading.Lock()
         self._spans: dict[str, dict[datetime, Span]] = {}  # by query and minute, of the hours in memory

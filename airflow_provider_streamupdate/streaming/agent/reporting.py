@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +12,7 @@ import attrs
 
 from ...core import clock
 from ...core.errors import StreamUpdateError
+from ...core.processes.kernel import own_pid
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.processes.repeating_thread import repeating
 from ...core.registry.deployment import DRAINING, HEARTBEAT_SECONDS, RUNNING, STARTING, QueryStatus, Status
@@ -43,7 +42,7 @@ class Reporter:
             heartbeat_at=clock.now(),
             started_at=clock.now(),
             host=socket.gethostname(),
-            pid=os.getpid(),
+            pid=own_pid(),
             process=ProcessIdentity.own(),
         )
 
@@ -77,7 +76,7 @@ class Reporter:
                     **began,
                 )
             self.folder.write("status.json", to_json(self._status), lasting=False)  # another comes at once
-            self._written_at = time.monotonic()
+            self._written_at = clock.monotonic()
 
     def heartbeat(self) -> contextlib.AbstractContextManager[None]:
         """Write heartbeats while the main thread is busy (session start, restore), so that a slow start does not look
@@ -86,7 +85,7 @@ class Reporter:
 
     def _beat(self) -> None:
         """Write a heartbeat, unless a report was one already: an object store is paid for each."""
-        if time.monotonic() - self._written_at >= self.every:
+        if clock.monotonic() - self._written_at >= self.every:
             self.report()
 
 

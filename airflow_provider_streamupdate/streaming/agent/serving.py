@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from ...core import clock
 from ...core.errors import DriverError, StorageError
 from ...core.registry.deployment import DRAINING, RUNNING, QueryStatus
 from ...core.storage.patience import Patience
@@ -21,7 +21,7 @@ def serve(driver: DriverContext) -> None:
     with ThreadPoolExecutor(1) as worker:
         task: Future[None] | None = None
         next_progress, next_look, patience = 0.0, 0.0, Patience(driver.settings.patience)
-        busy_at, told = time.monotonic(), False
+        busy_at, told = clock.monotonic(), False
         while driver.final is None:
             if task is not None and task.done():
                 task.result()
@@ -32,7 +32,7 @@ def serve(driver: DriverContext) -> None:
             if driver.signals.number is not None:
                 driver.final = driver.end_by_signal()
                 break
-            now, command = time.monotonic(), None
+            now, command = clock.monotonic(), None
             if task is not None:
                 busy_at = now
             idle = not driver.folder.cheap_calls and now - busy_at >= driver.pace.idle_after
@@ -46,11 +46,11 @@ def serve(driver: DriverContext) -> None:
                     if not told and (firsts := _first_commits(queries)):
                         driver.reporter.events.add("first batch", queries=firsts)
                         told = True
-                    next_progress = time.monotonic() + driver.reporter.every
+                    next_progress = clock.monotonic() + driver.reporter.every
                     patience.reached()
                 if task is None and now >= next_look:
                     command = next(iter(driver.box.pending(refuse=True)), None)
-                    next_look = time.monotonic() + (driver.pace.idle_commands if idle else 0.0)
+                    next_look = clock.monotonic() + (driver.pace.idle_commands if idle else 0.0)
                     patience.reached()
             except StorageError:  # a query that can do without it goes on
                 if patience.over():

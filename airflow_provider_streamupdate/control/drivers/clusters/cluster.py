@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import IO, Any, ClassVar
 
 import attrs
 
 from ....core.registry.deployment import Launch
+from .. import process
 from ..process import Alive
 
 
@@ -83,6 +85,31 @@ class Cluster(ABC):
         driver: its identity, as for `prepare`; None: none is to be started now
         """
         return
+
+    def start(
+        self,
+        prepared: Prepared,
+        environment: Mapping[str, str],
+        log: Path,
+        epoch: int,
+        note: Callable[[Launch], None],
+    ) -> Launch:
+        """Start a prepared driver, or what submits it, on this machine (`process.start`).
+
+        log: the file of its output; note: records its launch; only then it begins
+        """
+        of_cluster: dict[str, Any] = {
+            "cluster": self.name,
+            "record": prepared.record,
+            "handed_over": prepared.handed_over,
+        }
+        return process.start(prepared.command, environment, log, epoch, note, **of_cluster)
+
+    def run(
+        self, command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float
+    ) -> int:
+        """Run a plan-only driver on this machine to its end, and return its exit code (`process.run`)."""
+        return process.run(command, environment, folder, output, seconds)
 
     def label(self, deployment: str) -> str:
         """Return what stands for a deployment in `Found.label`."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from ....core import clock
 from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.compatibility.successors import app_under_new_names
 from ....core.coordination.following import unfollowable
@@ -162,14 +161,14 @@ class Chase:
         self.told = "its driver starts"
         self._update = update
         self._first: tuple[float, int, int] | None = None  # when, and how many batches there were and had committed
-        self._told_at = time.monotonic()
+        self._told_at = clock.monotonic()
 
     def look(self) -> int:
         """Return the number of batches that are left. Tell it from time to time."""
         there, done, left = 0, 0, 0
         for logged, committed in self._positions():
             there, done, left = there + logged, done + committed, max(left, logged - committed)
-        now = time.monotonic()
+        now = clock.monotonic()
         if done and self._first is None:
             self._first = (now, there, done)
         if self._first is not None and now > self._first[0]:

@@ -5,8 +5,6 @@ Until then it holds no epoch of the app, and either version can be dropped witho
 
 from __future__ import annotations
 
-import time
-
 from ....core import clock
 from ....core.boundaries import boundary
 from ....core.checkpoint.checkpoint import Checkpoint
@@ -258,8 +256,8 @@ class _Chase:
         """Return what has not caught up yet; empty when all has."""
         status = drivers.status(self._new)
         try:
-            if time.monotonic() - self._set_at > CLOSE_SECONDS:
-                self._goal, self._set_at = self._positions(self._old), time.monotonic()
+            if clock.monotonic() - self._set_at > CLOSE_SECONDS:
+                self._goal, self._set_at = self._positions(self._old), clock.monotonic()
             missing = behind(self._goal, self._positions(self._new))
         except CorruptError as error:  # a log that was compacted between two looks
             return [str(error)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
 
+from ....core import clock
 from ....core.errors import CorruptError, NotFoundError
 from ....core.formats import EVENT
 from ....core.registry.events import latest_lines
@@ -34,7 +34,7 @@ def read(registry: AppRegistry, deployment: str) -> tuple[UpdateRecord, Trace]:
     names = [name for name in (record.old, record.new) if name is not None]
     events = {name: [hiding.event(event) for event in _events(registry, name)] for name in names}
     record, rollbacks = hiding.update(record), [hiding.rollback(rollback) for rollback in registry.rollbacks()]
-    return record, trace_of(record, rollbacks, events, datetime.now(timezone.utc))
+    return record, trace_of(record, rollbacks, events, clock.utc_now())
 
 
 def _events(registry: AppRegistry, deployment: str) -> list[Mapping[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import fsspec
@@ -25,7 +26,7 @@ def backend_at(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
     """The backend, and the path on it, of a local path or fsspec URI. InvalidInputError when the protocol is not
     known."""
     try:
-        return _connect(uri, options)
+        return OPENERS.get(uri.partition("://")[0].lower(), _fsspec)(uri, options)
     except (ValueError, ImportError) as error:
         raise InvalidInputError(
             f"root {uri!r} cannot be used: {error}; install the fsspec package for its protocol (for s3: s3fs, for "
@@ -37,14 +38,20 @@ def backend_at(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
         raise StorageError(f"root {uri!r} cannot be reached: {type(error).__name__}: {first}; {remedy}") from error
 
 
-def _connect(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
-    if uri.partition("://")[0].lower() in ("webhdfs", "swebhdfs"):
-        from .hdfs import HdfsStore  # needs requests, which no other root does
-        from .webhdfs import WebHdfs
+def _webhdfs(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
+    from .hdfs import HdfsStore  # needs requests, which no other root does
+    from .webhdfs import WebHdfs
 
-        client, path = WebHdfs.open_uri(uri, options)
-        return HdfsStore(client), path
+    client, path = WebHdfs.open_uri(uri, options)
+    return HdfsStore(client), path
+
+
+def _fsspec(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
     fs, path = fsspec.core.url_to_fs(uri, **options)
     if isinstance(fs, LocalFileSystem):
         return Disk(root=path.rstrip("/")), path
     return S3Store(fs) if hasattr(fs, "call_s3") else FsspecStore(fs), path
+
+
+# How a root is opened, by its protocol; all others are fsspec's.
+OPENERS: dict[str, Callable[[str, dict[str, Any]], tuple[Backend, str]]] = {"webhdfs": _webhdfs, "swebhdfs": _webhdfs}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
+from ....core import clock
 from ....core.coordination import lease
 from ....core.coordination.commands import CommandBox
 from ....core.coordination.lease import Lease
@@ -39,7 +39,7 @@ class HotStandby:
 
     def look(self) -> None:
         """Take over when that is due; have the driver end when it is not needed any more."""
-        driver, now = self._driver, time.monotonic()
+        driver, now = self._driver, clock.monotonic()
         if now < self._next_look:
             return
         self._next_look = now + (LOOK_SECONDS if driver.folder.cheap_calls else driver.pace.commands)
@@ -60,12 +60,12 @@ class HotStandby:
         """Why the current driver needs a replacement."""
         if self._leader is None or self._leader.epoch != current.epoch:
             self._leader = Watched(self._driver.app, current.deployment, current.epoch)
-            self._watched_since = time.monotonic()
+            self._watched_since = clock.monotonic()
         status = self._leader.status()
         if self._ended_on_request(current, status):
             return None
         if status is None:  # who starts it holds the app's lease until it runs, so that nothing is taken from them
-            silent = time.monotonic() - self._watched_since
+            silent = clock.monotonic() - self._watched_since
             if self._leader.is_gone(None):
                 return "its process exited without a heartbeat"
             return f"it has given no sign of life for {silent:.0f} s" if silent >= SILENT_SECONDS else None
@@ -136,5 +136,5 @@ def _give_back(app: Folder, held: Lease) -> None:
         try:
             return lease.release(app, held)
         except StorageError:
-            time.sleep(LOOK_SECONDS)
+            clock.sleep(LOOK_SECONDS)
     return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from ....core import clock
 from ....core.coordination.lease import held_for
 from ..context import DriverContext
 
@@ -21,10 +20,10 @@ class NewVersion:
     def look(self) -> None:
         """Have the driver end when the update does not go on for which it stands by."""
         driver = self._driver
-        if time.monotonic() < self._next_look:
+        if clock.monotonic() < self._next_look:
             return
         if (update := driver.app.update(driver.spec.deployment)) is None or update.outcome is not None:
             driver.end("the update it stood by for has ended")
         elif not held_for(driver.app.folder, driver.spec.deployment):
             driver.end("the app's lease for the update it stood by for is no longer held")
-        self._next_look = time.monotonic() + driver.pace.heartbeat
+        self._next_look = clock.monotonic() + driver.pace.heartbeat

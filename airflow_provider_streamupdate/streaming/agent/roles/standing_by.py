@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
+from ....core import clock
 from ....core.boundaries import boundary
 from ....core.coordination import commands as words
 from ....core.errors import FencedError, StorageError
@@ -50,9 +50,9 @@ def stand_by(driver: DriverContext, follows: bool, role: Role) -> bool:
             role.look()
             if driver.final is not None:
                 return False
-            if follows and time.monotonic() >= next_report:
+            if follows and clock.monotonic() >= next_report:
                 driver.reporter.report(queries=driver.engine.progress())
-                next_report = time.monotonic() + driver.pace.heartbeat
+                next_report = clock.monotonic() + driver.pace.heartbeat
             patience.reached()
         except StorageError:
             if patience.over():

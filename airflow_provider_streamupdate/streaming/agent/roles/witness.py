@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from ....core import clock
 from ....core.coordination.lease import held_for
 from ....core.difference.comparison import Comparison
 from ..context import DriverContext
@@ -25,7 +24,7 @@ class Witness:
     def look(self) -> None:
         """Compare what is there to compare; have the driver end with the update."""
         driver = self._driver
-        began = time.monotonic()
+        began = clock.monotonic()
         if began < self._next_look:
             return
         comparison = Comparison(driver.app.deployment_folder(self._new))
@@ -40,5 +39,5 @@ class Witness:
             driver.end("the app's lease for the update whose rows it compared is no longer held")
         else:
             driver.engine.compare(comparison)
-        now = time.monotonic()
+        now = clock.monotonic()
         self._next_look = now + max(LOOK_SECONDS, FOLLOWS * (now - began))
