@@ -1,0 +1,421 @@
+"""One schedule: an app, people and tasks who work on it, faults that are drawn, and what must be so afterwards."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.update.engine import UpdateEngine
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.strategies import strategy_named
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.errors import StreamUpdateError
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING, SUSPENDED
+from airflow_provider_streamupdate.core.snapshots.superseded import Retention
+
+from .site import APP, Site
+from .storage import Storage
+from .world import Process, Stuck, World
+
+STRATEGIES = ("restart", "standby", "follow")
+START, TROUBLE, LONGEST = 300.0, 90.0, 6000.0  # seconds of virtual time
+TRIES = 12
+
+
+@attrs.define
+class Outcome:
+    """What became of a schedule. problems: what must not be, in words; empty: the schedule is right"""
+
+    seed: int
+    what: str
+    problems: list[str] = attrs.field(factory=list)
+    faults: Counter[str] = attrs.field(factory=Counter)
+    outcome: str | None = None
+    seconds: float = 0.0
+    calls: int = 0
+    batches: int = 0
+
+
+class Schedule:
+    """seed: decides everything. versions: a folder for application files. only: these faults of the drawn ones, by
+    their numbers (None: all)"""
+
+    def __init__(
+        self, seed: int, versions: Path, trace: Callable[[str], None] | None = None, only: set[int] | None = None
+    ) -> None:
+        self.world = World(seed, trace)
+        self.chance, self.only = self.world.chance, only
+        self.storage = Storage(self.world)
+        self.kind = self.chance.choice(("disk", "bucket"))
+        self.strategy = self.chance.choice(STRATEGIES)
+        self.by_dag = self.chance.random() < 0.4
+        for number in range(self.chance.choice((1, 2, 3))):
+            self.world.machine(f"host-{number}")
+        skips = self.chance.random() < 0.5
+        self.site = Site(self.world, self.storage, self.kind, versions, skips)
+        self.site.reached = self._reached
+        self.faults: Counter[str] = Counter()
+        self.planned = 0  # faults so far
+        self.trouble = False
+        self.deaths = 0.0  # the share of boundaries at which a process dies
+        self.supervised = self.chance.random() < 0.5
+        self.hot = self.chance.random() < 0.25
+        self.commands = [c for c in ("snapshot", "collect", "snapshot", "restart") if self.chance.random() < 0.3]
+        if self.chance.random() < 0.15:
+            self.commands.append(self.chance.choice(("rollback", "suspend", "cancel")))
+        self.acknowledged: list[str] = []
+        self.deleted: set[str] = set()
+        self.cancelled = False
+        self.answers: dict[int, Any] = {}
+
+    @property
+    def what(self) -> str:
+        more = [self.kind, f"{len(self.world.machines)} machines", "dag" if self.by_dag else "command"]
+        more += ["skipping sink"] * self.site.sink.skips + ["supervised"] * self.supervised + ["hot"] * self.hot + self.commands
+        return f"{self.strategy}: {', '.join(more)}"
+
+    def run(self) -> Outcome:
+        outcome = Outcome(self.world.chance.randrange(0, 1), self.what)
+        with self.site.installed():
+            try:
+                self._run(outcome)
+            except Stuck as error:
+                outcome.problems.append(f"stuck: {error}")
+            except Wrong as error:
+                outcome.problems.append(str(error))
+            for task, error in self.world.failures:
+                text = "".join(traceback.format_exception(error)[-6:])
+                outcome.problems.append(f"{task.process.name}/{task.name} raised {type(error).__name__}: {error}\n{text}")
+        outcome.faults = self.faults + Counter(self.storage.faults)
+        outcome.seconds, outcome.calls = self.world.seconds, self.storage.calls
+        outcome.batches = self.site.sink.writes
+        return outcome
+
+    def _run(self, outcome: Outcome) -> None:
+        world = self.world
+        self._wait("submit", self._do("submit", self._submit), START)
+        world.run(lambda: len(self.site.sink.batches) >= 2, START)
+        if self.hot:
+            self._wait("standby on", self._do("standby on", lambda client: client.stand_by(APP, 60.0)), START)
+        self.trouble = True
+        self._draw_faults()
+        if self.supervised:
+            self._supervise()
+        for command in self.commands:
+            world.at(self.chance.random() * TROUBLE, lambda command=command: self._command(command))
+        update = Dag(self) if self.by_dag else Command(self)
+        world.at(self.chance.random() * 10, update.begin)
+        world.run(lambda: False, TROUBLE)
+        self._calm()
+        if not world.run(lambda: update.ended, LONGEST):
+            raise Wrong(f"the update does not end: {update.said}")
+        self._settle()
+        if not (self.faults or self.storage.faults or self.commands) and update.said != "promoted":
+            raise Wrong(f"nothing went wrong, and the update is not promoted: {update.said}")
+        record = self._ask("record", lambda client: self.site.registry().update("v2"))
+        outcome.outcome = record.outcome if record else update.said
+        self._check_end(record)
+
+    # who works
+
+    def _do(self, name: str, work: Callable[[StreamUpdateClient], Any]) -> Process:
+        """A process that does something with a client; its answer, or error, is in `answers`."""
+        machine = self.chance.choice(self.world.machines)
+
+        def main() -> None:
+            pid = self.world.own_pid()
+            try:
+                self.answers[pid] = work(self.site.client())
+            except StreamUpdateError as error:
+                self.answers[pid] = error
+                self.world.note(f"{name}: {type(error).__name__}: {error}")
+
+        return self.world.spawn(name, machine, main)
+
+    def _wait(self, name: str, process: Process, seconds: float) -> Any:
+        if not self.world.run(lambda: not process.alive, seconds):
+            raise Wrong(f"{name} does not end within {seconds:g} s")
+        return self.answers.get(process.pid)
+
+    def _ask(self, name: str, work: Callable[[StreamUpdateClient], Any], seconds: float = LONGEST) -> Any:
+        answer = self._wait(name, self._do(name, work), seconds)
+        if isinstance(answer, Exception):
+            raise Wrong(f"{name}: {type(answer).__name__}: {answer}")
+        return answer
+
+    def _submit(self, client: StreamUpdateClient) -> Any:
+        return client.submit(self.site.application("v1"), "v1", app=APP, timeout=60.0)
+
+    def options(self) -> UpdateOptions:
+        return UpdateOptions(
+            application=self.site.application("v2"),
+            deployment="v2",
+            strategy=self.strategy,
+            submit_timeout=120.0,
+            drain_timeout=120.0,
+            catch_up_timeout=120.0 if self.strategy == "follow" else None,
+            verify_for=3.0,
+        )
+
+    def _supervise(self) -> None:
+        process = self._do("supervisor", lambda client: client.supervise((APP,), interval=5.0, timeout=60.0))
+
+        def again() -> None:
+            if not process.alive and not self.cancelled:
+                self._supervise()
+            else:
+                self.world.at(20.0, again)
+
+        self.world.at(20.0, again)
+
+    def _command(self, command: str) -> None:
+        number = self.chance.randrange(1000)
+
+        def snapshot(client: StreamUpdateClient) -> None:
+            self.acknowledged.append(client.save_snapshot(APP, f"by-hand-{number}", timeout=60.0).name)
+
+        work: dict[str, Callable[[StreamUpdateClient], Any]] = {
+            "snapshot": snapshot,
+            "collect": lambda client: client.collect(APP, Retention(deployments=0)),
+            "restart": lambda client: client.restart(APP, timeout=60.0),
+            "rollback": lambda client: client.rollback(APP, timeout=60.0),
+            "suspend": self._suspend,
+            "cancel": self._cancel,
+        }
+        self._do(command, work[command])
+
+    def _suspend(self, client: StreamUpdateClient) -> None:
+        client.suspend(APP)
+        client.resume(APP)
+
+    def _cancel(self, client: StreamUpdateClient) -> None:
+        self.cancelled = True  # from here on it may be, whatever becomes of this process
+        client.cancel(APP)
+
+    # what goes wrong
+
+    def _draw_faults(self) -> None:
+        self.storage.failing = self.chance.choice((0.0, 0.0, 0.002, 0.01))
+        self.storage.slow = self.chance.choice((0.0, 0.01, 0.05))
+        self.deaths = self.chance.choice((0.0, 0.01, 0.04))
+        for _ in range(self.chance.choice((0, 1, 1, 2, 3, 5))):
+            self.world.at(self.chance.random() * TROUBLE, self._strike)
+
+    def _wanted(self) -> bool:
+        self.planned += 1
+        return self.trouble and (self.only is None or self.planned in self.only)
+
+    def _strike(self) -> None:
+        kind = self.chance.choice(("kill", "kill", "stop", "stop", "machine", "cut off", "clock"))
+        living = [p for p in self.world.processes.values() if p.alive and p.tasks]
+        victim = self.chance.choice(living) if living else None
+        machine = self.chance.choice(self.world.machines)
+        seconds, jump = self.chance.choice((3.0, 15.0, 40.0, 100.0)), self.chance.uniform(-400, 400)
+        if victim is None or not self._wanted():
+            return
+        self.faults[kind] += 1
+        if kind == "kill":
+            self.world.kill(victim)
+        elif kind == "stop":
+            self.world.stop(victim)
+            self.world.at(seconds, lambda: self.world.go_on(victim))
+        elif kind == "machine":
+            self._lose(machine)
+        elif kind == "cut off":
+            machine.cut_off = True
+            self.world.note(f"{machine.name} is cut off for {seconds:g} s")
+            self.world.at(seconds, lambda: setattr(machine, "cut_off", False))
+        else:
+            machine.offset += jump
+            self.world.note(f"{machine.name}: the clock is set by {jump:.0f} s")
+
+    def _lose(self, machine: Any) -> None:
+        for process in list(self.world.processes.values()):
+            if process.machine is machine:
+                self.world.kill(process, f"is lost with {machine.name}")
+        machine.boot += "'"
+
+    def _reached(self, name: str) -> None:
+        task = self.world.current
+        if task is None or not self.trouble or self.chance.random() >= self.deaths or not self._wanted():
+            return
+        self.faults[f"at {name}"] += 1
+        process = task.process
+        self.world.note(f"{process.name} dies at {name}")
+        self.world.at(0.0, lambda: self.world.kill(process))
+        self.world.sleep(1.0)
+
+    def _calm(self) -> None:
+        """No more faults."""
+        self.trouble = False
+        self.storage.failing = self.storage.slow = 0.0
+        self.world.note("from here on nothing goes wrong")
+        for machine in self.world.machines:
+            machine.cut_off = False
+        for process in self.world.processes.values():
+            self.world.go_on(process)
+
+    # what must be so
+
+    def _settle(self) -> None:
+        """Without a person, or by the command that `status` names."""
+        for number in range(TRIES):
+            self.world.run(lambda: False, 120.0 if number else 20.0)
+            status = self._ask("status", lambda client: client.status(APP))
+            step = status.next_step
+            self.world.note(f"status: {status.state}, {step}")
+            if status.current is not None and status.current.cancelled is not None:
+                return
+            if status.state == SUSPENDED:  # whoever suspended it has died
+                self._wait("resume", self._do("resume", lambda client: client.resume(APP)), LONGEST)
+            if step is None:
+                # A driver that died on a machine whose clock was ahead looks alive for as long as that was.
+                if status.state == RUNNING and status.update is None and self._goes_on(status.current.deployment):
+                    return
+                continue
+            if "streamupdate rollback" in step and status.update is None:
+                self._wait("rollback", self._do("rollback", lambda c: c.rollback(APP, timeout=120.0)), LONGEST)
+            elif "again" in step and "restart" not in step:
+                self._wait("update", self._do("update", lambda c: c.update(self.options())), LONGEST)
+            else:
+                self._wait("restart", self._do("restart", lambda c: c.restart(APP, timeout=120.0)), LONGEST)
+        raise Wrong(f"the app does not settle: {status.state}, {step}")
+
+    def _goes_on(self, deployment: str) -> bool:
+        """Whether a deployment writes batches after all others, within a while."""
+        sink = self.site.sink
+        last = max(sink.batches)
+        return self.world.run(lambda: max(sink.batches) > last and self._by(deployment), 60.0)
+
+    def _check_end(self, record: Any) -> None:
+        app, sink = self.site.registry(), self.site.sink
+        current = self._ask("current", lambda client: app.current())
+        if current.cancelled is not None and not self.cancelled:
+            raise Wrong("the app is cancelled, and nobody has asked for it")
+        if current.cancelled is None:
+            if not self._goes_on(current.deployment):
+                raise Wrong(f"{current.deployment} is current and goes no further")
+        if problems := sink.problems(self._ask("committed", lambda client: self._committed(current.deployment))):
+            raise Wrong("; ".join(problems[:4]))
+        if record is not None and record.outcome is None:
+            raise Wrong("the update has not ended")
+        by_hand = {"rollback", "restart"} & set(self.commands)
+        if record is not None and not by_hand and not self.hot and not self.cancelled:
+            expected = {"promoted": "v2"}.get(record.outcome, "v1")
+            if current.deployment != expected:
+                raise Wrong(f"the update is {record.outcome}, and {current.deployment} is current")
+        for name in self.acknowledged:
+            self._ask(f"verify {name}", lambda client, name=name: self._verify(client, name))
+
+    def _committed(self, deployment: str) -> int:
+        batch = Checkpoint(self.site.registry().checkpoint(deployment, "events")).committed_batch()
+        return -1 if batch is None else batch
+
+    def _verify(self, client: StreamUpdateClient, name: str) -> None:
+        if name in {snapshot.name for snapshot in client.snapshots(APP)} or "collect" not in self.commands:
+            client.verify_snapshot(APP, name)
+
+    def _by(self, deployment: str) -> bool:
+        written = self.site.sink.batches
+        return written[max(written)].version.partition("-standby")[0] == deployment.partition("-standby")[0]
+
+
+class Wrong(Exception):
+    """An invariant is broken."""
+
+
+class Command:
+    """A person who runs `streamupdate update`, again after it was killed or has failed."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.tries, self.ended, self.said = schedule, 0, False, "not begun"
+        self.process: Process | None = None
+
+    def begin(self) -> None:
+        self.tries += 1
+        self.said = "under way"
+        world, options = self.schedule.world, self.schedule.options()
+        self.process = self.schedule._do(
+            "update", lambda client: client.update(options, lambda line: world.note(f"  > {line}"))
+        )
+        world.at(1.0, self._look)
+
+    def _look(self) -> None:
+        assert self.process is not None
+        world = self.schedule.world
+        if self.process.alive:
+            world.at(1.0, self._look)
+            return
+        answer = self.schedule.answers.get(self.process.pid)
+        died = answer is None
+        self.said = "died" if died else str(getattr(answer, "outcome", answer))
+        again = died or "LeaseHeld" in type(answer).__name__ or "Storage" in type(answer).__name__
+        if again and self.tries < TRIES:
+            world.at(5.0, self.begin)
+        else:
+            self.ended = True
+
+
+class Dag:
+    """The tasks of an update's DAG, each a process with retries; when one fails for good, the rollback's task runs."""
+
+    RETRIES = 3
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.ended, self.said = schedule, False, "not begun"
+        self.steps: list[str] = []
+        self.tries = 0
+        self.process: Process | None = None
+
+    def begin(self) -> None:
+        strategy = strategy_named(self.schedule.strategy)
+        self.steps = ["plan", *(str(step) for step in strategy.steps[1:])]
+        self._start()
+
+    def _start(self) -> None:
+        step, options = self.steps[0], self.schedule.options()
+        world = self.schedule.world
+        self.tries += 1
+        self.said = f"at {step}"
+
+        def work(client: StreamUpdateClient) -> Any:
+            if step == "rollback":
+                return client.rollback(APP, "v2", timeout=120.0) or True
+            engine = UpdateEngine(client.context, options, lambda line: world.note(f"  > {line}"))
+            if step == "plan":
+                return engine.begin(APP)
+            update = engine.resume(APP, "v2")
+            name = next(s for s in strategy_named(self.schedule.strategy).steps if str(s) == step)
+            return engine.run(name, update) or True
+
+        self.process = self.schedule._do(f"task {step}", work)
+        world.at(1.0, self._look)
+
+    def _look(self) -> None:
+        assert self.process is not None
+        world = self.schedule.world
+        if self.process.alive:
+            world.at(1.0, self._look)
+            return
+        answer = self.schedule.answers.get(self.process.pid)
+        failed = answer is None or isinstance(answer, Exception)
+        if failed and self.tries <= self.RETRIES:
+            world.at(5.0, self._start)
+            return
+        step = self.steps.pop(0)
+        self.tries = 0
+        if failed and step == "plan":
+            self.ended = True
+        elif failed and step != "rollback":
+            self.steps = ["rollback"]
+            world.at(2.0, self._start)
+        elif self.steps:
+            world.at(2.0, self._start)
+        else:
+            self.ended, self.said = True, "rolled back" if step == "rollback" else "promoted"
