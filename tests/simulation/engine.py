@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -17,12 +17,14 @@ from airflow_provider_streamupdate.core.checkpoint.renumber import begun, put_ba
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.streaming.engine.port import Session
 from fake_engine import CONF, QUERY, FakeEngine
 
+from .invariants import Invariants
 from .storage import Storage
 from .world import Process, World
 
-BATCH_SECONDS = 0.3  # of work
+BATCH_SECONDS = 0.3  # of work, before it comes to the sink, and after it
 KEPT = 20  # batches whose files stay
 
 
@@ -34,24 +36,39 @@ class Written:
     end: int
     count: int
     version: str
+    epoch: int = 0
+
+    @property
+    def content(self) -> tuple[int, int, int]:
+        return self.start, self.end, self.count
 
 
 class Sink:
     """What came out, by batch id. skips: a batch that comes again is skipped, as a file sink does; else it replaces the
-    first one. wrong: what can never be right; renumbered: a version computed batches again under later ids, as after a
+    first one. renumbered: a version computed batches again under later ids, as after a
     rollback"""
 
     def __init__(self, skips: bool) -> None:
         self.skips = skips
         self.renumbered = False
+        self.newest = 0  # the latest epoch that has written
+        self.writers: dict[int, float] = {}  # when each driver wrote last, by pid
         self.batches: dict[int, Written] = {}
-        self.wrong: list[str] = []
         self.writes = 0
 
-    def write(self, batch: int, written: Written) -> None:
+    def write(self, batch: int, written: Written, invariants: Invariants) -> None:
         self.writes += 1
+        before = self.batches.get(batch)
         if written.count != written.end:
-            self.wrong.append(f"batch {batch} of {written.version} counts {written.count} of {written.end} rows")
+            invariants.broken(f"batch {batch} of {written.version} counts {written.count} of {written.end} rows")
+        if invariants.resting:
+            invariants.broken(f"batch {batch} of {written.version} comes although the app is suspended")
+        differs = before is None or before.content != written.content
+        if written.epoch < self.newest and differs and not (self.skips and before):
+            invariants.broken(f"batch {batch} comes from epoch {written.epoch}, and {self.newest} writes now: {before}")
+        elif before is not None and differs and (self.skips or not _goes_back(before, written, invariants.current)):
+            invariants.broken(f"batch {batch} comes again with other rows: {written} instead of {before}")
+        self.newest = max(self.newest, written.epoch)
         if not (self.skips and batch in self.batches):
             self.batches[batch] = written
 
@@ -61,7 +78,7 @@ class Sink:
 
     def problems(self, last: int) -> list[str]:
         """What is lost or doubled up to a batch. Later ones may be of a version that was rolled back."""
-        found, at = list(self.wrong), 0
+        found, at = [], 0
         for number in range(last + 1):
             if (batch := self.batches.get(number)) is None:
                 found.append(f"the sink never got batch {number}")
@@ -74,8 +91,19 @@ class Sink:
         return found
 
 
+def rank(deployment: str) -> int:
+    """The place of a deployment's version in the order of the updates."""
+    return int(deployment.partition("-")[0].removeprefix("v"))
+
+
+def _goes_back(before: Written, written: Written, current: Mapping[int, str]) -> bool:
+    """Whether an earlier version was current in between: it computes again what the later one had."""
+    between = range(before.epoch + 1, written.epoch + 1)
+    return any(rank(current.get(epoch, before.version)) < rank(before.version) for epoch in between)
+
+
 class CountingEngine(FakeEngine):
-    """process: the driver's"""
+    """process: the driver's; epoch: returns the one that it has"""
 
     def __init__(
         self,
@@ -86,9 +114,19 @@ class CountingEngine(FakeEngine):
         sink: Sink,
         storage: Storage,
         process: Process,
+        invariants: Invariants,
     ) -> None:
         super().__init__(application, registry, deployment)
+        self.epoch: Callable[[], int] = lambda: 0
+        self._invariants = invariants
+        invariants.running[process.pid] = lambda: self._active
         self._world, self._sink, self._storage, self._process = world, sink, storage, process
+
+    def open(self, title: str, practises: bool = False) -> Session:
+        if self._fails("start"):
+            self._world.at(0.0, lambda: self._world.kill(self._process, "dies at its start"))
+            clock.sleep(1.0)
+        return super().open(title, practises)
 
     def _batch(self) -> None:
         folder, batch = self._checkpoint.folder, self.committed()[QUERY] + 1
@@ -102,8 +140,11 @@ class CountingEngine(FakeEngine):
                 raise RuntimeError(f"[CONCURRENT_STREAM_LOG_UPDATE] somebody else has begun batch {batch}")
         clock.sleep(BATCH_SECONDS * self._world.chance.random())
         written = self._count(batch)
-        self._sink.write(batch, written)
+        self._world.running()
         self._world.note(f"  {self._process.name}: batch {batch}: {written}")
+        self._sink.write(batch, written, self._invariants)
+        self._sink.writers[self._process.pid] = self._world.seconds
+        clock.sleep(BATCH_SECONDS * self._world.chance.random())
         self._commit(batch)
 
     def _count(self, batch: int) -> Written:
@@ -117,7 +158,7 @@ class CountingEngine(FakeEngine):
             before = int(saved)
         count = before + end - start
         folder.write(f"state/0/0/{batch + 1}.snapshot", b"%d" % count)
-        return Written(start, end, count, self._deployment)
+        return Written(start, end, count, self._deployment, self.epoch())
 
     def _end_of(self, batch: int) -> int:
         if batch < 0:

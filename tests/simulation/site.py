@@ -18,7 +18,7 @@ from unittest import mock
 import attrs
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers import clusters, drivers
+from airflow_provider_streamupdate.control.drivers import clusters, drivers, runtime
 from airflow_provider_streamupdate.control.drivers.clusters.cluster import Alive, Client, Cluster, Prepared
 from airflow_provider_streamupdate.control.drivers.launch_files import LaunchFiles
 from airflow_provider_streamupdate.core import boundaries, clock
@@ -29,6 +29,7 @@ from airflow_provider_streamupdate.core.processes.pulse import Beat, Pulse
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, Launch, Status
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.serde import from_json
 from airflow_provider_streamupdate.core.storage.backends import opening
 from airflow_provider_streamupdate.streaming.agent import signals
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
@@ -37,6 +38,7 @@ import fake_engine
 import standin_spark_submit
 
 from .engine import CountingEngine, Sink
+from .invariants import Invariants
 from .storage import Storage, backends
 from .threads import Threads
 from .world import Machine, Process, World
@@ -169,7 +171,7 @@ class Site:
 
     def __init__(self, world: World, storage: Storage, kind: str, versions: Path, skips: bool = False) -> None:
         self.world, self.storage, self.versions = world, storage, versions
-        self.sink = Sink(skips)
+        self.sink, self.invariants = Sink(skips), Invariants(world, storage)
         self.root = f"sim{kind}://root"
         self.threads = Threads(world)
         self.reached: Callable[[str], None] = lambda _: None
@@ -210,7 +212,9 @@ class Site:
         constants: dict[str, Any] = {}
         path = f"root/{options.app}/deployments/{options.deployment}/{spec.application.file}"
         exec(self.storage.files[path].data, constants)
-        engine = CountingEngine(constants, registry, options.deployment, self.world, self.sink, self.storage, process)
+        engine = CountingEngine(
+            constants, registry, options.deployment, self.world, self.sink, self.storage, process, self.invariants
+        )
         agent = Agent(
             registry,
             options.deployment,
@@ -222,6 +226,7 @@ class Site:
             options.follow,
             options.hot,
         )
+        engine.epoch = lambda: agent.driver.epoch.number
         code = agent.run()
         self.world.note(f"{process.name} ({process.pid}) exits with {code}")
 
@@ -235,7 +240,12 @@ class Site:
             for name, module in list(sys.modules.items()):
                 if module is None or not (name.startswith(f"{PACKAGE}.") or module is fake_engine):
                     continue
-                stand_ins = {"threading": threads, "ThreadPoolExecutor": threads.Pool, "json": compact}
+                stand_ins = {
+                    "threading": threads,
+                    "ThreadPoolExecutor": threads.Pool,
+                    "json": compact,
+                    "from_json": _from_json,
+                }
                 for attribute, stand_in in stand_ins.items():
                     if attribute in vars(module):
                         patches.enter_context(mock.patch.object(module, attribute, stand_in))
@@ -249,6 +259,7 @@ class Site:
                 (signals, "Alarm", threads.Event),
                 (drivers, "_pulse", Pulses(world)),
                 (drivers, "launch_files", _launch_files),
+                (runtime, "build", lambda *_, **__: Path("/sim/runtime.zip")),
                 (uuid, "uuid4", world.uuid4),
                 (sys, "stderr", self.said),
                 (sys, "stdout", self.said),
@@ -256,6 +267,7 @@ class Site:
                 patches.enter_context(mock.patch.object(target, attribute, stand_in))
             patches.enter_context(mock.patch.dict(opening.OPENERS, openers))
             patches.enter_context(mock.patch.object(clusters, "CLUSTERS", [SimulatedCluster(self)]))
+            patches.enter_context(self.invariants.watched())
             clock.use(world)
             kernel.use(world)
             boundaries.watch(lambda name: self.reached(name))
@@ -271,6 +283,12 @@ class Site:
 
 def _open(backend: Any, uri: str, _options: dict[str, Any]) -> tuple[Any, str]:
     return backend, uri.partition("://")[2]
+
+
+@functools.lru_cache(5000)
+def _from_json(text: bytes, kind: type[Any], where: str) -> Any:
+    """What it gives is frozen, and most files are read again and again."""
+    return from_json(text, kind, where)
 
 
 def _dumps(value: Any, indent: int | None = None, **more: Any) -> str:

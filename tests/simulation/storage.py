@@ -31,7 +31,8 @@ class File:
 
 
 class Storage:
-    """files: by path. failing: the share of calls that go wrong; slow: the share that take long"""
+    """files: by path. failing: the share of calls that go wrong; slow: the share that take long; hanging: the share of
+    creations that hang. replaced: is told of what replaces a file; failed: who met a fault, and for how long"""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -39,7 +40,10 @@ class Storage:
         self.folders: dict[str, dict[str, None]] = {}  # folder -> names in it, in the order of their making
         self.failing = 0.0
         self.slow = 0.0
+        self.hanging = 0.0
         self.calls = 0
+        self.replaced: Callable[[str, bytes, bytes], None] = lambda *_: None
+        self.failed: Callable[[int, float], None] = lambda *_: None
         self.faults: dict[str, int] = {}
 
     def call(self, verb: str, path: str, effect: Callable[[], T]) -> T:
@@ -52,7 +56,10 @@ class Storage:
             kind = "cut off"
         elif self.failing and chance.random() < self.failing:
             kind = chance.choice(("fails", "answer lost", "hangs"))
+        elif self.hanging and verb == "create" and chance.random() < self.hanging:
+            kind = "hangs"
         if kind:
+            self.failed(world.own_pid(), HANGS if kind == "hangs" else 0.0)
             self.faults[kind] = self.faults.get(kind, 0) + 1
             world.note(f"  {world.running().process.name}: {verb} {path}: {kind}")
         if kind in ("fails", "cut off"):
@@ -72,6 +79,8 @@ class Storage:
     # effects, each of which is whole
 
     def put(self, path: str, data: bytes) -> None:
+        if (before := self.files.get(path)) is not None:
+            self.replaced(path, before.data, data)
         self.files[path] = File(data, self.world.seconds)
         while path:
             above, _, name = path.rpartition("/")

@@ -1,0 +1,197 @@
+"""What must be so at every step: of what is acknowledged, of what is stored once, and of what comes to the sink."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import attrs
+
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.coordination.lease import DEFAULT_SECONDS, Lease
+from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
+
+from .storage import Storage
+from .world import World
+
+RECOVERS = 60.0  # seconds after its last trouble, after which a living process has given its signs of life again
+# What is created once: by the folder that it is in. Never replaced by other bytes.
+ONCE = ("/epochs/", "/drivers/", "/offsets/", "/objects/")
+
+
+@attrs.frozen
+class Holder:
+    pid: int
+    owner: str
+
+
+class Invariants:
+    """wrong: what was broken, in words. running: by pid, whether a driver's queries run"""
+
+    def __init__(self, world: World, storage: Storage) -> None:
+        self.world = world
+        self.wrong: list[str] = []
+        self.running: dict[int, Callable[[], bool]] = {}
+        self.current: dict[int, str] = {}  # deployment by epoch
+        self.resting = False  # the app was suspended, and nobody has told it to go on
+        self._tokens: dict[int, str] = {}  # by the number of the lease
+        self._holder: Holder | None = None
+        self._kept: tuple[str, float] | None = None  # the owner of a lease that is not released; its last sign of life
+        self._claims: dict[int, tuple[int, str]] = {}  # of epochs: pid and token
+        self._drivers: dict[tuple[str, int], int] = {}  # who claimed them
+        self._troubled: dict[int, float] = {}
+        self._storage = storage
+        storage.replaced = self._replaced
+        storage.failed = self.trouble
+
+    def trouble(self, pid: int, seconds: float = 0.0) -> None:
+        """Note that a process is kept from its work for so long from now."""
+        self._troubled[pid] = max(self._troubled.get(pid, 0.0), self.world.seconds + seconds)
+
+    def well(self, pid: int) -> bool:
+        """Whether a process lives, and nothing has kept it from its signs of life."""
+        process = self.world.processes.get(pid)
+        if process is None or not process.alive or process.stopped or process.machine.cut_off:
+            return False
+        return self.world.seconds - self._troubled.get(pid, -RECOVERS) >= RECOVERS
+
+    def broken(self, line: str) -> None:
+        self.wrong.append(line)
+        self.world.note(f"WRONG: {line}")
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Inside the block the acknowledgements are checked."""
+        with contextlib.ExitStack() as patches:
+            for place, name, made in (
+                (lease, "acquire", self._acquiring),
+                (lease, "renew", self._renewing),
+                (lease, "leave", self._leaving),
+                (lease, "release", self._releasing),
+                (AppRegistry, "claim", self._claiming),
+                (Epoch, "claim", self._driver_claiming),
+            ):
+                patches.enter_context(mock.patch.object(place, name, made(getattr(place, name))))
+            yield
+
+    # the lease
+
+    def _acquiring(self, acquire: Callable[..., Lease]) -> Callable[..., Lease]:
+        def acquiring(*args: Any, **named: Any) -> Lease:
+            taken = acquire(*args, **named)
+            self._acknowledged(taken)
+            return taken
+
+        return acquiring
+
+    def _acknowledged(self, taken: Lease) -> None:
+        pid, before = self.world.own_pid(), self._holder
+        if self._tokens.setdefault(taken.number, taken.token) != taken.token:
+            self.broken(f"lease {taken.number} is acknowledged twice")
+        if taken.number < max(self._tokens):
+            return  # it was taken over meanwhile, and its holder finds out
+        if before is not None and before.pid != pid and self.well(before.pid) and self.well(pid):
+            self.broken(f"lease {taken.number} is acknowledged to {pid}, and {before.pid} holds it for {before.owner}")
+        if self._kept is not None and self._kept[0] != taken.owner:
+            owner, at = self._kept
+            if self.world.seconds - at < DEFAULT_SECONDS - RECOVERS and self._under_way(owner):
+                self.broken(f"{taken.owner} gets the lease that the update to {owner} keeps")
+        self._holder, self._kept = Holder(pid, taken.owner), (taken.owner, self.world.seconds)
+
+    def _under_way(self, deployment: str) -> bool:
+        file = next((f for p, f in self._storage.files.items() if p.endswith(f"/updates/{deployment}.json")), None)
+        return file is not None and json.loads(file.data).get("outcome") is None
+
+    def _renewing(self, renew: Callable[..., Lease | None]) -> Callable[..., Lease | None]:
+        def renewing(*args: Any, **named: Any) -> Lease | None:
+            renewed = renew(*args, **named)
+            if renewed is not None and self._kept is not None and self._kept[0] == renewed.owner:
+                self._kept = (renewed.owner, self.world.seconds)
+            return renewed
+
+        return renewing
+
+    def _leaving(self, leave: Callable[..., None]) -> Callable[..., None]:
+        def leaving(*args: Any, **named: Any) -> None:
+            self._forget_holder()
+            leave(*args, **named)
+
+        return leaving
+
+    def _releasing(self, release: Callable[..., None]) -> Callable[..., None]:
+        def releasing(folder: Any, held: Lease) -> None:
+            if self._forget_holder():
+                self._kept = None
+            release(folder, held)
+
+        return releasing
+
+    def _forget_holder(self) -> bool:
+        if self._holder is not None and self._holder.pid == self.world.own_pid():
+            self._holder = None
+            return True
+        return False
+
+    # epochs
+
+    def _claiming(self, claim: Callable[..., bool]) -> Callable[..., bool]:
+        def claiming(app: AppRegistry, current: Current, after: int | None = None) -> bool:
+            number, pid = current.epoch if after is None else after + 1, self.world.own_pid()
+            before = self._driver_of(number - 1)
+            if current.cancelled is None and before not in (None, pid) and not self._hands_over(number - 1, pid):
+                assert before is not None
+                if self.well(before) and self.running.get(before, lambda: False)():
+                    self.broken(f"{pid} claims epoch {number}, and the driver of epoch {number - 1} works ({before})")
+            claimed = claim(app, current, after)
+            if claimed:
+                if self._claims.setdefault(number, (pid, app._token)) != (pid, app._token):
+                    self.broken(f"epoch {number} is acknowledged to {pid}, and was to {self._claims[number][0]}")
+                self.current.setdefault(number, current.deployment)
+            elif app._token.encode() in self._stored(f"/epochs/{number}.json"):
+                self.broken(f"epoch {number} is denied to {pid}, whose claim stands")
+            return claimed
+
+        return claiming
+
+    def _driver_of(self, epoch: int) -> int | None:
+        """Who runs an epoch's queries."""
+        return self._drivers.get((self.current.get(epoch, ""), epoch))
+
+    def _hands_over(self, epoch: int, pid: int) -> bool:
+        """Whether it takes back what it has handed over."""
+        return self._driver_of(epoch - 1) == pid
+
+    def _stored(self, ending: str) -> bytes:
+        return next((f.data for p, f in self._storage.files.items() if p.endswith(ending)), b"")
+
+    def _driver_claiming(self, claim: Callable[[Epoch], bool]) -> Callable[[Epoch], bool]:
+        def claiming(epoch: Epoch) -> bool:
+            claimed, pid = claim(epoch), self.world.own_pid()
+            key = (epoch.spec.deployment, epoch.number)
+            if claimed and self._drivers.setdefault(key, pid) != pid:
+                self.broken(f"epoch {key[1]} of {key[0]} has two drivers: {self._drivers[key]} and {pid}")
+            return claimed
+
+        return claiming
+
+    # the storage
+
+    def _replaced(self, path: str, before: bytes, after: bytes) -> None:
+        if before == after or not before:
+            return
+        if any(folder in path for folder in ONCE):
+            self.broken(f"{path} is replaced")
+        elif "/lease/" in path and _token(before) != _token(after):
+            self.broken(f"{path} is replaced by another lease")
+
+
+def _token(data: bytes) -> str:
+    with contextlib.suppress(ValueError):
+        return str(json.loads(data).get("token"))
+    return uuid.uuid4().hex
