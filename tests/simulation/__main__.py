@@ -67,7 +67,9 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--faults", nargs="?", const="", metavar="TEXT", help="hunt the planted faults (with this text)")
+    parser.add_argument(
+        "--faults", nargs="?", const="", metavar="TEXT", help="hunt the planted faults (with this text)"
+    )
     parser.add_argument("--most", type=int, default=MOST)
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+from fake_engine import CONF, QUERY, FakeEngine
 
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
@@ -18,7 +19,6 @@ from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.streaming.engine.port import Session
-from fake_engine import CONF, QUERY, FakeEngine
 
 from .invariants import Invariants
 from .storage import Storage

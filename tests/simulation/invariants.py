@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.lease import DEFAULT_SECONDS, Lease
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 
 from .storage import Storage
@@ -31,6 +32,16 @@ class Holder:
     owner: str
 
 
+@attrs.define
+class Leases:
+    """What was acknowledged of a folder's leases. tokens: by number; kept: the owner of one that is not released, and
+    its last sign of life"""
+
+    tokens: dict[int, str] = attrs.field(factory=dict)
+    holder: Holder | None = None
+    kept: tuple[str, float] | None = None
+
+
 class Invariants:
     """wrong: what was broken, in words. running: by pid, whether a driver's queries run"""
 
@@ -40,9 +51,7 @@ class Invariants:
         self.running: dict[int, Callable[[], bool]] = {}
         self.current: dict[int, str] = {}  # deployment by epoch
         self.resting = False  # the app was suspended, and nobody has told it to go on
-        self._tokens: dict[int, str] = {}  # by the number of the lease
-        self._holder: Holder | None = None
-        self._kept: tuple[str, float] | None = None  # the owner of a lease that is not released; its last sign of life
+        self._leases: dict[str, Leases] = {}  # by folder
         self._claims: dict[int, tuple[int, str]] = {}  # of epochs: pid and token
         self._drivers: dict[tuple[str, int], int] = {}  # who claimed them
         self._troubled: dict[int, float] = {}
@@ -83,58 +92,62 @@ class Invariants:
     # the lease
 
     def _acquiring(self, acquire: Callable[..., Lease]) -> Callable[..., Lease]:
-        def acquiring(*args: Any, **named: Any) -> Lease:
-            taken = acquire(*args, **named)
-            self._acknowledged(taken)
+        def acquiring(folder: Folder, *args: Any, **named: Any) -> Lease:
+            taken = acquire(folder, *args, **named)
+            self._acknowledged(self._of(folder), taken)
             return taken
 
         return acquiring
 
-    def _acknowledged(self, taken: Lease) -> None:
-        pid, before = self.world.own_pid(), self._holder
-        if self._tokens.setdefault(taken.number, taken.token) != taken.token:
+    def _of(self, folder: Folder) -> Leases:
+        return self._leases.setdefault(folder.base, Leases())
+
+    def _acknowledged(self, leases: Leases, taken: Lease) -> None:
+        pid, before = self.world.own_pid(), leases.holder
+        if leases.tokens.setdefault(taken.number, taken.token) != taken.token:
             self.broken(f"lease {taken.number} is acknowledged twice")
-        if taken.number < max(self._tokens):
+        if taken.number < max(leases.tokens):
             return  # it was taken over meanwhile, and its holder finds out
         if before is not None and before.pid != pid and self.well(before.pid) and self.well(pid):
             self.broken(f"lease {taken.number} is acknowledged to {pid}, and {before.pid} holds it for {before.owner}")
-        if self._kept is not None and self._kept[0] != taken.owner:
-            owner, at = self._kept
+        if leases.kept is not None and leases.kept[0] != taken.owner:
+            owner, at = leases.kept
             if self.world.seconds - at < DEFAULT_SECONDS - RECOVERS and self._under_way(owner):
                 self.broken(f"{taken.owner} gets the lease that the update to {owner} keeps")
-        self._holder, self._kept = Holder(pid, taken.owner), (taken.owner, self.world.seconds)
+        leases.holder, leases.kept = Holder(pid, taken.owner), (taken.owner, self.world.seconds)
 
     def _under_way(self, deployment: str) -> bool:
-        file = next((f for p, f in self._storage.files.items() if p.endswith(f"/updates/{deployment}.json")), None)
-        return file is not None and json.loads(file.data).get("outcome") is None
+        data = self._stored(f"/updates/{deployment}.json")
+        return bool(data) and json.loads(data).get("outcome") is None
 
     def _renewing(self, renew: Callable[..., Lease | None]) -> Callable[..., Lease | None]:
-        def renewing(*args: Any, **named: Any) -> Lease | None:
-            renewed = renew(*args, **named)
-            if renewed is not None and self._kept is not None and self._kept[0] == renewed.owner:
-                self._kept = (renewed.owner, self.world.seconds)
+        def renewing(folder: Folder, *args: Any, **named: Any) -> Lease | None:
+            renewed, leases = renew(folder, *args, **named), self._of(folder)
+            if renewed is not None and leases.kept is not None and leases.kept[0] == renewed.owner:
+                leases.kept = (renewed.owner, self.world.seconds)
             return renewed
 
         return renewing
 
     def _leaving(self, leave: Callable[..., None]) -> Callable[..., None]:
-        def leaving(*args: Any, **named: Any) -> None:
-            self._forget_holder()
-            leave(*args, **named)
+        def leaving(folder: Folder, held: Lease) -> None:
+            self._forget_holder(folder)
+            leave(folder, held)
 
         return leaving
 
     def _releasing(self, release: Callable[..., None]) -> Callable[..., None]:
-        def releasing(folder: Any, held: Lease) -> None:
-            if self._forget_holder():
-                self._kept = None
+        def releasing(folder: Folder, held: Lease) -> None:
+            if self._forget_holder(folder):
+                self._of(folder).kept = None
             release(folder, held)
 
         return releasing
 
-    def _forget_holder(self) -> bool:
-        if self._holder is not None and self._holder.pid == self.world.own_pid():
-            self._holder = None
+    def _forget_holder(self, folder: Folder) -> bool:
+        leases = self._of(folder)
+        if leases.holder is not None and leases.holder.pid == self.world.own_pid():
+            leases.holder = None
             return True
         return False
 

@@ -11,22 +11,20 @@ import attrs
 
 from airflow_provider_streamupdate.control import app_lease
 from airflow_provider_streamupdate.control.drivers import drivers
-from airflow_provider_streamupdate.control.operations import restart, stop
 from airflow_provider_streamupdate.control.operations.snapshots import collect
 from airflow_provider_streamupdate.control.supervision import supervise
-from airflow_provider_streamupdate.control.update import engine, promotion, record, rollback
+from airflow_provider_streamupdate.control.update import promotion, record, rollback
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.coordination import lease, watched
+from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.coordination.watched import Watched
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.processes.pulse import Beat, Pulse
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
-from airflow_provider_streamupdate.core.snapshots import superseded
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.agent import hand_over, lifecycle, obeying
+from airflow_provider_streamupdate.streaming.agent import hand_over, lifecycle
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from airflow_provider_streamupdate.streaming.agent.origin import Origin
@@ -173,9 +171,7 @@ MUTANTS: dict[str, Mutant] = {
     "hand-over: nothing is drained after all": Mutant(hand_over.DriverContext, "start", _always(None)),
     "take-back: the successor is not waited for": Mutant(hand_over, "_wait_gone", _always(None)),
     "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _always(False)),
-    "take-back: batch ids of the successor are used again": Mutant(
-        DriverContext, "go_on_after_others", _always(None)
-    ),
+    "take-back: batch ids of the successor are used again": Mutant(DriverContext, "go_on_after_others", _always(None)),
     "restore: it continues from an old state of the parent": Mutant(Origin, "drained", lambda _: Origin.running),
     "restore: what was restored is taken for complete": Mutant(CountingEngine, "_mark", _always(None)),
     "follow: the last batches are not caught up with": Mutant(CountingEngine, "catch_up", _always(None)),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from fake_engine import QUERY
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
@@ -17,6 +18,7 @@ from airflow_provider_streamupdate.control.update.strategies import strategy_nam
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.registry.deployment import RUNNING, SUSPENDED
+from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.snapshots.superseded import Retention
 
 from .site import APP, Site
@@ -24,7 +26,19 @@ from .storage import Storage
 from .world import Process, Stuck, World
 
 STRATEGIES = ("restart", "standby", "follow")
-START, TROUBLE, LONGEST = 300.0, 90.0, 6000.0  # seconds of virtual time
+START, LONGEST = 300.0, 6000.0  # seconds of virtual time
+TROUBLE = (35.0, 60.0, 90.0)  # of it, in which things go wrong
+STANDS_STILL = (3.0, 15.0, 40.0, 100.0)
+# Where one more process is struck, in some schedules, whenever it comes there: the moments that are over at once.
+AIMED = (
+    *("begun", "deployment-made", "driver-forked", "driver-noted", "standby-ready", "handover-asked", "snapshot-asked"),
+    *("command-taken", "draining", "drained", "epoch-claimed", "current-replaced", "handed-over", "epoch-seen"),
+    *("driver-claimed", "restoring", "checkpoint-built", "checkpoint-marked", "queries-started", "running-reported"),
+    *("first-commit-seen", "successor-committed", "files-copied", "snapshot-stored", "answered", "handover-seen"),
+    *("stop-noted", "snapshotted", "new-running", "submitted", "healthy", "verified", "promoted", "pause-noted"),
+    *("ended", "rollback-noted", "taken-back", "new-stopped", "old-settled", "old-runs", "rollback-ended"),
+    *("gone-back", "rest-asked", "cancelled", "start-decided", "start-counted", "restarted", "following", "stands-by"),
+)
 TRIES = 12
 
 
@@ -64,20 +78,29 @@ class Schedule:
         self.planned = 0  # faults so far
         self.trouble = False
         self.deaths = 0.0  # the share of boundaries at which a process dies
-        self.supervised = self.chance.random() < 0.5
+        self.supervisors = self.chance.choice((0, 0, 1, 1, 2))
         self.hot = self.chance.random() < 0.25
-        self.commands = [c for c in ("snapshot", "collect", "snapshot", "restart") if self.chance.random() < 0.3]
-        if self.chance.random() < 0.15:
-            self.commands.append(self.chance.choice(("rollback", "suspend", "cancel")))
+        self.people = self.chance.choice((1, 1, 1, 2))  # who run the same update
+        self.impatient = self.chance.random() < 0.5  # they run it again while it stands still
+        self.fails = self.chance.choice((None, None, None, None, "run", "run", "start", "stuck"))
+        few = self.chance.choice((0.1, 0.4))
+        self.commands = [
+            c for c in ("snapshot", "collect", "snapshot", "restart", "suspend") if self.chance.random() < few
+        ]
+        if self.chance.random() < 0.2:
+            self.commands.append(self.chance.choice(("rollback", "rollback", "cancel")))
+        self.probed = self.chance.random() < 0.3  # whether it is suspended in the end, to see that it obeys
         self.acknowledged: list[str] = []
-        self.deleted: set[str] = set()
+        self.kept_down = False  # somebody has cancelled the app, and it was acknowledged
         self.cancelled = False
         self.answers: dict[int, Any] = {}
 
     @property
     def what(self) -> str:
         more = [self.kind, f"{len(self.world.machines)} machines", "dag" if self.by_dag else "command"]
-        more += ["skipping sink"] * self.site.sink.skips + ["supervised"] * self.supervised + ["hot"] * self.hot + self.commands
+        more += ["skipping sink"] * self.site.sink.skips + [f"{self.supervisors} supervisors"] * bool(self.supervisors)
+        more += ["hot"] * self.hot + [f"{self.people} people"] * (self.people > 1) + ["impatient"] * self.impatient
+        more += [f"v2 fails: {self.fails}"] * bool(self.fails) + self.commands
         return f"{self.strategy}: {', '.join(more)}"
 
     def run(self) -> Outcome:
@@ -91,7 +114,9 @@ class Schedule:
                 outcome.problems.append(str(error))
             for task, error in self.world.failures:
                 text = "".join(traceback.format_exception(error)[-6:])
-                outcome.problems.append(f"{task.process.name}/{task.name} raised {type(error).__name__}: {error}\n{text}")
+                outcome.problems.append(
+                    f"{task.process.name}/{task.name} raised {type(error).__name__}: {error}\n{text}"
+                )
         outcome.faults = self.faults + Counter(self.storage.faults)
         outcome.seconds, outcome.calls = self.world.seconds, self.storage.calls
         outcome.batches = self.site.sink.writes
@@ -100,27 +125,40 @@ class Schedule:
     def _run(self, outcome: Outcome) -> None:
         world = self.world
         self._wait("submit", self._do("submit", self._submit), START)
-        world.run(lambda: len(self.site.sink.batches) >= 2, START)
+        self._go(lambda: len(self.site.sink.batches) >= 2, START)
         if self.hot:
             self._wait("standby on", self._do("standby on", lambda client: client.stand_by(APP, 60.0)), START)
         self.trouble = True
-        self._draw_faults()
-        if self.supervised:
+        long = self.chance.choice(TROUBLE)
+        self._draw_faults(long)
+        for _ in range(self.supervisors):
             self._supervise()
         for command in self.commands:
-            world.at(self.chance.random() * TROUBLE, lambda command=command: self._command(command))
-        update = Dag(self) if self.by_dag else Command(self)
-        world.at(self.chance.random() * 10, update.begin)
-        world.run(lambda: False, TROUBLE)
+            world.at(self.chance.random() * long, lambda command=command: self._command(command))
+        updates = [Dag(self) if self.by_dag and not n else Command(self) for n in range(self.people)]
+        soon = self.chance.random() * 10
+        for number, update in enumerate(updates):
+            world.at(soon + number * self.chance.choice((0.0, 0.01, 1.0, 10.0)), update.begin)
+        self._go(lambda: False, long)
         self._calm()
-        if not world.run(lambda: update.ended, LONGEST):
-            raise Wrong(f"the update does not end: {update.said}")
+        if not self._go(lambda: all(update.ended for update in updates), LONGEST):
+            raise Wrong(f"the update does not end: {[update.said for update in updates]}")
         self._settle()
-        if not (self.faults or self.storage.faults or self.commands) and update.said != "promoted":
-            raise Wrong(f"nothing went wrong, and the update is not promoted: {update.said}")
+        said = updates[0].said
+        harmless = not (self.faults or self.storage.faults or self.commands or self.fails) and self.people == 1
+        if harmless and said != "promoted":
+            raise Wrong(f"nothing went wrong, and the update is not promoted: {said}")
         record = self._ask("record", lambda client: self.site.registry().update("v2"))
-        outcome.outcome = record.outcome if record else update.said
+        outcome.outcome = record.outcome if record else said
         self._check_end(record)
+
+    def _go(self, until: Callable[[], bool], seconds: float) -> bool:
+        """Go on until something is so; whether it became so in that time. Wrong as soon as an invariant is broken."""
+        wrong = self.site.invariants.wrong
+        became = self.world.run(lambda: bool(wrong) or until(), seconds)
+        if wrong:
+            raise Wrong("; ".join(wrong[:3]))
+        return became
 
     # who works
 
@@ -139,7 +177,7 @@ class Schedule:
         return self.world.spawn(name, machine, main)
 
     def _wait(self, name: str, process: Process, seconds: float) -> Any:
-        if not self.world.run(lambda: not process.alive, seconds):
+        if not self._go(lambda: not process.alive, seconds):
             raise Wrong(f"{name} does not end within {seconds:g} s")
         return self.answers.get(process.pid)
 
@@ -153,8 +191,9 @@ class Schedule:
         return client.submit(self.site.application("v1"), "v1", app=APP, timeout=60.0)
 
     def options(self) -> UpdateOptions:
+        more = {"FAIL": self.fails} if self.fails else {}
         return UpdateOptions(
-            application=self.site.application("v2"),
+            application=self.site.application("v2", **more),
             deployment="v2",
             strategy=self.strategy,
             submit_timeout=120.0,
@@ -188,48 +227,76 @@ class Schedule:
             "suspend": self._suspend,
             "cancel": self._cancel,
         }
-        self._do(command, work[command])
+        process = self._do(command, work[command])
+        if command == "suspend":
+            self._rests(process)
 
-    def _suspend(self, client: StreamUpdateClient) -> None:
-        client.suspend(APP)
-        client.resume(APP)
+    def _rests(self, process: Process) -> None:
+        """Whoever has suspended the app and is gone tells nobody when it goes on."""
+        if process.alive and not process.stopped:
+            self.world.at(0.5, lambda: self._rests(process))
+        else:
+            self.site.invariants.resting = False
+
+    def _suspend(self, client: StreamUpdateClient, seconds: float = 20.0) -> None:
+        client.suspend(APP, timeout=120.0)
+        self.site.invariants.resting = True
+        self.world.sleep(seconds)
+        self.site.invariants.resting = False
+        client.resume(APP, timeout=120.0)
 
     def _cancel(self, client: StreamUpdateClient) -> None:
         self.cancelled = True  # from here on it may be, whatever becomes of this process
         client.cancel(APP)
+        self.kept_down = True
 
     # what goes wrong
 
-    def _draw_faults(self) -> None:
-        self.storage.failing = self.chance.choice((0.0, 0.0, 0.002, 0.01))
-        self.storage.slow = self.chance.choice((0.0, 0.01, 0.05))
-        self.deaths = self.chance.choice((0.0, 0.01, 0.04))
-        for _ in range(self.chance.choice((0, 1, 1, 2, 3, 5))):
-            self.world.at(self.chance.random() * TROUBLE, self._strike)
+    def _draw_faults(self, long: float) -> None:
+        """Each schedule has some kinds of trouble, and others not."""
+        chance, storage = self.chance, self.storage
+        storage.failing = chance.choice((0.0, 0.0, 0.0, 0.002, 0.01))
+        storage.slow = chance.choice((0.0, 0.0, 0.01, 0.05))
+        storage.hanging = chance.choice((0.0, 0.0, 0.05))
+        self.deaths = chance.choice((0.0, 0.0, 0.01, 0.04))
+        kinds = ("kill", "stop", "machine", "cut off", "clock")
+        self.kinds = [kind for kind in kinds if chance.random() < 0.5] or ["stop"]
+        self.aimed = tuple(chance.sample(AIMED, 3)) if chance.random() < 0.5 else ()
+        self.aims = chance.choice((1, 2))  # how often
+        if chance.random() < 0.2:
+            for machine in self.world.machines:
+                machine.drift = chance.uniform(-0.01, 0.01)
+        for _ in range(chance.choice((0, 0, 1, 1, 2, 3, 5))):
+            self.world.at(chance.random() * long, self._strike)
 
     def _wanted(self) -> bool:
         self.planned += 1
         return self.trouble and (self.only is None or self.planned in self.only)
 
     def _strike(self) -> None:
-        kind = self.chance.choice(("kill", "kill", "stop", "stop", "machine", "cut off", "clock"))
         living = [p for p in self.world.processes.values() if p.alive and p.tasks]
-        victim = self.chance.choice(living) if living else None
-        machine = self.chance.choice(self.world.machines)
-        seconds, jump = self.chance.choice((3.0, 15.0, 40.0, 100.0)), self.chance.uniform(-400, 400)
-        if victim is None or not self._wanted():
+        if living:
+            self._hit(self.chance.choice(living), self.chance.choice(self.kinds), "")
+
+    def _hit(self, victim: Process, kind: str, where: str) -> None:
+        """From the hub only."""
+        machine, seconds = victim.machine, self.chance.choice(STANDS_STILL)
+        jump = self.chance.uniform(-400, 400)
+        if not victim.alive or not self._wanted():
             return
         self.faults[kind] += 1
         if kind == "kill":
-            self.world.kill(victim)
+            self.world.kill(victim, f"dies {where}")
         elif kind == "stop":
+            self.world.note(where)
             self.world.stop(victim)
+            self.site.invariants.trouble(victim.pid, seconds)
             self.world.at(seconds, lambda: self.world.go_on(victim))
         elif kind == "machine":
             self._lose(machine)
         elif kind == "cut off":
             machine.cut_off = True
-            self.world.note(f"{machine.name} is cut off for {seconds:g} s")
+            self.world.note(f"{machine.name} is cut off for {seconds:g} s {where}")
             self.world.at(seconds, lambda: setattr(machine, "cut_off", False))
         else:
             machine.offset += jump
@@ -243,18 +310,21 @@ class Schedule:
 
     def _reached(self, name: str) -> None:
         task = self.world.current
-        if task is None or not self.trouble or self.chance.random() >= self.deaths or not self._wanted():
+        if task is None or not self.trouble:
             return
+        aimed = name in self.aimed and self.aims > 0
+        if not aimed and self.chance.random() >= self.deaths:
+            return
+        self.aims -= aimed
+        process, kind = task.process, self.chance.choice(self.kinds)
         self.faults[f"at {name}"] += 1
-        process = task.process
-        self.world.note(f"{process.name} dies at {name}")
-        self.world.at(0.0, lambda: self.world.kill(process))
-        self.world.sleep(1.0)
+        self.world.at(0.0, lambda: self._hit(process, kind, f"at {name}"))
+        self.world.sleep(0.001)
 
     def _calm(self) -> None:
         """No more faults."""
         self.trouble = False
-        self.storage.failing = self.storage.slow = 0.0
+        self.storage.failing = self.storage.slow = self.storage.hanging = 0.0
         self.world.note("from here on nothing goes wrong")
         for machine in self.world.machines:
             machine.cut_off = False
@@ -266,7 +336,7 @@ class Schedule:
     def _settle(self) -> None:
         """Without a person, or by the command that `status` names."""
         for number in range(TRIES):
-            self.world.run(lambda: False, 120.0 if number else 20.0)
+            self._go(lambda: False, 120.0 if number else 15.0)
             status = self._ask("status", lambda client: client.status(APP))
             step = status.next_step
             self.world.note(f"status: {status.state}, {step}")
@@ -291,7 +361,7 @@ class Schedule:
         """Whether a deployment writes batches after all others, within a while."""
         sink = self.site.sink
         last = max(sink.batches)
-        return self.world.run(lambda: max(sink.batches) > last and self._by(deployment), 60.0)
+        return self._go(lambda: max(sink.batches) > last and self._by(deployment), 60.0)
 
     def _check_end(self, record: Any) -> None:
         app, sink = self.site.registry(), self.site.sink
@@ -299,27 +369,71 @@ class Schedule:
         if current.cancelled is not None and not self.cancelled:
             raise Wrong("the app is cancelled, and nobody has asked for it")
         if current.cancelled is None:
-            if not self._goes_on(current.deployment):
-                raise Wrong(f"{current.deployment} is current and goes no further")
+            self._check_runs(current)
+        elif self.kept_down and not {"restart", "rollback"} & set(self.commands):
+            before = sink.writes
+            self._go(lambda: False, 60.0)
+            if sink.writes > before or self._drivers():
+                raise Wrong(f"the app is cancelled, and there are drivers: {[p.name for p in self._drivers()]}")
         if problems := sink.problems(self._ask("committed", lambda client: self._committed(current.deployment))):
             raise Wrong("; ".join(problems[:4]))
         if record is not None and record.outcome is None:
             raise Wrong("the update has not ended")
         by_hand = {"rollback", "restart"} & set(self.commands)
-        if record is not None and not by_hand and not self.hot and not self.cancelled:
+        if record is not None and not by_hand and not self.cancelled:
             expected = {"promoted": "v2"}.get(record.outcome, "v1")
-            if current.deployment != expected:
+            if current.deployment.partition("-standby")[0] != expected:
                 raise Wrong(f"the update is {record.outcome}, and {current.deployment} is current")
-        for name in self.acknowledged:
+        if record is not None and record.outcome == "promoted" and self.fails:
+            raise Wrong(f"a version that fails ({self.fails}) is promoted")
+        if unended := self._ask("rollbacks", lambda client: [r for r in app.rollbacks() if r.ended_at is None]):
+            raise Wrong(f"a rollback has not ended: {unended[0]}")
+        if "collect" in self.commands and current.cancelled is None:
+            self._wait("collect", self._do("collect", lambda c: c.collect(APP, Retention(deployments=0))), LONGEST)
+        kept = {current.deployment} | (
+            {record.old} if record is not None and current.deployment == record.new else set()
+        )
+        for name in kept:
+            if any(f"/deployments/{name}/freed/" in path for path in self.storage.files):
+                raise Wrong(f"the checkpoint of {name} is freed, and {current.deployment} is current")
+        for name in self._ask("snapshots", self._all_snapshots):
             self._ask(f"verify {name}", lambda client, name=name: self._verify(client, name))
+
+    def _all_snapshots(self, client: StreamUpdateClient) -> list[str]:
+        return sorted({*self.acknowledged, *(snapshot.name for snapshot in client.snapshots(APP))})
+
+    def _drivers(self) -> list[Process]:
+        return [p for p in self.world.processes.values() if p.alive and p.name.startswith("driver ")]
+
+    def _check_runs(self, current: Any) -> None:
+        """The current deployment, and nothing else."""
+        if not self._goes_on(current.deployment):
+            raise Wrong(f"{current.deployment} is current and goes no further")
+        began, writers = self.world.seconds, self.site.sink.writers
+        if self.probed:
+            self._ask("suspend", lambda client: self._suspend(client, 5.0))
+            if not self._goes_on(current.deployment):
+                raise Wrong(f"{current.deployment} goes no further once it was suspended")
+        else:
+            self._go(lambda: False, 5.0)
+        if len(busy := [pid for pid, at in writers.items() if at > began]) > 1:
+            raise Wrong(f"two drivers write: {busy}")
 
     def _committed(self, deployment: str) -> int:
         batch = Checkpoint(self.site.registry().checkpoint(deployment, "events")).committed_batch()
         return -1 if batch is None else batch
 
     def _verify(self, client: StreamUpdateClient, name: str) -> None:
-        if name in {snapshot.name for snapshot in client.snapshots(APP)} or "collect" not in self.commands:
-            client.verify_snapshot(APP, name)
+        """Its bytes are there, and its state is that of its offsets."""
+        client.verify_snapshot(APP, name)
+        app = self.site.registry()
+        if (query := SnapshotStore(app).get(name).queries.get(QUERY)) is None or query.batch < 0:
+            return
+        content = {file.path: app.folder.read(file.object) for file in query.files}
+        state = content.get(f"state/0/0/{query.batch + 1}.snapshot")
+        entry = content.get(f"offsets/{query.batch}")
+        if state is None or entry is None or int(state) != int(entry.rpartition(b"\n")[2]):
+            self.site.invariants.broken(f"snapshot {name} holds state {state!r} of offsets {entry!r}")
 
     def _by(self, deployment: str) -> bool:
         written = self.site.sink.batches
@@ -349,6 +463,9 @@ class Command:
     def _look(self) -> None:
         assert self.process is not None
         world = self.schedule.world
+        if self.process.alive and self.process.stopped and self.schedule.impatient and self.tries < TRIES:
+            self.begin()
+            return
         if self.process.alive:
             world.at(1.0, self._look)
             return

@@ -16,6 +16,8 @@ from typing import IO, Any
 from unittest import mock
 
 import attrs
+import fake_engine
+import standin_spark_submit
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import clusters, drivers, runtime
@@ -34,8 +36,6 @@ from airflow_provider_streamupdate.core.storage.backends import opening
 from airflow_provider_streamupdate.streaming.agent import signals
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
-import fake_engine
-import standin_spark_submit
 
 from .engine import CountingEngine, Sink
 from .invariants import Invariants
@@ -89,9 +89,7 @@ class SimulatedCluster(Cluster):
         options = self.site.driver_options(prepared.command)
         machine = world.running().process.machine
         process = world.reserve(f"driver {options.deployment}#{epoch}", machine)
-        identity = ProcessIdentity(
-            host="sim", pid=process.pid, boot=machine.boot, namespace="pids", start=process.pid
-        )
+        identity = ProcessIdentity(host="sim", pid=process.pid, boot=machine.boot, namespace="pids", start=process.pid)
         launch = Launch(
             epoch=epoch,
             host="sim",
