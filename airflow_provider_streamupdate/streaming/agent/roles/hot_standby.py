@@ -19,6 +19,7 @@ from ..context import DriverContext
 
 LOOK_SECONDS = 0.1  # between looks at the driver that is followed, where they cost nothing
 RELEASE_TRIES = 10
+HELD_SECONDS = 60.0  # a lease that cannot be given back after a takeover is free then, although this driver lives on
 
 
 class HotStandby:
@@ -95,6 +96,7 @@ class HotStandby:
                 ProcessIdentity.own(),
                 needed=lambda _: app.update_under_way() is not None,
                 alive=self._works,
+                seconds=HELD_SECONDS,
                 work=f"hot standby {driver.spec.deployment} takes over",
             )
             try:
