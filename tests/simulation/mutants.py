@@ -11,24 +11,30 @@ import attrs
 
 from airflow_provider_streamupdate.control import app_lease
 from airflow_provider_streamupdate.control.drivers import drivers
+from airflow_provider_streamupdate.control.operations import restart
 from airflow_provider_streamupdate.control.operations.snapshots import collect
 from airflow_provider_streamupdate.control.supervision import supervise
-from airflow_provider_streamupdate.control.update import promotion, record, rollback
+from airflow_provider_streamupdate.control.update import cancellation, promotion, rollback
+from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.coordination import lease, renewing
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.coordination.watched import Watched
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.processes.pulse import Beat, Pulse
+from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, RUNNING
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.registry.update import Outcome
+from airflow_provider_streamupdate.core.snapshots import garbage, pending_exports, superseded
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.agent import hand_over, lifecycle
+from airflow_provider_streamupdate.streaming.agent import hand_over, lifecycle, obeying
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from airflow_provider_streamupdate.streaming.agent.origin import Origin
 from airflow_provider_streamupdate.streaming.agent.roles.hot_standby import HotStandby
+from airflow_provider_streamupdate.streaming.agent.roles.new_version import NewVersion
 
 from .engine import CountingEngine
 
@@ -108,35 +114,85 @@ def _impatient(original: Callable[..., Any]) -> Callable[..., Any]:
     return look
 
 
-def _kept_after_end(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The record says how the update ended before it has."""
-
-    def begin(context: Any, wanted: Any, *args: Any, **named: Any) -> Any:
-        begun = original(context, wanted, *args, **named)
-        registry = context.registry.app(begun.app)
-        registry.set_update(attrs.evolve(begun, outcome="promoted", ended_at=begun.started_at))
-        return begun
-
-    return begin
-
-
 def _nobody_lives(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, kernel=None: False
 
 
-def _drains_nothing(original: Callable[..., Any]) -> Callable[..., Any]:
-    def drain(self: CountingEngine) -> None:
-        self._ending.set()  # and does not wait for the batch under way
-
-    return drain
+def _goes_on_draining(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The old version goes on while it says that it is drained."""
+    return lambda self: None
 
 
-def _starts_always(original: Callable[..., Any]) -> Callable[..., Any]:
-    def decide(found: Any, *args: Any) -> Any:
-        decision = original(attrs.evolve(found, updating=None, off=None, taking_over=None, asked_to_end=False), *args)
-        return decision
+def _leaves_out(**found: Any) -> Replacement:
+    """A supervisor overlooks this in what it finds."""
+    return lambda decide: lambda seen, *args: decide(attrs.evolve(seen, **found), *args)
 
-    return decide
+
+def _takes_back_unclaimed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def take_back(driver: DriverContext, successor: Successor) -> bool:
+        driver.app.claim = lambda current, after=None: True  # type: ignore[method-assign]
+        return bool(original(driver, successor))
+
+    return take_back
+
+
+def _hands_over_unclaimed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The successor's epoch is written to current.json alone."""
+
+    def over(driver: DriverContext, successor: Successor) -> None:
+        driver.app.claim = lambda current, after=None: driver.app.set_current(current) is None  # type: ignore[method-assign]
+        original(driver, successor)
+
+    return over
+
+
+def _ends_promoted(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A rollback's update is recorded as promoted."""
+
+    def end_update(registry: Any, record: Any, outcome: Any, reason: str) -> None:
+        original(registry, record, Outcome.PROMOTED, reason)
+
+    return end_update
+
+
+def _writes_before(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The manifest is there before the bytes are."""
+
+    def store(self: SnapshotStore, query: str, exported: Any, *args: Any) -> Any:
+        files, added = original(self, query, exported, *args)
+        for file in files[-1:]:
+            self.folder.remove(file.object)
+        return files, added
+
+    return store
+
+
+def _running(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The new version continues as if the parent still ran."""
+    return lambda self, without=(): self.running()
+
+
+def _unlocked(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Bytes are freed without the app's lease."""
+    return lambda registry, what, work, progress: work()
+
+
+def _without_snapshots(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda folder, read, own, only_look: original(folder, lambda: ([], []), own, only_look)
+
+
+def _same_box(original: Callable[..., Any]) -> Callable[..., Any]:
+    """All epochs of a deployment have one box for commands."""
+
+    def init(self: CommandBox, deployment: Folder, epoch: int) -> None:
+        original(self, deployment, 0)
+
+    return init
+
+
+def _old_state(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The new version continues from what was committed some batches ago."""
+    return lambda self, without=(): self.before(2)
 
 
 @contextlib.contextmanager
@@ -148,49 +204,64 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
-def _collects_all(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **named: {}
-
-
 MUTANTS: dict[str, Mutant] = {
     "lease: its creation is not exclusive": Mutant(Folder, "create", _not_exclusive("lease/")),
     "lease: a living holder is not respected": Mutant(lease, "_check_deserted", _always(None)),
     "lease: an update under way does not keep it": Mutant(app_lease, "under_way", _always(False)),
     "lease: whoever holds it counts as dead": Mutant(app_lease, "alive", _always(False)),
     "lease: never released": Mutant(app_lease, "_give_back", _always(None)),
+    "lease: its holder gives no sign of life": Mutant(renewing, "RENEW_SECONDS", lambda _: 1e6),
+    "lease: a later one does not count": Mutant(lease, "_newest", _always(True)),
     "epoch: its claim is not exclusive": Mutant(AppRegistry, "claim", _without_claim),
+    "epoch: its file is replaced": Mutant(Folder, "create", _not_exclusive("epochs/")),
     "epoch: two drivers may have the same one": Mutant(Epoch, "claim", _always(True)),
+    "epoch: a driver's claim is replaced": Mutant(Folder, "create", _not_exclusive("drivers/")),
     "epoch: a driver does not notice that it is over": Mutant(Epoch, "check", _always(None)),
-    "epoch: a rerun of a claim is another's": Mutant(AppRegistry, "_claimed", _always(False)),
+    "epoch: a claim whose answer was lost is another's": Mutant(AppRegistry, "_claimed", _always(False)),
+    "epoch: a claim that is unknown was made": Mutant(AppRegistry, "_claimed", _always(True)),
     "fence: not put up for a silent driver": Mutant(drivers, "put_up", _always(0)),
-    "fence: not put up for a silent leader": Mutant(Watched, "fence", _always(None)),
+    "fence: not put up for a silent successor or leader": Mutant(Watched, "fence", _always(None)),
     "fence: never taken down": Mutant(lifecycle, "take_down", _always(None)),
-    "hand-over: the batch under way is not waited for": Mutant(CountingEngine, "drain", _drains_nothing),
+    "hand-over: nothing is drained": Mutant(CountingEngine, "drain", _goes_on_draining),
+    "hand-over: the epoch is not claimed": Mutant(obeying, "hand_over", _hands_over_unclaimed),
     "hand-over: the successor's first commit is not waited for": Mutant(Successor, "committed", _always(True)),
     "hand-over: a dead successor is not noticed": Mutant(Successor, "death", _always(None)),
-    "hand-over: nothing is drained after all": Mutant(hand_over.DriverContext, "start", _always(None)),
+    "hand-over: a successor counts as dead": Mutant(Successor, "death", _always("so it seems")),
+    "hand-over: the successor need not be ready": Mutant(Successor, "check_ready", _always(None)),
+    "hand-over: the new version begins before it": Mutant(NewVersion, "begins", _always(True)),
     "take-back: the successor is not waited for": Mutant(hand_over, "_wait_gone", _always(None)),
-    "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _always(False)),
+    "take-back: never": Mutant(hand_over, "_take_back", _always(False)),
+    "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _takes_back_unclaimed),
     "take-back: batch ids of the successor are used again": Mutant(DriverContext, "go_on_after_others", _always(None)),
-    "restore: it continues from an old state of the parent": Mutant(Origin, "drained", lambda _: Origin.running),
-    "restore: what was restored is taken for complete": Mutant(CountingEngine, "_mark", _always(None)),
-    "follow: the last batches are not caught up with": Mutant(CountingEngine, "catch_up", _always(None)),
+    "restore: it continues from an old state of the parent": Mutant(Origin, "drained", _old_state),
+    "restore: the parent's batch in flight is forgotten": Mutant(Origin, "drained", _running),
+    "restore: what was restored is not marked": Mutant(CountingEngine, "_mark", _always(None)),
     "export: the batch in flight is forgotten": Mutant(Checkpoint, "export", _older),
     "export: the state is forgotten": Mutant(Checkpoint, "export", _forgets("state/")),
     "export: the offsets are forgotten": Mutant(Checkpoint, "export", _forgets("offsets/")),
     "snapshot: acknowledged before it is stored": Mutant(SnapshotStore, "_publish", _always(None)),
-    "gc: what is current is freed": Mutant(collect, "needed", _collects_all),
-    "record: an update has ended when it begins": Mutant(record, "begin", _kept_after_end),
-    "record: an interrupted update is not found": Mutant(record, "interrupted", _always(None)),
+    "snapshot: its bytes are not all stored": Mutant(SnapshotStore, "_store", _writes_before),
+    "snapshot: one that was taken for dead is acknowledged": Mutant(pending_exports, "stands", _always(True)),
+    "gc: what is current is freed": Mutant(superseded, "needed", _always({})),
+    "gc: an app that is being updated is not left alone": Mutant(collect, "deleting", _unlocked),
+    "gc: living exports are taken for dead": Mutant(pending_exports, "living", _always([])),
+    "gc: every object is an orphan": Mutant(garbage, "find", _without_snapshots),
     "record: the end of an update is not written": Mutant(promotion, "end", _always(None)),
+    "record: a failed update is recorded as promoted": Mutant(rollback, "_end_update", _ends_promoted),
+    "record: an update under way is not found": Mutant(AppRegistry, "update_under_way", _always(None)),
+    "update: the new version is not verified": Mutant(UpdateEngine, "_verify", _always(None)),
     "rollback: the new version is not stopped": Mutant(rollback, "stop_deployment", _always(None)),
-    "rollback: the old version is not started": Mutant(drivers.Drivers, "start", _always(None)),
+    "rollback: the old version's end is not waited for": Mutant(rollback, "_settled", _always(RUNNING)),
     "rollback: its end is not recorded": Mutant(rollback, "_end_update", _always(None)),
-    "cancel: commands of the epoch are not seen": Mutant(CommandBox, "told_to_end", _always(False)),
+    "rollback: its own record is not ended": Mutant(rollback, "_end_rollback", _always(None)),
+    "restart: a living driver is replaced": Mutant(restart, "FINAL_STATES", lambda _: (*FINAL_STATES, RUNNING)),
+    "restart: processes that are left are not waited for": Mutant(restart, "_end_processes", _always(None)),
+    "cancel: no epoch is claimed": Mutant(cancellation, "claim_cancellation", _always(None)),
+    "commands: those of the epochs before are obeyed": Mutant(CommandBox, "__init__", _same_box),
     "heartbeat: silence never counts": Mutant(Pulse, "look", _quiet_never_counts),
     "heartbeat: every driver is taken for silent": Mutant(Pulse, "look", _impatient),
     "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _nobody_lives),
-    "hot standby: takes over without a claim": Mutant(HotStandby, "_fence", _always(None)),
+    "hot standby: the leader is not fenced": Mutant(HotStandby, "_fence", _always(None)),
     "hot standby: any leader is dead": Mutant(HotStandby, "_death", _always("so it seems")),
-    "supervisor: starts whatever it finds": Mutant(supervise, "decide", lambda decide: _starts_always(decide)),
+    "supervisor: starts what was told to end": Mutant(supervise, "decide", _leaves_out(asked_to_end=False)),
 }

@@ -343,6 +343,7 @@ class Schedule:
             if status.current is not None and status.current.cancelled is not None:
                 return
             if status.state == SUSPENDED:  # whoever suspended it has died
+                self.site.invariants.resting = False
                 self._wait("resume", self._do("resume", lambda client: client.resume(APP)), LONGEST)
             if step is None:
                 # A driver that died on a machine whose clock was ahead looks alive for as long as that was.
@@ -411,13 +412,22 @@ class Schedule:
             raise Wrong(f"{current.deployment} is current and goes no further")
         began, writers = self.world.seconds, self.site.sink.writers
         if self.probed:
-            self._ask("suspend", lambda client: self._suspend(client, 5.0))
+            self._probe()
             if not self._goes_on(current.deployment):
                 raise Wrong(f"{current.deployment} goes no further once it was suspended")
         else:
             self._go(lambda: False, 5.0)
         if len(busy := [pid for pid, at in writers.items() if at > began]) > 1:
             raise Wrong(f"two drivers write: {busy}")
+
+    def _probe(self) -> None:
+        """The app's lease is free again, and its driver obeys."""
+        for _ in range(TRIES):
+            answer = self._wait("suspend", self._do("suspend", lambda client: self._suspend(client, 5.0)), LONGEST)
+            if answer is None:
+                return
+            self._go(lambda: False, 20.0)
+        raise Wrong(f"the app cannot be suspended: {answer}")
 
     def _committed(self, deployment: str) -> int:
         batch = Checkpoint(self.site.registry().checkpoint(deployment, "events")).committed_batch()
