@@ -13,9 +13,12 @@ import attrs
 
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.lease import DEFAULT_SECONDS, Lease
+from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.agent import hand_over, obeying
+from airflow_provider_streamupdate.streaming.agent.context import DriverContext
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 
 from .storage import Storage
@@ -50,6 +53,7 @@ class Invariants:
         self.wrong: list[str] = []
         self.running: dict[int, Callable[[], bool]] = {}
         self.current: dict[int, str] = {}  # deployment by epoch
+        self.newest: Callable[[], int] = lambda: 0  # the latest epoch that has written to the sink
         self.resting = False  # the app was suspended, and nobody has told it to go on
         self._leases: dict[str, Leases] = {}  # by folder
         self._claims: dict[int, tuple[int, str]] = {}  # of epochs: pid and token
@@ -85,6 +89,8 @@ class Invariants:
                 (lease, "release", self._releasing),
                 (AppRegistry, "claim", self._claiming),
                 (Epoch, "claim", self._driver_claiming),
+                (obeying, "hand_over", self._handing_over),
+                (hand_over, "_take_back", self._taking_back),
             ):
                 patches.enter_context(mock.patch.object(place, name, made(getattr(place, name))))
             yield
@@ -140,6 +146,8 @@ class Invariants:
         def releasing(folder: Folder, held: Lease) -> None:
             if self._forget_holder(folder):
                 self._of(folder).kept = None
+                if self._under_way(held.owner):
+                    self.broken(f"the lease for {held.owner} is released, and its update has not ended")
             release(folder, held)
 
         return releasing
@@ -161,6 +169,11 @@ class Invariants:
                 assert before is not None
                 if self.well(before) and self.running.get(before, lambda: False)():
                     self.broken(f"{pid} claims epoch {number}, and the driver of epoch {number - 1} works ({before})")
+            if pid == before and current.cancelled is None and current.deployment != self.current[number - 1]:
+                if b'"state": "standby"' not in self._stored(f"/deployments/{current.deployment}/status.json"):
+                    self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
+            if not self.world.processes[pid].name.startswith("supervisor"):
+                self.resting = False
             claimed = claim(app, current, after)
             if claimed:
                 if self._claims.setdefault(number, (pid, app._token)) != (pid, app._token):
@@ -192,6 +205,23 @@ class Invariants:
             return claimed
 
         return claiming
+
+    def _handing_over(self, over: Callable[..., None]) -> Callable[..., None]:
+        def handing_over(driver: DriverContext, successor: Successor) -> None:
+            over(driver, successor)
+            if driver.signals.number is None and self.newest() < successor.epoch:
+                self.broken(f"{driver.spec.deployment} ends before {successor.deployment} has committed a batch")
+
+        return handing_over
+
+    def _taking_back(self, take: Callable[..., bool]) -> Callable[..., bool]:
+        def taking_back(driver: DriverContext, successor: Successor) -> bool:
+            taken = take(driver, successor)
+            if taken and self._claims.get(driver.epoch.number, (0, ""))[0] != self.world.own_pid():
+                self.broken(f"{driver.spec.deployment} goes on in epoch {driver.epoch.number} without a claim")
+            return taken
+
+        return taking_back
 
     # the storage
 

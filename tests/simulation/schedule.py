@@ -28,17 +28,22 @@ from .world import Process, Stuck, World
 STRATEGIES = ("restart", "standby", "follow")
 START, LONGEST = 300.0, 6000.0  # seconds of virtual time
 TROUBLE = (35.0, 60.0, 90.0)  # of it, in which things go wrong
-STANDS_STILL = (3.0, 15.0, 40.0, 100.0)
-# Where one more process is struck, in some schedules, whenever it comes there: the moments that are over at once.
+STANDS_STILL = (3.0, 15.0, 45.0, 100.0)
+# Where processes are struck in some schedules, whenever they come there: of one of these groups.
 AIMED = (
-    *("begun", "deployment-made", "driver-forked", "driver-noted", "standby-ready", "handover-asked", "snapshot-asked"),
-    *("command-taken", "draining", "drained", "epoch-claimed", "current-replaced", "handed-over", "epoch-seen"),
-    *("driver-claimed", "restoring", "checkpoint-built", "checkpoint-marked", "queries-started", "running-reported"),
-    *("first-commit-seen", "successor-committed", "files-copied", "snapshot-stored", "answered", "handover-seen"),
-    *("stop-noted", "snapshotted", "new-running", "submitted", "healthy", "verified", "promoted", "pause-noted"),
-    *("ended", "rollback-noted", "taken-back", "new-stopped", "old-settled", "old-runs", "rollback-ended"),
-    *("gone-back", "rest-asked", "cancelled", "start-decided", "start-counted", "restarted", "following", "stands-by"),
+    ("begun", "code-stored", "deployment-made", "driver-forked", "driver-noted", "standby-ready", "checked"),
+    ("handover-asked", "command-taken", "draining", "drained", "epoch-claimed", "current-replaced", "handed-over"),
+    ("command-taken", "drained", "epoch-claimed", "handed-over", "taken-back", "successor-committed", "answered"),
+    ("plan-answered", "practised", "following", "stands-by", "epoch-seen", "driver-claimed", "restoring"),
+    ("checkpoint-built", "checkpoint-marked", "queries-started", "running-reported", "first-commit-seen"),
+    ("snapshot-asked", "files-copied", "snapshot-stored", "answered", "handover-seen", "stop-noted", "snapshotted"),
+    ("new-running", "submitted", "healthy", "verified", "promoted", "pause-noted", "ended"),
+    ("rollback-noted", "new-stopped", "old-settled", "old-runs", "rollback-ended", "gone-back"),
+    ("rest-asked", "cancelled", "start-decided", "start-counted", "restarted", "driver-noted", "epoch-claimed"),
 )
+# What somebody does at such a moment.
+MEANWHILE = ("cancel", "rollback", "rollback", "restart", "snapshot", "collect", "suspend", "standby on", "update")
+CALM = 0.03  # the share of schedules in which nothing goes wrong
 TRIES = 12
 
 
@@ -69,7 +74,7 @@ class Schedule:
         self.kind = self.chance.choice(("disk", "bucket"))
         self.strategy = self.chance.choice(STRATEGIES)
         self.by_dag = self.chance.random() < 0.4
-        for number in range(self.chance.choice((1, 2, 3))):
+        for number in range(self.chance.choice((1, 2, 3, 3))):
             self.world.machine(f"host-{number}")
         skips = self.chance.random() < 0.5
         self.site = Site(self.world, self.storage, self.kind, versions, skips)
@@ -89,6 +94,10 @@ class Schedule:
         ]
         if self.chance.random() < 0.2:
             self.commands.append(self.chance.choice(("rollback", "rollback", "cancel")))
+        self.calm = self.chance.random() < CALM
+        if self.calm:
+            self.people, self.fails, self.commands, self.hot = 1, None, [], False
+        self.dies = self.chance.random() < 0.3  # the current driver, in the end, so that it is started again
         self.probed = self.chance.random() < 0.3  # whether it is suspended in the end, to see that it obeys
         self.acknowledged: list[str] = []
         self.kept_down = False  # somebody has cancelled the app, and it was acknowledged
@@ -100,7 +109,7 @@ class Schedule:
         more = [self.kind, f"{len(self.world.machines)} machines", "dag" if self.by_dag else "command"]
         more += ["skipping sink"] * self.site.sink.skips + [f"{self.supervisors} supervisors"] * bool(self.supervisors)
         more += ["hot"] * self.hot + [f"{self.people} people"] * (self.people > 1) + ["impatient"] * self.impatient
-        more += [f"v2 fails: {self.fails}"] * bool(self.fails) + self.commands
+        more += [f"v2 fails: {self.fails}"] * bool(self.fails) + ["calm"] * self.calm + self.commands
         return f"{self.strategy}: {', '.join(more)}"
 
     def run(self) -> Outcome:
@@ -144,6 +153,10 @@ class Schedule:
         if not self._go(lambda: all(update.ended for update in updates), LONGEST):
             raise Wrong(f"the update does not end: {[update.said for update in updates]}")
         self._settle()
+        if self.dies and not self.cancelled:
+            for driver in self._drivers():
+                world.kill(driver)
+            self._settle()
         said = updates[0].said
         harmless = not (self.faults or self.storage.faults or self.commands or self.fails) and self.people == 1
         if harmless and said != "promoted":
@@ -226,6 +239,8 @@ class Schedule:
             "rollback": lambda client: client.rollback(APP, timeout=60.0),
             "suspend": self._suspend,
             "cancel": self._cancel,
+            "standby on": lambda client: client.stand_by(APP, 60.0),
+            "update": lambda client: client.update(self.options()),
         }
         process = self._do(command, work[command])
         if command == "suspend":
@@ -255,14 +270,18 @@ class Schedule:
     def _draw_faults(self, long: float) -> None:
         """Each schedule has some kinds of trouble, and others not."""
         chance, storage = self.chance, self.storage
+        self.deaths, self.kinds, self.aimed, self.aims = 0.0, ["stop"], (), 0
+        if self.calm:
+            return
         storage.failing = chance.choice((0.0, 0.0, 0.0, 0.002, 0.01))
         storage.slow = chance.choice((0.0, 0.0, 0.01, 0.05))
-        storage.hanging = chance.choice((0.0, 0.0, 0.05))
+        storage.creating = chance.choice((0.0, 0.0, 0.05, 0.2))
         self.deaths = chance.choice((0.0, 0.0, 0.01, 0.04))
         kinds = ("kill", "stop", "machine", "cut off", "clock")
         self.kinds = [kind for kind in kinds if chance.random() < 0.5] or ["stop"]
-        self.aimed = tuple(chance.sample(AIMED, 3)) if chance.random() < 0.5 else ()
-        self.aims = chance.choice((1, 2))  # how often
+        if chance.random() < 0.6:
+            self.aimed = chance.choice(AIMED)
+        self.aims = chance.choice((1, 2, 3))  # how often
         if chance.random() < 0.2:
             for machine in self.world.machines:
                 machine.drift = chance.uniform(-0.01, 0.01)
@@ -275,6 +294,9 @@ class Schedule:
 
     def _strike(self) -> None:
         living = [p for p in self.world.processes.values() if p.alive and p.tasks]
+        drivers = [p for p in living if p.name.startswith("driver ")]
+        if drivers and self.chance.random() < 0.5:
+            living = drivers
         if living:
             self._hit(self.chance.choice(living), self.chance.choice(self.kinds), "")
 
@@ -313,10 +335,14 @@ class Schedule:
         if task is None or not self.trouble:
             return
         aimed = name in self.aimed and self.aims > 0
-        if not aimed and self.chance.random() >= self.deaths:
+        if self.chance.random() >= (0.4 if aimed else self.deaths):
             return
         self.aims -= aimed
-        process, kind = task.process, self.chance.choice(self.kinds)
+        process, kind = task.process, self.chance.choice(["stop", "kill", *self.kinds] if aimed else self.kinds)
+        if aimed and self.chance.random() < 0.5:
+            command, kind = self.chance.choice(MEANWHILE), self.chance.choice(("stop", "stop", kind))
+            self.commands.append(command)
+            self.world.at(self.chance.choice((0.0, 0.1, 2.0, 35.0)), lambda: self._command(command))
         self.faults[f"at {name}"] += 1
         self.world.at(0.0, lambda: self._hit(process, kind, f"at {name}"))
         self.world.sleep(0.001)
@@ -324,7 +350,7 @@ class Schedule:
     def _calm(self) -> None:
         """No more faults."""
         self.trouble = False
-        self.storage.failing = self.storage.slow = self.storage.hanging = 0.0
+        self.storage.failing = self.storage.slow = self.storage.creating = 0.0
         self.world.note("from here on nothing goes wrong")
         for machine in self.world.machines:
             machine.cut_off = False
@@ -370,6 +396,8 @@ class Schedule:
         if current.cancelled is not None and not self.cancelled:
             raise Wrong("the app is cancelled, and nobody has asked for it")
         if current.cancelled is None:
+            if self.kept_down and not {"restart", "rollback"} & set(self.commands):
+                raise Wrong("the app is not cancelled any more")
             self._check_runs(current)
         elif self.kept_down and not {"restart", "rollback"} & set(self.commands):
             before = sink.writes
@@ -385,6 +413,8 @@ class Schedule:
             expected = {"promoted": "v2"}.get(record.outcome, "v1")
             if current.deployment.partition("-standby")[0] != expected:
                 raise Wrong(f"the update is {record.outcome}, and {current.deployment} is current")
+        if record is not None and record.outcome == "promoted" and record.snapshot is not None:
+            self.acknowledged.append(record.snapshot)
         if record is not None and record.outcome == "promoted" and self.fails:
             raise Wrong(f"a version that fails ({self.fails}) is promoted")
         if unended := self._ask("rollbacks", lambda client: [r for r in app.rollbacks() if r.ended_at is None]):
@@ -419,6 +449,9 @@ class Schedule:
             self._go(lambda: False, 5.0)
         if len(busy := [pid for pid, at in writers.items() if at > began]) > 1:
             raise Wrong(f"two drivers write: {busy}")
+        names = {p.name.partition("#")[0] for p in self._drivers()} - {f"driver {current.deployment}"}
+        if left := [name for name in names if "-standby-" not in name] or len(self._drivers()) - len(names) > 1:
+            raise Wrong(f"drivers are left beside that of {current.deployment}: {left}, {self._drivers()}")
 
     def _probe(self) -> None:
         """The app's lease is free again, and its driver obeys."""

@@ -170,6 +170,7 @@ class Site:
     def __init__(self, world: World, storage: Storage, kind: str, versions: Path, skips: bool = False) -> None:
         self.world, self.storage, self.versions = world, storage, versions
         self.sink, self.invariants = Sink(skips), Invariants(world, storage)
+        self.invariants.newest = lambda: self.sink.newest
         self.root = f"sim{kind}://root"
         self.threads = Threads(world)
         self.reached: Callable[[str], None] = lambda _: None

@@ -31,8 +31,8 @@ class File:
 
 
 class Storage:
-    """files: by path. failing: the share of calls that go wrong; slow: the share that take long; hanging: the share of
-    creations that hang. replaced: is told of what replaces a file; failed: who met a fault, and for how long"""
+    """files: by path. failing: the share of calls that go wrong; slow: the share that take long; creating: the share of
+    creations whose answer is lost or late. replaced: is told of what replaces a file; failed: who met a fault, and for how long"""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -40,7 +40,7 @@ class Storage:
         self.folders: dict[str, dict[str, None]] = {}  # folder -> names in it, in the order of their making
         self.failing = 0.0
         self.slow = 0.0
-        self.hanging = 0.0
+        self.creating = 0.0
         self.calls = 0
         self.replaced: Callable[[str, bytes, bytes], None] = lambda *_: None
         self.failed: Callable[[int, float], None] = lambda *_: None
@@ -56,8 +56,8 @@ class Storage:
             kind = "cut off"
         elif self.failing and chance.random() < self.failing:
             kind = chance.choice(("fails", "answer lost", "hangs"))
-        elif self.hanging and verb == "create" and chance.random() < self.hanging:
-            kind = "hangs"
+        elif self.creating and verb == "create" and chance.random() < self.creating:
+            kind = chance.choice(("answer lost", "hangs"))
         if kind:
             self.failed(world.own_pid(), HANGS if kind == "hangs" else 0.0)
             self.faults[kind] = self.faults.get(kind, 0) + 1
