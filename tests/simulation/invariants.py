@@ -169,9 +169,9 @@ class Invariants:
                 assert before is not None
                 if self.well(before) and self.running.get(before, lambda: False)():
                     self.broken(f"{pid} claims epoch {number}, and the driver of epoch {number - 1} works ({before})")
-            if pid == before and current.cancelled is None and current.deployment != self.current[number - 1]:
-                if b'"state": "standby"' not in self._stored(f"/deployments/{current.deployment}/status.json"):
-                    self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
+            hands_over = pid == before and current.cancelled is None and current.deployment != self.current[number - 1]
+            if hands_over and b'"state": "standby"' not in self._status(current.deployment):
+                self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
             if not self.world.processes[pid].name.startswith("supervisor"):
                 self.resting = False
             claimed = claim(app, current, after)
@@ -192,6 +192,9 @@ class Invariants:
     def _hands_over(self, epoch: int, pid: int) -> bool:
         """Whether it takes back what it has handed over."""
         return self._driver_of(epoch - 1) == pid
+
+    def _status(self, deployment: str) -> bytes:
+        return self._stored(f"/deployments/{deployment}/status.json")
 
     def _stored(self, ending: str) -> bytes:
         return next((f.data for p, f in self._storage.files.items() if p.endswith(ending)), b"")

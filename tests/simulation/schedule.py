@@ -366,7 +366,8 @@ class Schedule:
             status = self._ask("status", lambda client: client.status(APP))
             step = status.next_step
             self.world.note(f"status: {status.state}, {step}")
-            if status.current is not None and status.current.cancelled is not None:
+            if status.current is not None and status.current.cancelled is not None:  # whoever did it may have died
+                self._ask("cancel", lambda client: client.cancel(APP, timeout=120.0))
                 return
             if status.state == SUSPENDED:  # whoever suspended it has died
                 self.site.invariants.resting = False

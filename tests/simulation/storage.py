@@ -32,7 +32,8 @@ class File:
 
 class Storage:
     """files: by path. failing: the share of calls that go wrong; slow: the share that take long; creating: the share of
-    creations whose answer is lost or late. replaced: is told of what replaces a file; failed: who met a fault, and for how long"""
+    creations whose answer is lost or late. replaced: is told of what replaces a file; failed: who met a
+    fault, and for how long"""
 
     def __init__(self, world: World) -> None:
         self.world = world
