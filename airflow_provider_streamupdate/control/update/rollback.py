@@ -173,9 +173,13 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
             progress(Phase(f"stopping {new}{told}"))
         stop_deployment(context, app, new)  # if it stands by, too
     boundary("new-stopped")
-    state = _settled(registry, drivers, old, timeout)
-    boundary("old-settled")
-    current = registry.current()
+    while True:  # whoever stands still in between may have lost the lease, and finds another epoch
+        seen = registry.current()
+        state = _settled(registry, drivers, old, timeout)
+        boundary("old-settled")
+        current = registry.current()
+        if current == seen:
+            break
     assert current is not None  # `old` was current once
     outcome, deployed = ROLLED_BACK, None
     if current.deployment == old and state == RUNNING and undone:
