@@ -170,7 +170,7 @@ class Invariants:
                 if self.well(before) and self.running.get(before, lambda: False)():
                     self.broken(f"{pid} claims epoch {number}, and the driver of epoch {number - 1} works ({before})")
             hands_over = pid == before and current.cancelled is None and current.deployment != self.current[number - 1]
-            if hands_over and b'"state": "standby"' not in self._status(current.deployment):
+            if hands_over and self.well(pid) and b'"state": "standby"' not in self._status(current.deployment):
                 self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
             if not self.world.processes[pid].name.startswith("supervisor"):
                 self.resting = False

@@ -11,19 +11,16 @@ import attrs
 
 from airflow_provider_streamupdate.control import app_lease
 from airflow_provider_streamupdate.control.drivers import drivers
-from airflow_provider_streamupdate.control.operations import restart
-from airflow_provider_streamupdate.control.operations.snapshots import collect
 from airflow_provider_streamupdate.control.supervision import supervise
 from airflow_provider_streamupdate.control.update import cancellation, promotion, rollback
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import lease, renewing
-from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.coordination.watched import Watched
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.processes.pulse import Beat, Pulse
-from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, RUNNING
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.update import Outcome
 from airflow_provider_streamupdate.core.snapshots import garbage, pending_exports, superseded
@@ -172,22 +169,8 @@ def _running(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, without=(): self.running()
 
 
-def _unlocked(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Bytes are freed without the app's lease."""
-    return lambda registry, what, work, progress: work()
-
-
 def _without_snapshots(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda folder, read, own, only_look: original(folder, lambda: ([], []), own, only_look)
-
-
-def _same_box(original: Callable[..., Any]) -> Callable[..., Any]:
-    """All epochs of a deployment have one box for commands."""
-
-    def init(self: CommandBox, deployment: Folder, epoch: int) -> None:
-        original(self, deployment, 0)
-
-    return init
 
 
 def _old_state(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,12 +194,10 @@ MUTANTS: dict[str, Mutant] = {
     "lease: whoever holds it counts as dead": Mutant(app_lease, "alive", _always(False)),
     "lease: never released": Mutant(app_lease, "_give_back", _always(None)),
     "lease: its holder gives no sign of life": Mutant(renewing, "RENEW_SECONDS", lambda _: 1e6),
-    "lease: a later one does not count": Mutant(lease, "_newest", _always(True)),
     "epoch: its claim is not exclusive": Mutant(AppRegistry, "claim", _without_claim),
     "epoch: its file is replaced": Mutant(Folder, "create", _not_exclusive("epochs/")),
     "epoch: two drivers may have the same one": Mutant(Epoch, "claim", _always(True)),
     "epoch: a driver's claim is replaced": Mutant(Folder, "create", _not_exclusive("drivers/")),
-    "epoch: a driver does not notice that it is over": Mutant(Epoch, "check", _always(None)),
     "epoch: a claim whose answer was lost is another's": Mutant(AppRegistry, "_claimed", _always(False)),
     "epoch: a claim that is unknown was made": Mutant(AppRegistry, "_claimed", _always(True)),
     "fence: not put up for a silent driver": Mutant(drivers, "put_up", _always(0)),
@@ -225,7 +206,6 @@ MUTANTS: dict[str, Mutant] = {
     "hand-over: nothing is drained": Mutant(CountingEngine, "drain", _goes_on_draining),
     "hand-over: the epoch is not claimed": Mutant(obeying, "hand_over", _hands_over_unclaimed),
     "hand-over: the successor's first commit is not waited for": Mutant(Successor, "committed", _always(True)),
-    "hand-over: a dead successor is not noticed": Mutant(Successor, "death", _always(None)),
     "hand-over: a successor counts as dead": Mutant(Successor, "death", _always("so it seems")),
     "hand-over: the successor need not be ready": Mutant(Successor, "check_ready", _always(None)),
     "hand-over: the new version begins before it": Mutant(NewVersion, "begins", _always(True)),
@@ -243,7 +223,6 @@ MUTANTS: dict[str, Mutant] = {
     "snapshot: its bytes are not all stored": Mutant(SnapshotStore, "_store", _writes_before),
     "snapshot: one that was taken for dead is acknowledged": Mutant(pending_exports, "stands", _always(True)),
     "gc: what is current is freed": Mutant(superseded, "needed", _always({})),
-    "gc: an app that is being updated is not left alone": Mutant(collect, "deleting", _unlocked),
     "gc: living exports are taken for dead": Mutant(pending_exports, "living", _always([])),
     "gc: every object is an orphan": Mutant(garbage, "find", _without_snapshots),
     "record: the end of an update is not written": Mutant(promotion, "end", _always(None)),
@@ -254,10 +233,7 @@ MUTANTS: dict[str, Mutant] = {
     "rollback: the old version's end is not waited for": Mutant(rollback, "_settled", _always(RUNNING)),
     "rollback: its end is not recorded": Mutant(rollback, "_end_update", _always(None)),
     "rollback: its own record is not ended": Mutant(rollback, "_end_rollback", _always(None)),
-    "restart: a living driver is replaced": Mutant(restart, "FINAL_STATES", lambda _: (*FINAL_STATES, RUNNING)),
-    "restart: processes that are left are not waited for": Mutant(restart, "_end_processes", _always(None)),
     "cancel: no epoch is claimed": Mutant(cancellation, "claim_cancellation", _always(None)),
-    "commands: those of the epochs before are obeyed": Mutant(CommandBox, "__init__", _same_box),
     "heartbeat: silence never counts": Mutant(Pulse, "look", _quiet_never_counts),
     "heartbeat: every driver is taken for silent": Mutant(Pulse, "look", _impatient),
     "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _nobody_lives),

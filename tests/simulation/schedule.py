@@ -14,6 +14,7 @@ from fake_engine import QUERY
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.rollback import RollbackOptions
 from airflow_provider_streamupdate.control.update.strategies import strategy_named
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
@@ -100,6 +101,7 @@ class Schedule:
         self.dies = self.chance.random() < 0.3  # the current driver, in the end, so that it is started again
         self.probed = self.chance.random() < 0.3  # whether it is suspended in the end, to see that it obeys
         self.acknowledged: list[str] = []
+        self.repaired = 0  # updates to a version that does not fail, in the end
         self.kept_down = False  # somebody has cancelled the app, and it was acknowledged
         self.cancelled = False
         self.answers: dict[int, Any] = {}
@@ -236,7 +238,7 @@ class Schedule:
             "snapshot": snapshot,
             "collect": lambda client: client.collect(APP, Retention(deployments=0)),
             "restart": lambda client: client.restart(APP, timeout=60.0),
-            "rollback": lambda client: client.rollback(APP, timeout=60.0),
+            "rollback": self._roll_back,
             "suspend": self._suspend,
             "cancel": self._cancel,
             "standby on": lambda client: client.stand_by(APP, 60.0),
@@ -259,6 +261,11 @@ class Schedule:
         self.world.sleep(seconds)
         self.site.invariants.resting = False
         client.resume(APP, timeout=120.0)
+
+    def _roll_back(self, client: StreamUpdateClient) -> None:
+        client.rollback(APP, timeout=120.0)
+        if left := [record for record in self.site.registry().rollbacks() if record.ended_at is None]:
+            self.site.invariants.broken(f"a rollback is acknowledged, and its record has not ended: {left[0]}")
 
     def _cancel(self, client: StreamUpdateClient) -> None:
         self.cancelled = True  # from here on it may be, whatever becomes of this process
@@ -378,7 +385,14 @@ class Schedule:
                     return
                 continue
             if "streamupdate rollback" in step and status.update is None:
-                self._wait("rollback", self._do("rollback", lambda c: c.rollback(APP, timeout=120.0)), LONGEST)
+                self._wait("rollback", self._do("rollback", self._roll_back), LONGEST)
+            elif self.fails and "update FIXED" in step and self.repaired < 2:
+                self.repaired += 1
+                version = f"v{2 + self.repaired}"
+                mended = attrs.evolve(
+                    self.options(), application=self.site.application(version), deployment=version, strategy="restart"
+                )
+                self._wait("update", self._do("update", lambda c, mended=mended: c.update(mended)), LONGEST)
             elif "again" in step and "restart" not in step:
                 self._wait("update", self._do("update", lambda c: c.update(self.options())), LONGEST)
             else:
@@ -410,7 +424,7 @@ class Schedule:
         if record is not None and record.outcome is None:
             raise Wrong("the update has not ended")
         by_hand = {"rollback", "restart"} & set(self.commands)
-        if record is not None and not by_hand and not self.cancelled:
+        if record is not None and not by_hand and not self.cancelled and not self.repaired:
             expected = {"promoted": "v2"}.get(record.outcome, "v1")
             if current.deployment.partition("-standby")[0] != expected:
                 raise Wrong(f"the update is {record.outcome}, and {current.deployment} is current")
@@ -418,7 +432,9 @@ class Schedule:
             self.acknowledged.append(record.snapshot)
         if record is not None and record.outcome == "promoted" and self.fails:
             raise Wrong(f"a version that fails ({self.fails}) is promoted")
-        if unended := self._ask("rollbacks", lambda client: [r for r in app.rollbacks() if r.ended_at is None]):
+        rollbacks = self._ask("rollbacks", lambda client: app.rollbacks())
+        unended = [r for r in rollbacks if r.ended_at is None and r.left == "v2"]
+        if unended and record is not None and record.outcome == "rolled-back":
             raise Wrong(f"a rollback has not ended: {unended[0]}")
         if "collect" in self.commands and current.cancelled is None:
             self._wait("collect", self._do("collect", lambda c: c.collect(APP, Retention(deployments=0))), LONGEST)
@@ -464,7 +480,11 @@ class Schedule:
         raise Wrong(f"the app cannot be suspended: {answer}")
 
     def _committed(self, deployment: str) -> int:
-        batch = Checkpoint(self.site.registry().checkpoint(deployment, "events")).committed_batch()
+        app = self.site.registry()
+        spec = app.spec(deployment)
+        if spec.parent is not None and not app.folder.exists(f"deployments/{deployment}/restored/{QUERY}.json"):
+            return self._committed(spec.parent)  # it has only followed
+        batch = Checkpoint(app.checkpoint(deployment, QUERY)).committed_batch()
         return -1 if batch is None else batch
 
     def _verify(self, client: StreamUpdateClient, name: str) -> None:
@@ -547,7 +567,12 @@ class Dag:
 
         def work(client: StreamUpdateClient) -> Any:
             if step == "rollback":
-                return client.rollback(APP, "v2", timeout=120.0) or True
+                record = self.schedule.site.registry().update("v2")  # as StreamUpdateRollbackOperator
+                if record is None or record.outcome is not None:
+                    return True
+                return (
+                    client.rollback(APP, "v2", timeout=120.0, options=RollbackOptions(reason="a task failed")) or True
+                )
             engine = UpdateEngine(client.context, options, lambda line: world.note(f"  > {line}"))
             if step == "plan":
                 return engine.begin(APP)
