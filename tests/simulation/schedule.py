@@ -433,7 +433,8 @@ class Schedule:
         if record is not None and record.outcome == "promoted" and self.fails:
             raise Wrong(f"a version that fails ({self.fails}) is promoted")
         rollbacks = self._ask("rollbacks", lambda client: app.rollbacks())
-        unended = [r for r in rollbacks if r.ended_at is None and r.left == "v2"]
+        ended = {(r.left, r.back_to) for r in rollbacks if r.ended_at is not None}  # others changed nothing
+        unended = [r for r in rollbacks if r.ended_at is None and r.left == "v2" and (r.left, r.back_to) not in ended]
         if unended and record is not None and record.outcome == "rolled-back":
             raise Wrong(f"a rollback has not ended: {unended[0]}")
         if "collect" in self.commands and current.cancelled is None:
