@@ -106,7 +106,7 @@ def _goes_back(before: Written, written: Written, current: Mapping[int, str]) ->
 
 
 class CountingEngine(FakeEngine):
-    """process: the driver's; epoch: returns the one that it has"""
+    """process: the driver's; epoch: returns the one that it has; reached: is told that a batch has come to the sink"""
 
     def __init__(
         self,
@@ -121,6 +121,7 @@ class CountingEngine(FakeEngine):
     ) -> None:
         super().__init__(application, registry, deployment)
         self.epoch: Callable[[], int] = lambda: 0
+        self.reached: Callable[[str], None] = lambda _: None
         self._invariants = invariants
         invariants.running[process.pid] = lambda: self._active
         self._world, self._sink, self._storage, self._process = world, sink, storage, process
@@ -147,6 +148,7 @@ class CountingEngine(FakeEngine):
         self._world.note(f"  {self._process.name}: batch {batch}: {written}")
         self._sink.write(batch, written, self._invariants)
         self._sink.writers[self._process.pid] = self._world.seconds
+        self.reached("batch-written")
         clock.sleep(BATCH_SECONDS * self._world.chance.random())
         self._commit(batch)
 

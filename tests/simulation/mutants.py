@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -48,7 +49,7 @@ class Mutant:
 
 
 def _always(value: Any) -> Replacement:
-    return lambda original: lambda *_, **__: value
+    return lambda original: lambda *_, **__: copy.copy(value)
 
 
 def _not_exclusive(folder: str) -> Replacement:
@@ -125,20 +126,16 @@ def _leaves_out(**found: Any) -> Replacement:
     return lambda decide: lambda seen, *args: decide(attrs.evolve(seen, **found), *args)
 
 
-def _takes_back_unclaimed(original: Callable[..., Any]) -> Callable[..., Any]:
-    def take_back(driver: DriverContext, successor: Successor) -> bool:
-        driver.app.claim = lambda current, after=None: True  # type: ignore[method-assign]
-        return bool(original(driver, successor))
-
-    return take_back
+def _takes_for_dead(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, current: original(self, current) or "so it seems"
 
 
-def _hands_over_unclaimed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The successor's epoch is written to current.json alone."""
+def _unclaimed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An epoch is written to current.json alone."""
 
-    def over(driver: DriverContext, successor: Successor) -> None:
+    def over(driver: DriverContext, successor: Successor) -> Any:
         driver.app.claim = lambda current, after=None: driver.app.set_current(current) is None  # type: ignore[method-assign]
-        original(driver, successor)
+        return original(driver, successor)
 
     return over
 
@@ -204,14 +201,14 @@ MUTANTS: dict[str, Mutant] = {
     "fence: not put up for a silent successor or leader": Mutant(Watched, "fence", _always(None)),
     "fence: never taken down": Mutant(lifecycle, "take_down", _always(None)),
     "hand-over: nothing is drained": Mutant(CountingEngine, "drain", _goes_on_draining),
-    "hand-over: the epoch is not claimed": Mutant(obeying, "hand_over", _hands_over_unclaimed),
+    "hand-over: the epoch is not claimed": Mutant(obeying, "hand_over", _unclaimed),
     "hand-over: the successor's first commit is not waited for": Mutant(Successor, "committed", _always(True)),
     "hand-over: a successor counts as dead": Mutant(Successor, "death", _always("so it seems")),
     "hand-over: the successor need not be ready": Mutant(Successor, "check_ready", _always(None)),
     "hand-over: the new version begins before it": Mutant(NewVersion, "begins", _always(True)),
     "take-back: the successor is not waited for": Mutant(hand_over, "_wait_gone", _always(None)),
     "take-back: never": Mutant(hand_over, "_take_back", _always(False)),
-    "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _takes_back_unclaimed),
+    "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _unclaimed),
     "take-back: batch ids of the successor are used again": Mutant(DriverContext, "go_on_after_others", _always(None)),
     "restore: it continues from an old state of the parent": Mutant(Origin, "drained", _old_state),
     "restore: the parent's batch in flight is forgotten": Mutant(Origin, "drained", _running),
@@ -238,6 +235,6 @@ MUTANTS: dict[str, Mutant] = {
     "heartbeat: every driver is taken for silent": Mutant(Pulse, "look", _impatient),
     "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _nobody_lives),
     "hot standby: the leader is not fenced": Mutant(HotStandby, "_fence", _always(None)),
-    "hot standby: any leader is dead": Mutant(HotStandby, "_death", _always("so it seems")),
+    "hot standby: any leader is dead": Mutant(HotStandby, "_death", _takes_for_dead),
     "supervisor: starts what was told to end": Mutant(supervise, "decide", _leaves_out(asked_to_end=False)),
 }

@@ -226,6 +226,7 @@ class Site:
             options.hot,
         )
         engine.epoch = lambda: agent.driver.epoch.number
+        engine.reached = self.reached
         code = agent.run()
         self.world.note(f"{process.name} ({process.pid}) exits with {code}")
 
