@@ -31,6 +31,7 @@ from airflow_provider_streamupdate.streaming.agent import hand_over, lifecycle, 
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from airflow_provider_streamupdate.streaming.agent.origin import Origin
+from airflow_provider_streamupdate.streaming.agent.roles import hot_standby as roles
 from airflow_provider_streamupdate.streaming.agent.roles.hot_standby import HotStandby
 from airflow_provider_streamupdate.streaming.agent.roles.new_version import NewVersion
 
@@ -234,6 +235,7 @@ MUTANTS: dict[str, Mutant] = {
     "heartbeat: silence never counts": Mutant(Pulse, "look", _quiet_never_counts),
     "heartbeat: every driver is taken for silent": Mutant(Pulse, "look", _impatient),
     "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _nobody_lives),
+    "hot standby: its takeover's lease is held for half an hour": Mutant(roles, "HELD_SECONDS", lambda _: 1800.0),
     "hot standby: the leader is not fenced": Mutant(HotStandby, "_fence", _always(None)),
     "hot standby: any leader is dead": Mutant(HotStandby, "_death", _takes_for_dead),
     "supervisor: starts what was told to end": Mutant(supervise, "decide", _leaves_out(asked_to_end=False)),

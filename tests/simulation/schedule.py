@@ -47,6 +47,9 @@ AIMED = (
 RARELY = ("batch-written", "first-commit-seen")  # struck, since a process comes there again and again
 # What somebody does at such a moment.
 MEANWHILE = ("cancel", "rollback", "rollback", "restart", "snapshot", "collect", "suspend", "standby on", "update")
+SILENT = (None, None, None, "old", "ready", "successor")
+# Where a new version's driver stands still then.
+READY, SUCCESSOR = ("stands-by", "practised", "following"), ("epoch-seen", "queries-started", "running-reported")
 CALM = 0.06  # the share of schedules in which nothing goes wrong
 TRIES = 12
 
@@ -99,6 +102,10 @@ class Schedule:
         if self.chance.random() < 0.2:
             self.commands.append(self.chance.choice(("rollback", "rollback", "cancel")))
         self.calm = self.chance.random() < CALM
+        # A driver that stands still for so long that others on other machines take it for dead, and then goes on.
+        self.silent = self.chance.choice(SILENT) if not self.calm and len(self.world.machines) > 1 else None
+        if self.silent and self.chance.random() < 0.7:
+            self.supervisors = 0
         if self.calm:
             self.people, self.fails, self.commands, self.hot = 1, None, [], False
         self.dies = self.chance.random() < 0.3  # the current driver, in the end, so that it is started again
@@ -115,6 +122,7 @@ class Schedule:
         more += ["skipping sink"] * self.site.sink.skips + [f"{self.supervisors} supervisors"] * bool(self.supervisors)
         more += ["hot"] * self.hot + [f"{self.people} people"] * (self.people != 1) + ["impatient"] * self.impatient
         more += [f"v2 fails: {self.fails}"] * bool(self.fails) + ["calm"] * self.calm + self.commands
+        more += [f"silent {self.silent}"] * bool(self.silent)
         return f"{self.strategy}: {', '.join(more)}"
 
     def run(self) -> Outcome:
@@ -143,7 +151,7 @@ class Schedule:
         if self.hot:
             self._wait("standby on", self._do("standby on", lambda client: client.stand_by(APP, 60.0)), START)
         self.trouble = True
-        long = self.chance.choice(TROUBLE)
+        long = 120.0 if self.silent else self.chance.choice(TROUBLE)
         self._draw_faults(long)
         for _ in range(self.supervisors):
             self._supervise()
@@ -151,6 +159,8 @@ class Schedule:
             world.at(self.chance.random() * long, lambda command=command: self._command(command))
         updates = [Dag(self) if self.by_dag and not n else Command(self) for n in range(self.people)]
         soon = self.chance.random() * 10
+        if self.silent == "old":
+            world.at(soon + self.chance.random() * 15, lambda: self._silence(self._drivers()[:1]))
         for number, update in enumerate(updates):
             world.at(soon + number * self.chance.choice((0.0, 0.01, 1.0, 10.0)), update.begin)
         self._go(lambda: False, long)
@@ -334,6 +344,16 @@ class Schedule:
             machine.offset += jump
             self.world.note(f"{machine.name}: the clock is set by {jump:.0f} s")
 
+    def _silence(self, drivers: list[Process]) -> None:
+        """From the hub only."""
+        for driver in drivers:
+            self.faults["silent"] += 1
+            self.silent = None
+            self.world.stop(driver)
+            seconds = self.chance.choice((50.0, 80.0, 100.0))
+            self.site.invariants.trouble(driver.pid, seconds)
+            self.world.at(seconds, lambda driver=driver: self.world.go_on(driver))
+
     def _lose(self, machine: Any) -> None:
         for process in list(self.world.processes.values()):
             if process.machine is machine:
@@ -344,6 +364,12 @@ class Schedule:
         task = self.world.current
         if task is None or not self.trouble:
             return
+        if name in (READY if self.silent == "ready" else SUCCESSOR if self.silent == "successor" else ()):
+            process = task.process
+            if process.name.startswith("driver v2") and self.chance.random() < 0.5:
+                self.world.at(0.0, lambda: self._silence([process]))
+                self.world.sleep(0.001)
+                return
         aimed = name in self.aimed and self.aims > 0
         if not aimed and name in RARELY:
             return
