@@ -6,6 +6,7 @@ import attrs
 
 from ...core import clock
 from ...core.boundaries import boundary
+from ...core.coordination.commands import CommandBox
 from ...core.errors import AppCancelledError, NotRunningError
 from ...core.registry.deployment import FINISHED, Status
 from ...core.registry.registry import AppRegistry
@@ -30,6 +31,11 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
             )
         if current.cancelled is not None:
             raise AppCancelledError(not_started(app, current.cancelled))
+        if CommandBox(registry.deployment_folder(runs), current.epoch).told_to_end():
+            raise NotRunningError(
+                f"deployment {runs} of {app} was told to end, perhaps by a rollback that could not wait for it, so it "
+                "cannot be promoted"
+            )
         if not current.promoted:
             registry.set_current(attrs.evolve(current, promoted=True))
             boundary("promoted")
