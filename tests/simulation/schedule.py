@@ -47,7 +47,7 @@ AIMED = (
 RARELY = ("batch-written", "first-commit-seen")  # struck, since a process comes there again and again
 # What somebody does at such a moment.
 MEANWHILE = ("cancel", "rollback", "rollback", "restart", "snapshot", "collect", "suspend", "standby on", "update")
-SILENT = (None, None, None, "old", "ready", "successor")
+SILENT = (*(None,) * 5, "old", "old", "ready", "successor", "successor", "export", "suspended", "claim")
 # Where a new version's driver stands still then.
 READY, SUCCESSOR = ("stands-by", "practised", "following"), ("epoch-seen", "queries-started", "running-reported")
 CALM = 0.06  # the share of schedules in which nothing goes wrong
@@ -106,6 +106,12 @@ class Schedule:
         self.silent = self.chance.choice(SILENT) if not self.calm and len(self.world.machines) > 1 else None
         if self.silent and self.chance.random() < 0.7:
             self.supervisors = 0
+        if self.silent == "ready":  # each task on a machine of its own
+            self.by_dag, self.people, self.fails = True, 1, None
+        elif self.silent == "export":
+            self.commands.append("snapshot")
+        elif self.silent == "suspended":
+            self.commands, self.supervisors = ["suspend"], 1
         if self.calm:
             self.people, self.fails, self.commands, self.hot = 1, None, [], False
         self.dies = self.chance.random() < 0.3  # the current driver, in the end, so that it is started again
@@ -271,6 +277,8 @@ class Schedule:
     def _suspend(self, client: StreamUpdateClient, seconds: float = 20.0) -> None:
         client.suspend(APP, timeout=120.0)
         self.site.invariants.resting = True
+        if self.silent == "suspended" and self.trouble:
+            self.world.at(1.0, lambda: [self.world.kill(driver) for driver in self._drivers()])
         self.world.sleep(seconds)
         self.site.invariants.resting = False
         client.resume(APP, timeout=120.0)
@@ -370,6 +378,13 @@ class Schedule:
                 self.world.at(0.0, lambda: self._silence([process]))
                 self.world.sleep(0.001)
                 return
+        if (name, self.silent) in (("files-copied", "export"), ("drained", "claim")):
+            command = "collect" if self.silent == "export" else "cancel"
+            self.world.at(0.0, lambda: self._silence([task.process]))
+            self.commands.append(command)
+            self.world.at(1.0, lambda: self._command(command))
+            self.world.sleep(0.001)
+            return
         aimed = name in self.aimed and self.aims > 0
         if not aimed and name in RARELY:
             return
