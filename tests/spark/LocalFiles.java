@@ -20,7 +20,8 @@ public class LocalFiles extends LocalFileSystem {
         super(new Raw());
     }
 
-    private static class Raw extends RawLocalFileSystem {
+    /** Without checksum files as well. */
+    public static class Raw extends RawLocalFileSystem {
         @Override
         public void setPermission(Path path, FsPermission permission) {}
 

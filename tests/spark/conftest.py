@@ -6,10 +6,23 @@ import os
 import sys
 
 import pytest
-from local_files import local_files
+from java_names import remember_java_names
+from local_files import delete_in_java, local_files, scratch_files
 from pyspark.sql import SparkSession
 
+from airflow_provider_streamupdate.streaming.spark_internals.queries import dry_runs
+
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+remember_java_names()
+
+# How plans are run, not what they are nor what they give: small plans are interpreted faster than compiled.
+RUN_AT_ONCE = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-Xmn600m",
+}
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +33,12 @@ def spark_session():
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
-        .config(map=local_files())
+        .config(map={**RUN_AT_ONCE, **local_files()})
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    delete_in_java(session)
+    dry_runs._SCRATCH.update(scratch_files())  # they choose a file system of their own
     yield session
     session.stop()
 

@@ -7,6 +7,7 @@ files, renames, exclusive creation.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -15,14 +16,15 @@ import tempfile
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 SOURCE = Path(__file__).with_name("LocalFiles.java")
 
 
 def local_files() -> dict[str, str]:
     """Settings for a Spark session that has not begun; none where there is no Java compiler."""
-    home = os.environ.get("JAVA_HOME")
-    javac = shutil.which("javac", path=f"{home}/bin" if home else None)
+    javac = _javac()
     if javac is None:
         return {}
     return {
@@ -30,6 +32,24 @@ def local_files() -> dict[str, str]:
         "spark.hadoop.fs.file.impl": "streamupdate.LocalFiles",
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "streamupdate.LocalFiles$Context",
     }
+
+
+def scratch_files() -> dict[str, str]:
+    """The same for files of dry runs, which have no checksum files."""
+    return {"fs.file.impl": "streamupdate.LocalFiles$Raw"} if _javac() else {}
+
+
+def delete_in_java(spark: SparkSession) -> None:
+    """Keep Spark from starting an ``rm`` for each folder that it deletes (JavaUtils.deleteRecursively): a store of state
+    has some for each batch, which were 13 processes a test (measured)."""
+    with contextlib.suppress(Py4JError):  # a Spark without this field
+        utils = spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils")
+        utils.getField("isUnix").setBoolean(None, False)
+
+
+def _javac() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("javac", path=f"{home}/bin" if home else None)
 
 
 def _compiled(javac: str) -> Path:
