@@ -40,8 +40,8 @@ def scratch_files() -> dict[str, str]:
 
 
 def delete_in_java(spark: SparkSession) -> None:
-    """Keep Spark from starting an ``rm`` for each folder that it deletes (JavaUtils.deleteRecursively): a store of state
-    has some for each batch, which were 13 processes a test (measured)."""
+    """Keep Spark from starting an ``rm`` for each folder that it deletes (JavaUtils.deleteRecursively): stores
+    of state have some for each batch, which were 13 processes a test (measured)."""
     with contextlib.suppress(Py4JError):  # a Spark without this field
         utils = spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils")
         utils.getField("isUnix").setBoolean(None, False)

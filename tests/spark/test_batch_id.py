@@ -22,6 +22,7 @@ from airflow_provider_streamupdate.streaming.planning.batch_id import uses_id
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
+from tests.cases import one_is_fast
 
 
 def nothing(batch, number):
@@ -369,7 +370,7 @@ RIGHT = Counter("abcdefg")
 WRONG = Counter(["c wrong", "d wrong", "e wrong"])
 
 
-@pytest.mark.parametrize(("kind", "left"), [(SKIPS, WRONG), (REPLACES, Counter()), (ADDS, WRONG)])
+@pytest.mark.parametrize(("kind", "left"), one_is_fast([(SKIPS, WRONG), (REPLACES, Counter()), (ADDS, WRONG)]))
 def test_after_a_rollback_every_kind_of_function_has_every_row(spark, tmp_path, kind: str, left: Counter) -> None:
     bench = Kind(spark, tmp_path, kind, kind)
     bench.roll_back()
@@ -412,7 +413,7 @@ def test_upserts_are_right_when_the_input_is_done_however_batches_are_cut(spark,
     assert bench.table == {r["k"]: r["n"] for r in bench.batch(sums("3"))}
 
 
-@pytest.mark.parametrize("said", [False, True])
+@pytest.mark.parametrize("said", one_is_fast([False, True]))
 def test_a_function_that_skips_and_does_not_say_so_has_them_when_the_rollback_is_told(spark, tmp_path, said) -> None:
     bench = Kind(spark, tmp_path, SKIPS, None)
     for number, name in enumerate(("q", "other"), 1):

@@ -18,6 +18,7 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import source, stage
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -181,7 +182,7 @@ def planned(bench: Bench, build: Version) -> AppPlan:
     return plan_app(bench.spark, "app", {"q": build(bench).writeStream.outputMode(mode).format("noop")})
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", one_is_fast(PAIRS, 4))
 def test_what_is_moved_is_seen(spark, tmp_path, name: str) -> None:
     bench = Bench(spark, tmp_path, HDFS)
     (bench.input("table") / "0.json").write_text('{"k": "a", "g": "x", "v": 1}\n')

@@ -16,6 +16,7 @@ from pyspark.sql.streaming import DataStreamReader
 
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import source
+from tests.cases import one_is_fast
 
 USER = "home: string, country: string"
 SCHEMA = f"k string, k2 string, a int, b int, day string, ts timestamp, user struct<{USER}>"
@@ -197,7 +198,7 @@ def answer(rows: list[dict], cause: Cause) -> dict[str, str]:
     return {str([r[k] for k in cause.key]): str(sorted(r.items())) for r in rows}
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@pytest.mark.parametrize("name", one_is_fast(CAUSES, 3))
 def test_it_is_not_carried_and_would_be_wrong(bench: Bench, name: str) -> None:
     cause = CAUSES[name]
     use(bench, cause.settings[0])

@@ -12,6 +12,7 @@ import pytest
 from pyspark import cloudpickle
 
 from airflow_provider_streamupdate.streaming.code import describe
+from tests.cases import one_is_fast
 
 HELPERS = """
 LIMIT = 3
@@ -194,7 +195,7 @@ def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: 
     assert digest(tmp_path / "6", app, helpers + "\n        OTHER = 3\n") != first  # it may fill it, too
 
 
-@pytest.mark.parametrize("here", ["Path(__file__).parent", "os.path.dirname(os.path.abspath(__file__))"])
+@pytest.mark.parametrize("here", one_is_fast(["Path(__file__).parent", "os.path.dirname(os.path.abspath(__file__))"]))
 def test_where_the_app_lies_is_nothing(tmp_path: Path, here: str) -> None:
     """Each deployment has a folder of its own."""
     app = f"import os\nfrom pathlib import Path\nHERE = {here}\ndef count(k, r): return open(f'{{HERE}}/table.txt')\n"

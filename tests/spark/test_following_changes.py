@@ -106,7 +106,7 @@ def test_windows_are_added_and_count_no_row_that_was_written_before(spark, tmp_p
         assert sorted((r["k"], r["n"]) for r in counted) == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]  # minutes 5 and 9
 
 
-@pytest.mark.parametrize("below", [True, False])
+@pytest.mark.parametrize("below", one_is_fast([True, False]))
 def test_a_stage_is_added_above_another_and_goes_again(spark, tmp_path, below: bool) -> None:
     """The stage that stays gets another operator id; its state is the old one's."""
 
@@ -149,7 +149,7 @@ def test_stages_change_places(spark, tmp_path) -> None:
         assert of(pair.all()) == Counter([("xa", 1), ("ya", 2), ("xb", 4), ("yc", 5), ("xc", 7), ("yb", 9)])
 
 
-@pytest.mark.parametrize("read", [ours, sparks], ids=["source", "name"])
+@pytest.mark.parametrize("read", one_is_fast([ours, sparks]), ids=["source", "name"])
 def test_sources_change_their_order_and_one_comes(spark, tmp_path, read: Callable) -> None:
     if read is sparks and spark.version < "4.3":
         pytest.skip("Spark 4.2 logs the offsets of such sources by position and keeps their logs by name: no snapshot")
@@ -304,7 +304,7 @@ def test_a_stage_comes_above_a_join_which_keeps_the_rows_it_was_given(spark, tmp
         assert Counter(str(r) for r in pair.all()) == expected
 
 
-@pytest.mark.parametrize("opaque", [False, True])
+@pytest.mark.parametrize("opaque", one_is_fast([False, True]))
 def test_rows_that_were_followed_move_no_watermark_of_a_new_stage(spark, tmp_path, opaque: bool) -> None:
     """A row that a restart would count is not late. opaque: a column through which Spark pushes no filter."""
 

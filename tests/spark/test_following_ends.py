@@ -14,6 +14,8 @@ from followed_pair import Pair, running_pair, updated, wait_for
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
+from tests.cases import one_is_fast
+
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 FIRST, MEANWHILE = [[row("a", 1)], [row("b", 2)]], [[row("c", 3), row("a", 4)], [row("d", 5)]]
@@ -31,7 +33,7 @@ def update(bench: Bench) -> Pair:
 
 
 @pytest.mark.parametrize("format", ["parquet", "json"])
-@pytest.mark.parametrize("interval", ["10", "2"])
+@pytest.mark.parametrize("interval", one_is_fast(["2", "10"]))
 def test_a_file_sink_has_every_batch_once_in_its_log(spark, tmp_path, format: str, interval: str) -> None:
     spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", interval)
     out = tmp_path / "out"
@@ -101,7 +103,7 @@ def test_sinks_that_keep_nothing(spark, tmp_path, format: str, table: str) -> No
     assert [text for batch, text in wrote.items() if batch > pair.last_old and table in text]
 
 
-@pytest.mark.parametrize("format", ["csv", "text", "parquet", "orc", "xml"])
+@pytest.mark.parametrize("format", one_is_fast(["csv", "text", "parquet", "orc", "xml"]))
 def test_files_of_other_formats(spark, tmp_path, format: str) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -144,7 +146,7 @@ def put(spark, folder: Path, format: str, rows: list[dict], bench: Bench) -> Non
 
 @pytest.mark.parametrize(
     ("format", "options"),
-    [("rate", {"rowsPerSecond": "5"}), ("rate-micro-batch", {"rowsPerBatch": "4", "numPartitions": "2"})],
+    one_is_fast([("rate-micro-batch", {"rowsPerBatch": "4", "numPartitions": "2"}), ("rate", {"rowsPerSecond": "5"})]),
 )
 def test_sources_that_make_their_rows(spark, tmp_path, format: str, options: dict) -> None:
     """With a file source beside them. Their values are 0, 1, 2 ... without a gap."""

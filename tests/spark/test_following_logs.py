@@ -16,6 +16,7 @@ from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import DriverError, StorageError
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.engine import following
+from tests.cases import one_is_fast
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LOG = "spark.sql.streaming.fileSource.log"
@@ -29,7 +30,7 @@ def minutes(*numbers: int, keys: str = "ab") -> list[list[dict]]:
     return [[row(k, n, minute=n) for k in keys] for n in numbers]
 
 
-@pytest.mark.parametrize("interval", ["2", "3"])
+@pytest.mark.parametrize("interval", one_is_fast(["2", "3"]))
 def test_a_log_that_is_compacted(spark, tmp_path, interval: str) -> None:
     """Across several compactions on each side of the takeover. A file that was forgotten would be read again."""
     for key, value in ((f"{LOG}.compactInterval", interval), (f"{LOG}.cleanupDelay", "0ms"), (RETAINED, "2")):
@@ -84,7 +85,7 @@ def behind(pair: Pair, begun: bool) -> None:
     pair.old_reads_all()
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("begun", one_is_fast([True, False]))
 def test_an_entry_of_the_offset_log_that_was_removed(spark, tmp_path, begun: bool) -> None:
     spark.conf.set(RETAINED, "2")
     with running_pair(Bench(spark, tmp_path), counts) as pair:
@@ -98,7 +99,7 @@ def test_an_entry_of_the_offset_log_that_was_removed(spark, tmp_path, begun: boo
         assert pair.bench.emitted == {}
 
 
-@pytest.mark.parametrize("name", ["2", "3"])
+@pytest.mark.parametrize("name", one_is_fast(["2", "3"]))
 def test_an_entry_of_a_source_s_log_that_was_removed(spark, tmp_path, name: str) -> None:
     with running_pair(Bench(spark, tmp_path), counts) as pair:
         behind(pair, True)
@@ -223,7 +224,7 @@ def test_a_file_that_is_too_old_is_passed_over_by_both(spark, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("change", ["removed", "rewritten"])
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("when", one_is_fast(["meanwhile", "before"]))
 def test_an_input_file_that_was_removed_or_changed_after_it_was_read(spark, tmp_path, change: str, when: str) -> None:
     """Spark takes one that is missing for an empty one: found from outside."""
 

@@ -52,7 +52,9 @@ def of(rows: list[dict]) -> Counter:
     return Counter(tuple(r.values()) for r in rows)
 
 
-@pytest.mark.parametrize("store", [(ROCKSDB, True), (HDFS,), (ROCKSDB, True, 2)])
+@pytest.mark.parametrize(
+    "store", [(HDFS,), *(pytest.param(s, marks=pytest.mark.slow) for s in ((ROCKSDB, True), (ROCKSDB, True, 2)))]
+)
 def test_aggregations(spark, tmp_path, store) -> None:
     bench = Bench(spark, tmp_path, *store)
     with running_pair(bench, counts) as pair:
@@ -60,7 +62,7 @@ def test_aggregations(spark, tmp_path, store) -> None:
         assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
 
 
-@pytest.mark.parametrize("store", [(ROCKSDB,), (HDFS,)])
+@pytest.mark.parametrize("store", [(ROCKSDB,), pytest.param((HDFS,), marks=pytest.mark.slow)])
 def test_windows_in_append_mode_with_batches_without_data(spark, tmp_path, store) -> None:
     bench = Bench(spark, tmp_path, *store)
     with running_pair(bench, windows, mode="append") as pair:
@@ -111,7 +113,7 @@ def test_session_windows(spark, tmp_path) -> None:
         assert of(pair.all()) == sessions_of(rows)
 
 
-@pytest.mark.parametrize("kind", ["inner", "left_outer"])
+@pytest.mark.parametrize("kind", one_is_fast(["left_outer", "inner"]))
 def test_joins_of_streams(spark, tmp_path, kind: str) -> None:
     bench = Bench(spark, tmp_path)
     end = [([row("end", 0, minute=at)], side) for at in (900, 901) for side in ("left", "right")]
@@ -237,8 +239,9 @@ def timed(bench: Bench):
     return stage("timed", made)
 
 
+@pytest.mark.slow  # 40 s
 @pytest.mark.parametrize(
-    ("version", "store"), one_is_fast([(timed, (ROCKSDB,)), (timed, (ROCKSDB, True)), (timed_in_pandas, (ROCKSDB,))])
+    ("version", "store"), [(timed, (ROCKSDB,)), (timed, (ROCKSDB, True)), (timed_in_pandas, (ROCKSDB,))]
 )
 def test_timers_of_processing_time_and_values_that_expire(spark, tmp_path, version, store) -> None:
     """The times in the state are those of the old version's batches."""

@@ -13,6 +13,7 @@ from test_meaning import Ground
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.streaming import stage
+from tests.cases import one_is_fast
 
 ROWS = "k string, k2 string, a int, b int, nums array<int>, ts timestamp"
 USER = "user struct<id: long, country: string{}>, items array<struct<sku: string{}, n: int>>"
@@ -147,7 +148,7 @@ PAIRS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", one_is_fast(PAIRS, 5))
 def test_what_is_made_alike_is_not_the_same(ground, name) -> None:
     old, new = PAIRS[name]
     for first, second in ((old, new), (new, old)):

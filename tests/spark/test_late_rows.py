@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.streaming import stage
+from tests.cases import one_is_fast
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", one_is_fast(CHANGES, 1))
 def test_whether_late_rows_are_dropped_is_agreed_to(bench: Bench, name: str) -> None:
     old, new, reason = CHANGES[name]
     bench.write([row("a", 1, minute=1)])
@@ -116,7 +117,7 @@ BY_COLUMN = {
 }
 
 
-@pytest.mark.parametrize("name", BY_COLUMN)
+@pytest.mark.parametrize("name", one_is_fast(BY_COLUMN, 1))
 def test_by_which_column_rows_are_late_is_agreed_to(bench: Bench, name: str) -> None:
     """A `select` of the other time above a deduplication was carried, and other rows were dropped as late."""
     below, above, defined = BY_COLUMN[name]

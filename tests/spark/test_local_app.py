@@ -48,6 +48,7 @@ def app(spark, tmp_path: Path) -> LocalApp:
     return made
 
 
+@pytest.mark.slow  # a Spark of its own
 def test_the_page_s_example_passes(tmp_path: Path) -> None:
     """As a user runs it: the files of the page, and pytest."""
     text = PAGE.read_text()

@@ -13,11 +13,12 @@ from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
+from tests.cases import one_is_fast
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),
     pytest.param((ROCKSDB, True), id="rocksdb-changelog", marks=pytest.mark.slow),
-    pytest.param((HDFS, False), id="hdfs"),
+    pytest.param((HDFS, False), id="hdfs", marks=pytest.mark.slow),
 ]
 FIRST = [[row("a", 1, 5, 1), row("b", 2, 6, 2), row("a", 3, 7, 3)], [row("c", 4, 8, 4), row("a", 5, 9, 5, k2="y")]]
 SECOND = [[row("a", 10, 1, 6), row("d", 20, 2, 7)], [row("b", 30, 3, 8, k2="y"), row("a", 1, 4, 9)]]
@@ -363,7 +364,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", one_is_fast(REFUSED, 7))
 def test_what_cannot_be_migrated_is_refused_with_the_reason(name: str, rocksdb: Bench) -> None:
     old, new, words = REFUSED[name]
     rocksdb.write([row("a", 1) | {"g": 1, "i": 1}])
@@ -462,7 +463,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", one_is_fast(WRONG, 2))
 def test_a_function_that_does_not_keep_its_word_is_an_error_that_names_it(name: str, rocksdb: Bench) -> None:
     function, words = WRONG[name]
     feed(rocksdb, [[row("a", 1), row("b", 2)]])
@@ -510,15 +511,15 @@ def test_the_check_reads_no_state(rocksdb: Bench) -> None:
 
 
 VALUES = {
+    "deep": "array(named_struct('t', array(k2 collate UNICODE_CI)))",
     "text": "k2 collate UTF8_LCASE",
     "list": "array(k2 collate UTF8_LCASE)",
     "field": "named_struct('t', k2 collate UTF8_LCASE)",
-    "deep": "array(named_struct('t', array(k2 collate UNICODE_CI)))",
 }
 
 
-@pytest.mark.parametrize("merged", ["key", "window"])
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("merged", one_is_fast(["key", "window"]))
+@pytest.mark.parametrize("value", one_is_fast(VALUES))
 def test_texts_are_compared_as_the_aggregate_compares_them(rocksdb: Bench, value: str, merged: str) -> None:
     """Found from outside: of 'a' and 'B' the larger one was 'a', by its bytes."""
     aggregates: dict[str, Callable] = {

@@ -27,7 +27,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers ca
 KEYS = [f"key{i}" for i in range(12)]
 
 
-@pytest.fixture(params=[pytest.param(HDFS, id="hdfs"), pytest.param(ROCKSDB, id="rocksdb")])
+@pytest.fixture(params=[pytest.param(HDFS, id="hdfs", marks=pytest.mark.slow), pytest.param(ROCKSDB, id="rocksdb")])
 def bench(request, spark, tmp_path) -> Bench:
     return Bench(spark, tmp_path, request.param)
 

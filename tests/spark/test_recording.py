@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.difference.asked import Asked
@@ -53,26 +54,28 @@ def test_batches_are_compared_once_both_versions_have_them(spark, tmp_path) -> N
     assert made.rows(NEW, "q").names() == [] and made.found().rows == (found,)
 
 
-def test_many_batches_are_compared_in_one_pass_each_with_its_own(spark, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("keys", [("k",), pytest.param((), marks=pytest.mark.slow)], ids=["by a key", "whole"])
+def test_many_batches_are_compared_in_one_pass_each_with_its_own(
+    spark, tmp_path, monkeypatch, keys: tuple[str, ...]
+) -> None:
     """Of each key every batch has another number of rows, so that any mix of batches would be seen."""
     monkeypatch.setattr(recording, "BATCHES_AT_ONCE", 4)
-    for keys in ((), ("k",)):
-        made = comparison(tmp_path / f"by{len(keys)}", keys)
-        made.expect([])
-        for version in (OLD, NEW):
-            for batch in (8, 9, 10, 11, 100, 101):
-                values = [("same", 5), *[("twice", batch)] * (batch % 3 + 1), (f"{version} only", 100 - batch)]
-                values += [("other", batch if version == OLD else batch + 1)]  # what is new in 8 is old in 9
-                recorder(made.rows(version, "q"))(rows(spark, *values), batch)
-        compare_recorded(spark, made)
-        assert made.found().batches == {"q": (8, 9, 10, 11)} and made.recorded("q") == [100, 101]
-        compare_recorded(spark, made)
-        [found] = made.found().rows
-        assert made.found().batches == {"q": (8, 9, 10, 11, 100, 101)} and found.batches == (8, 101)
-        assert found.equal == 6 + sum(batch % 3 + 1 for batch in (8, 9, 10, 11, 100, 101))
-        both = 6 if keys else 0
-        assert (found.changed, found.only_old, found.only_new) == (both, 12 - both, 12 - both)
-        assert all("streamupdate" not in name for s in found.samples for name in {**(s.old or {}), **(s.new or {})})
+    made = comparison(tmp_path, keys)
+    made.expect([])
+    for version in (OLD, NEW):
+        for batch in (8, 9, 10, 11, 100, 101):
+            values = [("same", 5), *[("twice", batch)] * (batch % 3 + 1), (f"{version} only", 100 - batch)]
+            values += [("other", batch if version == OLD else batch + 1)]  # what is new in 8 is old in 9
+            recorder(made.rows(version, "q"))(rows(spark, *values), batch)
+    compare_recorded(spark, made)
+    assert made.found().batches == {"q": (8, 9, 10, 11)} and made.recorded("q") == [100, 101]
+    compare_recorded(spark, made)
+    [found] = made.found().rows
+    assert made.found().batches == {"q": (8, 9, 10, 11, 100, 101)} and found.batches == (8, 101)
+    assert found.equal == 6 + sum(batch % 3 + 1 for batch in (8, 9, 10, 11, 100, 101))
+    both = 6 if keys else 0
+    assert (found.changed, found.only_old, found.only_new) == (both, 12 - both, 12 - both)
+    assert all("streamupdate" not in name for s in found.samples for name in {**(s.old or {}), **(s.new or {})})
 
 
 def test_a_batch_without_rows_and_one_that_runs_again(spark, tmp_path) -> None:

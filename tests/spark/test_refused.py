@@ -17,6 +17,7 @@ from test_restore_by_name import Seen, seen
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.streaming import source, stage
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -114,7 +115,7 @@ def bench(spark, tmp_path) -> Bench:
     return Bench(spark, tmp_path)
 
 
-@pytest.mark.parametrize("name", TRAPS)
+@pytest.mark.parametrize("name", one_is_fast(TRAPS, 5))
 def test_a_change_of_meaning_is_refused(name: str, bench: Bench) -> None:
     old, new, mode, reason = TRAPS[name]
     bench.write([row("a", 1)])

@@ -17,13 +17,14 @@ from pyspark.sql.streaming import StatefulProcessor
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.restore.restorer import copy_ahead, metadata_ahead, restore_app
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),
     pytest.param((ROCKSDB, True), id="rocksdb-changelog", marks=pytest.mark.slow),
-    pytest.param((HDFS, False), id="hdfs"),
+    pytest.param((HDFS, False), id="hdfs", marks=pytest.mark.slow),
     pytest.param((ROCKSDB, False, 2), id="rocksdb-v2", marks=pytest.mark.slow),
     pytest.param((ROCKSDB, True, 2), id="changelog-v2", marks=pytest.mark.slow),
 ]
@@ -235,6 +236,7 @@ def seen(processor):
     return build
 
 
+@pytest.mark.slow  # in test_stages.py as well, but for other code
 def test_transform_with_state_keeps_its_variables_when_its_code_changes(rocksdb: Bench) -> None:
     rows = feed(rocksdb, FIRST)
     first = rocksdb.run(seen(Seen))
@@ -320,7 +322,7 @@ def files_of(checkpoint: Folder) -> dict[str, bytes | None]:
     return {path: checkpoint.read(path) for path in checkpoint.files()}
 
 
-@pytest.mark.parametrize("asked", ["3", "4"])
+@pytest.mark.parametrize("asked", one_is_fast(["3", "4"]))
 def test_a_join_in_a_format_that_its_store_does_not_have_is_itself(spark, tmp_path, asked: str) -> None:
     """Spark takes another one at the first start and records that. What else it records is as the session has it: an
     aggregate in the same session is itself, too."""

@@ -136,11 +136,11 @@ def numbers(found: RowDifference) -> dict[str, int]:
     return {name: getattr(found, name) for name in ("equal", "changed", "only_old", "only_new")}
 
 
-@pytest.mark.parametrize("seed", one_is_fast(range(5)))
-def test_random_frames_differ_as_plain_python_says(spark, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "turns"), one_is_fast([(0, 2), *((seed, 8) for seed in range(5))]))
+def test_random_frames_differ_as_plain_python_says(spark, seed: int, turns: int) -> None:
     rng = random.Random(seed)
     seen = Counter()
-    for _ in range(8):
+    for _ in range(turns):
         kinds = rng.sample(KINDS, rng.randrange(1, 6))
         names = [f"c{at}.x`y" if rng.random() < 0.1 else f"c{at}" for at in range(len(kinds))]
         keys = sorted(rng.sample(range(len(kinds)), rng.randrange(len(kinds) + 1)))
@@ -179,14 +179,17 @@ def keyed_rows(rng: random.Random, number: int, kinds: list[Kind]) -> list[tuple
     return [(at, *random_row(rng, kinds[1:])) for at in range(number)]
 
 
-@pytest.mark.parametrize("number", one_is_fast(range(GROUPS)))
-def test_one_wrong_value_in_ten_of_ten_frames_is_found_wherever_it_is(spark, number: int) -> None:
+TURNS = one_is_fast([(0, 2), *((number, 10) for number in range(GROUPS))])
+
+
+@pytest.mark.parametrize(("number", "turns"), TURNS)
+def test_one_wrong_value_in_each_frame_is_found_wherever_it_is(spark, number: int, turns: int) -> None:
     rng = random.Random(50 + number)
     kinds, names = group(number)
     rows = keyed_rows(rng, 60, kinds)
     old = frame(spark, rows, kinds, names).localCheckpoint()
     found = 0
-    for turn in range(10):
+    for turn in range(turns):
         at, column = rng.randrange(len(rows)), 1 + turn % (len(kinds) - 1)
         good = plain_row(rows[at], kinds)[column]
         others = [v for v in (None, *kinds[column].values) if plain_row((v,), [kinds[column]])[0] != good]
@@ -198,17 +201,17 @@ def test_one_wrong_value_in_ten_of_ten_frames_is_found_wherever_it_is(spark, num
         [sample] = difference.samples
         assert sample.kind == CHANGED and sample.new["id"] == str(at)
         found += sample.differing() == [names[column]]
-    assert found == 10
+    assert found == turns
 
 
-@pytest.mark.parametrize("number", one_is_fast(range(GROUPS)))
-def test_the_same_rows_in_another_order_and_other_partitions_are_the_same(spark, number: int) -> None:
+@pytest.mark.parametrize(("number", "turns"), TURNS)
+def test_the_same_rows_in_another_order_and_other_partitions_are_the_same(spark, number: int, turns: int) -> None:
     rng = random.Random(60 + number)
     kinds, names = group(number)
     rows = keyed_rows(rng, 40, kinds)
     rows += rng.choices(rows, k=10)
     old = frame(spark, rows, kinds, names).localCheckpoint()
-    for turn in range(10):
+    for turn in range(turns):
         new = frame(spark, rng.sample(rows, len(rows)), kinds, names, rng.choice([None, 1, 2, 5]))
         difference = compare_rows(old, new.select(*rng.sample(names, len(names))), ["id"] if turn % 2 else [])
         assert numbers(difference) == {"equal": 50, "changed": 0, "only_old": 0, "only_new": 0}
@@ -235,9 +238,10 @@ def test_a_difference_is_expected_where_a_predicate_is_true_for_every_row_of_it(
     assert single.expected == 5 and numbers(single) == {"equal": 0, "changed": 0, "only_old": 2, "only_new": 3}
 
 
-def test_expected_rows_among_random_ones(spark) -> None:
+@pytest.mark.parametrize("turns", one_is_fast([2, 10]))
+def test_expected_rows_among_random_ones(spark, turns: int) -> None:
     rng = random.Random(7)
-    for turn in range(10):
+    for turn in range(turns):
         old = [(rng.choice([1, 2, None]), rng.choice([1, 2, 3, None]), rng.randrange(3)) for _ in range(25)]
         new = [(rng.choice([1, 2, None]), rng.choice([1, 2, 3, None]), rng.randrange(3)) for _ in range(25)]
         keys = turn % 2
@@ -368,52 +372,53 @@ def value(spark, sql: str):
 PLACE = "st_geomfromwkb(X'0101000000000000000000f03f000000000000{}')"
 
 
-@pytest.mark.parametrize("turned", one_is_fast([False, True]))
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        ("1", "1L", True),
-        ("cast(1 AS tinyint)", "cast(1 AS decimal(38, 0))", True),
-        ("1", "1.00BD", True),
-        ("1.10BD", "1.1BD", True),
-        ("1", "1.01BD", False),
-        ("cast(0.5 AS float)", "0.5D", True),
-        ("cast(0.1 AS float)", "0.1D", False),
-        ("1", "1D", True),
-        ("cast(3 AS smallint)", "cast(3 AS float)", True),
-        ("DATE'2020-01-01'", "TIMESTAMP_NTZ'2020-01-01'", True),
-        ("DATE'2020-01-01'", "TIMESTAMP_NTZ'2020-01-01 00:00:01'", False),
-        ("INTERVAL '1' DAY", "INTERVAL '24' HOUR", True),
-        ("INTERVAL '1' YEAR", "INTERVAL '12' MONTH", True),
-        ("collate('a', 'UTF8_LCASE')", "'a'", True),
-        ("collate('a', 'UTF8_LCASE')", "'A'", False),
-        ("null", "1", False),
-        ("null", "cast(null AS int)", True),
-        ("null", "null", True),
-        ("array()", "cast(array() AS array<int>)", True),
-        ("array(1)", "array(1L)", True),
-        ("map('a', 1, 'b', 2)", "map('b', 2L, 'a', 1L)", True),
-        ("map(1, 'a')", "map(1L, 'a')", True),
-        ("named_struct('a', 1, 'b', 'x')", "named_struct('B', 'x', 'A', 1L)", True),
-        ("named_struct('a', 1, 'b', 2)", "named_struct('b', 1, 'a', 2)", False),
-        ("named_struct('a', 1)", "cast(null AS struct<a: int>)", False),
-        ("named_struct('a', cast(null AS int))", "cast(null AS struct<a: int>)", False),
-        ("parse_json('1')", "parse_json('1.0')", False),
-        ("parse_json('1')", "parse_json('\"1\"')", False),
-        ("parse_json('null')", "cast(null AS variant)", False),
-        ("to_variant_object(map('a', cast(1 AS tinyint)))", "parse_json('{\"a\": 1}')", True),
-        ("cast(DATE'2020-01-01' AS variant)", "cast('2020-01-01' AS variant)", False),
-        ("TIME'10:00:00'", "TIME'10:00:01'", False),
-        ("make_interval(0, 1)", "make_interval(0, 0, 0, 30)", False),
-        ("make_interval(0, 0, 0, 1)", "make_interval(0, 0, 0, 0, 24)", False),
-        ("X'00'", "X'0000'", False),
-        ("cast('nan' AS float)", "cast('nan' AS double)", True),
-        ("cast('-0.0' AS float)", "0.0D", True),
-        ("sequence(1, 300)", "sequence(1L, 300L)", True),
-        (PLACE.format("0000"), PLACE.format("0000"), True),
-        (PLACE.format("0000"), PLACE.format("0040"), False),
-    ],
-)
+OF_TWO_TYPES = [
+    ("1", "1L", True),
+    ("cast(1 AS tinyint)", "cast(1 AS decimal(38, 0))", True),
+    ("1", "1.00BD", True),
+    ("1.10BD", "1.1BD", True),
+    ("1", "1.01BD", False),
+    ("cast(0.5 AS float)", "0.5D", True),
+    ("cast(0.1 AS float)", "0.1D", False),
+    ("1", "1D", True),
+    ("cast(3 AS smallint)", "cast(3 AS float)", True),
+    ("DATE'2020-01-01'", "TIMESTAMP_NTZ'2020-01-01'", True),
+    ("DATE'2020-01-01'", "TIMESTAMP_NTZ'2020-01-01 00:00:01'", False),
+    ("INTERVAL '1' DAY", "INTERVAL '24' HOUR", True),
+    ("INTERVAL '1' YEAR", "INTERVAL '12' MONTH", True),
+    ("collate('a', 'UTF8_LCASE')", "'a'", True),
+    ("collate('a', 'UTF8_LCASE')", "'A'", False),
+    ("null", "1", False),
+    ("null", "cast(null AS int)", True),
+    ("null", "null", True),
+    ("array()", "cast(array() AS array<int>)", True),
+    ("array(1)", "array(1L)", True),
+    ("map('a', 1, 'b', 2)", "map('b', 2L, 'a', 1L)", True),
+    ("map(1, 'a')", "map(1L, 'a')", True),
+    ("named_struct('a', 1, 'b', 'x')", "named_struct('B', 'x', 'A', 1L)", True),
+    ("named_struct('a', 1, 'b', 2)", "named_struct('b', 1, 'a', 2)", False),
+    ("named_struct('a', 1)", "cast(null AS struct<a: int>)", False),
+    ("named_struct('a', cast(null AS int))", "cast(null AS struct<a: int>)", False),
+    ("parse_json('1')", "parse_json('1.0')", False),
+    ("parse_json('1')", "parse_json('\"1\"')", False),
+    ("parse_json('null')", "cast(null AS variant)", False),
+    ("to_variant_object(map('a', cast(1 AS tinyint)))", "parse_json('{\"a\": 1}')", True),
+    ("cast(DATE'2020-01-01' AS variant)", "cast('2020-01-01' AS variant)", False),
+    ("TIME'10:00:00'", "TIME'10:00:01'", False),
+    ("make_interval(0, 1)", "make_interval(0, 0, 0, 30)", False),
+    ("make_interval(0, 0, 0, 1)", "make_interval(0, 0, 0, 0, 24)", False),
+    ("X'00'", "X'0000'", False),
+    ("cast('nan' AS float)", "cast('nan' AS double)", True),
+    ("cast('-0.0' AS float)", "0.0D", True),
+    ("sequence(1, 300)", "sequence(1L, 300L)", True),
+    (PLACE.format("0000"), PLACE.format("0000"), True),
+    (PLACE.format("0000"), PLACE.format("0040"), False),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("old", "new", "same"), OF_TWO_TYPES)
 def test_values_of_two_types(spark, old: str, new: str, same: bool, turned: bool) -> None:
     a, b = (new, old) if turned else (old, new)
     found = compare_rows(value(spark, a), value(spark, b), ["k"])
@@ -423,23 +428,40 @@ def test_values_of_two_types(spark, old: str, new: str, same: bool, turned: bool
     assert (keyed.equal, keyed.only_old, keyed.only_new) == ((1, 0, 0) if same else (0, 1, 1)), (a, b)
 
 
+def test_values_of_two_types_in_one_row(spark) -> None:
+    """All of them, a column each."""
+    old, new = (
+        spark.sql("SELECT 1 AS k, " + ", ".join(f"{texts[side]} AS v{at}" for at, texts in enumerate(OF_TWO_TYPES)))
+        for side in (0, 1)
+    )
+    equal, different = ([f"v{at}" for at, each in enumerate(OF_TWO_TYPES) if each[2] == same] for same in (True, False))
+    found = compare_rows(old, new, ["k"])
+    assert found.unlike == () and found.samples[0].differing() == different
+    assert numbers(compare_rows(old, new, equal))["changed"] == 1, "one key"
+    keyed = numbers(compare_rows(old, new, different))
+    assert (keyed["only_old"], keyed["only_new"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
-    [
-        ("1", "'1'", "int in the old version and string in the new one"),
-        ("1L", "1D", "bigint in the old version and double in the new one"),
-        ("0.5BD", "0.5D", "decimal(1,1) in the old version and double in the new one"),
-        ("cast(0 AS decimal(38, 0))", "cast(0 AS decimal(38, 38))", "decimal(38,0) in the old"),
-        ("TIMESTAMP'2020-01-01'", "TIMESTAMP_NTZ'2020-01-01'", "timestamp in the old version and timestamp_ntz in"),
-        (
-            "named_struct('a', 1)",
-            "named_struct('a', 1, 'b', 2)",
-            "struct<a:int> in the old version and struct<a:int,b:",
-        ),
-        ("array(1)", "map(1, 1)", "array<int> in the old version and map<int,int> in the new one"),
-        ("named_struct('a', 1, 'A', 1)", "named_struct('a', 1, 'A', 1)", "is struct<a:int,A:int>: its values"),
-        ("parse_json('1')", "1", "variant in the old version and int in the new one"),
-    ],
+    one_is_fast(
+        [
+            ("1", "'1'", "int in the old version and string in the new one"),
+            ("1L", "1D", "bigint in the old version and double in the new one"),
+            ("0.5BD", "0.5D", "decimal(1,1) in the old version and double in the new one"),
+            ("cast(0 AS decimal(38, 0))", "cast(0 AS decimal(38, 38))", "decimal(38,0) in the old"),
+            ("TIMESTAMP'2020-01-01'", "TIMESTAMP_NTZ'2020-01-01'", "timestamp in the old version and timestamp_ntz in"),
+            (
+                "named_struct('a', 1)",
+                "named_struct('a', 1, 'b', 2)",
+                "struct<a:int> in the old version and struct<a:int,b:",
+            ),
+            ("array(1)", "map(1, 1)", "array<int> in the old version and map<int,int> in the new one"),
+            ("named_struct('a', 1, 'A', 1)", "named_struct('a', 1, 'A', 1)", "is struct<a:int,A:int>: its values"),
+            ("parse_json('1')", "1", "variant in the old version and int in the new one"),
+        ],
+        3,
+    ),
 )
 def test_values_that_cannot_be_compared_differ_and_that_is_said(spark, old: str, new: str, told: str) -> None:
     found = compare_rows(value(spark, old), value(spark, new), ["k"])

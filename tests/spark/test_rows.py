@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from airflow_provider_streamupdate.streaming import source
+from tests.cases import one_is_fast
 
 Version = Callable[[Bench], DataFrame]
 LISTS = "k string, items array<string>, tags array<string>"
@@ -130,7 +131,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", one_is_fast(PAIRS, 4))
 def test_rows_that_come_otherwise_are_agreed_to(spark, tmp_path, name: str) -> None:
     old, new, mode = PAIRS[name]
     bench = Bench(spark, tmp_path)

@@ -19,6 +19,7 @@ from test_meaning import Ground
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import stage
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 BROADCAST, SPLIT = "spark.sql.autoBroadcastJoinThreshold", "spark.sql.files.maxPartitionBytes"
@@ -87,7 +88,7 @@ def in_order(*parts: str):
     return build
 
 
-@pytest.mark.parametrize(("looking", "making"), ORDERS)
+@pytest.mark.parametrize(("looking", "making"), one_is_fast(ORDERS, 4))
 def test_what_makes_rows_counts_by_whether_it_is_below_or_above(ground, looking: str, making: str) -> None:
     below, above = (ground.plan(in_order(*order)) for order in ((making, looking), (looking, making)))
     assert asked(below, above) and asked(above, below)

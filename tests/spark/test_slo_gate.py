@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -120,17 +120,18 @@ class Running(Bench):
         return judge("q", self.found, before["q"], SloLimits())
 
 
-def cases(given: Iterable[str], fast: set[str]) -> list[object]:
-    """All of them with `make sweep`; those of `fast` with every run."""
-    return [pytest.param(name, marks=() if name in fast else pytest.mark.sweep) for name in given]
+def cases(given: Iterable[str], fast: str, slow: Collection[str] = ()) -> list[object]:
+    """All of them with `make sweep`; one with every run, and some with the slow tests."""
+    marks = {fast: (), **dict.fromkeys(slow, pytest.mark.slow)}
+    return [pytest.param(name, marks=marks.get(name, pytest.mark.sweep)) for name in given]
 
 
-@pytest.fixture(scope="module", params=cases(APPS, {"counts"}))
+@pytest.fixture(scope="module", params=cases(APPS, "counts"))
 def running(request: pytest.FixtureRequest, spark_session, tmp_path_factory: pytest.TempPathFactory) -> Running:
     return Running(spark_session, tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.mark.parametrize("worse", cases(WORSE, {"few rows pass", "each row twice"}))
+@pytest.mark.parametrize("worse", cases(WORSE, "each row twice", {"few rows pass"}))
 def test_one_that_does_worse_is_found(running: Running, worse: str) -> None:
     if worse in NO_CLAIM.get(running.name, ()):
         pytest.skip("no claim")
@@ -138,7 +139,7 @@ def test_one_that_does_worse_is_found(running: Running, worse: str) -> None:
     assert any(j.exceeded for j in found), [j.text for j in found]
 
 
-@pytest.mark.parametrize("good", cases(AS_GOOD, {"the same", "a column more", "twice as much input"}))
+@pytest.mark.parametrize("good", cases(AS_GOOD, "the same", {"a column more", "twice as much input"}))
 def test_one_that_does_as_well_is_not_stopped(running: Running, good: str) -> None:
     found = running.judged(AS_GOOD[good])
     assert not any(j.exceeded for j in found), found

@@ -253,9 +253,9 @@ def without_end(found: Counter) -> Counter:
 @pytest.mark.parametrize(
     ("kind", "store", "version"),
     [
-        ("inner", "hdfs", 2),
-        ("left_outer", "rocksdb", 3),
         ("full_outer", "rocksdb", 4),
+        slow("inner", "hdfs", 2),
+        slow("left_outer", "rocksdb", 3),
         slow("left_semi", "changelog", 2),
         slow("right_outer", "changelog", 4),
         slow("full_outer", "changelog-v2", 2),

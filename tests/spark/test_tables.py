@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader, SimpleDataSourceStreamReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -245,8 +246,8 @@ def subquery(table: Table) -> Callable:
 CORRUPT = f"{TYPED}, _corrupt_record string"
 
 
-@pytest.mark.parametrize("read", [filtered, subquery])
-@pytest.mark.parametrize("form", READ_BY)
+@pytest.mark.parametrize("read", one_is_fast([filtered, subquery]))
+@pytest.mark.parametrize("form", one_is_fast(READ_BY))
 @pytest.mark.parametrize(
     ("schema", "options", "counts"),
     [

@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
 from airflow_provider_streamupdate.streaming.agent import driver
 from airflow_provider_streamupdate.streaming.app import _parser
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -239,7 +240,7 @@ def planned(bench: Bench, name: str) -> AppPlan:
     return plan_app(bench.spark, "bench", app.build(bench.spark, {}), written=app.written())
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", one_is_fast(QUERIES, 20))
 def test_a_query_is_carried_by_itself_or_refused_when_it_is_submitted(name: str, bench: Bench) -> None:
     try:
         first = planned(bench, name)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, UserDefinedType
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -124,7 +125,7 @@ def in_state(bench: Bench):
 OTHER = ({"read": "row[1], row[0]"}, {"read": "row[0] + 1, row[1]"}, {"more": " + 0"})
 
 
-@pytest.mark.parametrize("build", [keyed, itself, in_a_list, made, summed, in_state])
+@pytest.mark.parametrize("build", one_is_fast([keyed, in_a_list, itself, made, summed, in_state], 2))
 def test_the_class_of_a_type_counts(build: Version, bench: Bench) -> None:
     assert items(bench, build, {}, {}) == []
     assert items(bench, build, {}, {"doc": "Another description."}) == []

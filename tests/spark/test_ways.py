@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.streaming.planning.expressions.expression import _NULL_INTOLERANT
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import itself, sequence
+from tests.cases import one_is_fast
 
 Version = Callable[[Bench], DataFrame]
 WIDE = "k string, k2 string, a long, b long, ts timestamp, ts2 timestamp, items array<string>"
@@ -168,8 +169,8 @@ def asked(bench: Bench, old: Version, new: Version, mode: str) -> list[str]:
     return [*report.problems, *(f"{i.name} {i.rules}" for i in report.items if i.needs_agreement)]
 
 
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", one_is_fast(PAIRS, 6))
+@pytest.mark.parametrize("turned", one_is_fast([False, True]))
 def test_what_is_on_another_way_is_agreed_to(spark, tmp_path, name: str, turned: bool) -> None:
     old, new, mode = PAIRS[name]
     if turned:
