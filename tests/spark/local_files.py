@@ -20,23 +20,26 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 SOURCE = Path(__file__).with_name("LocalFiles.java")
+LOCAL_FILES = "streamupdate.LocalFiles"
 
 
 def local_files() -> dict[str, str]:
     """Settings for a Spark session that has not begun; none where there is no Java compiler."""
-    javac = _javac()
+    home = os.environ.get("JAVA_HOME")
+    javac = shutil.which("javac", path=f"{home}/bin" if home else None)
     if javac is None:
         return {}
     return {
         "spark.driver.extraClassPath": str(_compiled(javac)),
-        "spark.hadoop.fs.file.impl": "streamupdate.LocalFiles",
-        "spark.hadoop.fs.AbstractFileSystem.file.impl": "streamupdate.LocalFiles$Context",
+        "spark.hadoop.fs.file.impl": LOCAL_FILES,
+        "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{LOCAL_FILES}$Context",
     }
 
 
-def scratch_files() -> dict[str, str]:
-    """The same for files of dry runs, which have no checksum files."""
-    return {"fs.file.impl": "streamupdate.LocalFiles$Raw"} if _javac() else {}
+def scratch_files(spark: SparkSession) -> dict[str, str]:
+    """The same for files of dry runs, which have no checksum files, in a session that has begun."""
+    has_them = spark.sparkContext.getConf().get("spark.hadoop.fs.file.impl") == LOCAL_FILES
+    return {"fs.file.impl": f"{LOCAL_FILES}$Raw"} if has_them else {}
 
 
 def delete_in_java(spark: SparkSession) -> None:
@@ -45,11 +48,6 @@ def delete_in_java(spark: SparkSession) -> None:
     with contextlib.suppress(Py4JError):  # a Spark without this field
         utils = spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils")
         utils.getField("isUnix").setBoolean(None, False)
-
-
-def _javac() -> str | None:
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("javac", path=f"{home}/bin" if home else None)
 
 
 def _compiled(javac: str) -> Path:
