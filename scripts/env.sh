@@ -12,7 +12,7 @@ if [ -s "$ROOT/.venv-spark/classes.jsa" ]; then
 fi
 # For drivers that live for seconds, as those of most tests: Java's quick compiler alone, and a garbage collector without
 # threads (tests/spark/test_meaning.py: 110 s, 164 s without them, on two busy cores). Not where speed is measured.
-SHORT_LIVED="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_LIVED="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
 # The processes of a session, one id a line. Airflow gives each task a process group of its own inside its session, so
 # a group does not hold them all; a streaming driver has its own session and is not listed.
