@@ -9,6 +9,7 @@ from bench import HDFS, Bench, row, stage
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from tests.cases import one_is_fast
 
 WINDOW = "1 hour"
 
@@ -80,7 +81,7 @@ def findings(bench: Bench, old: Callable, new: Callable) -> list:
     return [i for i in compare(before, after, "s1").items if i.thing == "stage" and i.rules != ("stage.same",)]
 
 
-@pytest.mark.parametrize("what", FILTERS)
+@pytest.mark.parametrize("what", one_is_fast(FILTERS, 5))
 def test_a_filter_that_asks_for_the_time_is_itself(what: str, bench: Bench) -> None:
     assert findings(bench, FILTERS[what], FILTERS[what]) == []
 

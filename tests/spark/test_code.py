@@ -118,7 +118,9 @@ def test_what_may_compute_something_else_is_a_change(
     assert digest(tmp_path, **_changed(where, old, new)) != first
 
 
-@pytest.mark.parametrize("set_in_the_driver", ["helpers.LIMIT = 4", "helpers.FACTOR = 3", "helpers.LIMIT = 3.0"])
+@pytest.mark.parametrize(
+    "set_in_the_driver", one_is_fast(["helpers.LIMIT = 4", "helpers.FACTOR = 3", "helpers.LIMIT = 3.0"])
+)
 def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path, set_in_the_driver: str) -> None:
     """Workers import the module again: what they have is what is written there."""
     helpers = HELPERS.replace("return 2 * x", "return FACTOR * x").replace("LIMIT = 3", "LIMIT = 3\nFACTOR: int = 2")
@@ -129,7 +131,7 @@ def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path, 
     assert _said(tmp_path, APP + PRINT_UNKNOWN, helpers) == ""
 
 
-@pytest.mark.parametrize("body", ["sys.modules['helpers'].LIMIT", "loaded['helpers'].LIMIT"])
+@pytest.mark.parametrize("body", one_is_fast(["sys.modules['helpers'].LIMIT", "loaded['helpers'].LIMIT"]))
 def test_a_module_that_is_taken_from_a_table_cannot_be_compared(tmp_path: Path, body: str) -> None:
     app = f"import sys, helpers\nfrom sys import modules as loaded\ndef count(key, rows):\n    return {body}\n"
     said = _said(tmp_path, app + PRINT_UNKNOWN, HELPERS)

@@ -84,7 +84,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", one_is_fast(OTHERS, 6))
 def test_what_does_not_follow_from_the_old_sums_is_refused(spark, tmp_path, name: str) -> None:
     """A filter that reads the column's text was overlooked: the sum kept what the new filter does not let through."""
     was, now, aggregate = OTHERS[name]
@@ -167,6 +167,7 @@ def test_a_function_that_returns_sums_without_their_scale_is_told_the_types(spar
         bench.run(by_key("upper(k)"), snapshot=snapshot)
 
 
+@pytest.mark.slow
 def test_a_session_s_sums_are_given_with_their_scale_too(spark, tmp_path) -> None:
     bench = Bench(spark, tmp_path)
 

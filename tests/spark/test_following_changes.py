@@ -289,7 +289,8 @@ def joined(kind: str, once: bool) -> Callable:
     return build
 
 
-@pytest.mark.parametrize("kind", one_is_fast(["full_outer", "inner", "left_outer", "right_outer", "left_semi"]))
+@pytest.mark.parametrize("kind", ["full_outer", "inner", "left_outer", "right_outer", "left_semi"])
+@pytest.mark.slow
 def test_a_stage_comes_above_a_join_which_keeps_the_rows_it_was_given(spark, tmp_path, kind: str) -> None:
     """Left rows that come while the new version follows find their partners after the takeover."""
     first = [([row("s", 0)], "l"), ([row("s", 0)], "r")]

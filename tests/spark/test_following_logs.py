@@ -140,6 +140,7 @@ def test_a_batch_that_the_old_version_never_committed_ends_the_following(spark, 
             pair.follower.at(6)
 
 
+@pytest.mark.slow
 def test_what_no_restart_needs_is_removed(spark, tmp_path, monkeypatch) -> None:
     """A hot standby follows for good. Found by an outside review: its logs only grew."""
     monkeypatch.setattr(following, "PURGED_EVERY", 3)

@@ -17,6 +17,7 @@ from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
+from tests.cases import one_is_fast
 from tests.golden import DEPLOYMENT, FOLDER, NAME, STORES, kept, unpack
 from tests.golden.__main__ import run
 from tests.golden.app import KEPT, Emitted, app, expected
@@ -40,7 +41,7 @@ def archives() -> list:
     return found
 
 
-@pytest.mark.parametrize(("spark_version", "store", "names"), archives())
+@pytest.mark.parametrize(("spark_version", "store", "names"), one_is_fast(archives()))
 def test_a_checkpoint_goes_on(spark, tmp_path, spark_version: str, store: str, names: tuple[str, ...]) -> None:
     registry = unpack(spark_version, store, tmp_path, ARCHIVES)
     old = registry.plan(DEPLOYMENT)

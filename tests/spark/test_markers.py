@@ -14,6 +14,7 @@ from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan
 from airflow_provider_streamupdate.streaming import source, stage
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from tests.cases import one_is_fast
 
 SCHEMA = "id long, x long, ts timestamp, s struct<a: int, b: int>"
 Mark = Callable[[DataFrame], DataFrame]
@@ -100,7 +101,7 @@ WAYS: dict[str, Callable[[Bench, Mark], DataFrame]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", one_is_fast(WAYS, 10))
 def test_a_stage_s_name_hides_no_column(bench: Bench, way: str) -> None:
     plain = WAYS[way](bench, lambda df: df)
     named = WAYS[way](bench, lambda df: stage("s", df))

@@ -284,7 +284,7 @@ DIFFERENT = {
 }
 
 
-@pytest.mark.parametrize("name", DIFFERENT)
+@pytest.mark.parametrize("name", one_is_fast(DIFFERENT, 22))
 def test_a_difference_that_decides_results_is_never_carried(ground, name):
     old, new = (
         ground.plan(build, "append" if "join" in name or "watermark" in name or "session" in name else "update")
@@ -345,7 +345,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", one_is_fast(SAME, 8))
 def test_what_decides_no_result_is_carried(ground, name):
     old, new = (ground.plan(build) for build in SAME[name])
     report = compare(old, new, "test")

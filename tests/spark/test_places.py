@@ -868,7 +868,7 @@ GROUPS = (
 PAIRS = {name: pair for group in GROUPS for name, pair in group.items()}
 
 
-@pytest.mark.parametrize("name", [case for group in GROUPS for case in one_is_fast(group, 2)])
+@pytest.mark.parametrize("name", [case for group in GROUPS for case in one_is_fast(group)])
 def test_they_are_told_apart_and_each_is_itself(ground, name) -> None:
     old, new = PAIRS[name]
     before, after = planned(ground, old), planned(ground, new)

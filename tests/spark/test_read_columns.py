@@ -16,6 +16,7 @@ from airflow_provider_streamupdate.core.compatibility.rules.sources.source_optio
     ORC_BY_POSITION,
 )
 from airflow_provider_streamupdate.streaming import source
+from tests.cases import one_is_fast
 
 SCHEMA = "k string, a int, b int"
 LINES = {
@@ -120,7 +121,7 @@ def test_the_session_names_the_corrupt_column(bench: Bench, form: str) -> None:
     assert ("source.malformed",) in blocks(bench, bench.run(old), new)
 
 
-@pytest.mark.parametrize("where", ["session", "context"])
+@pytest.mark.parametrize("where", one_is_fast(["session", "context"]))
 def test_orc_is_read_by_position_where_the_session_says_so(bench: Bench, where: str) -> None:
     context = bench.spark.sparkContext._jsc.hadoopConfiguration()
     (bench.spark.conf if where == "session" else context).set(ORC_BY_POSITION, "true")

@@ -253,6 +253,7 @@ def test_transform_with_state_keeps_its_variables_when_its_code_changes(rocksdb:
     assert rocksdb.last("k") == expected
 
 
+@pytest.mark.slow  # in test_stages.py as well
 def test_an_added_transform_with_state_starts_empty(rocksdb: Bench) -> None:
     def once(bench: Bench):
         return stage("once", bench.source().dropDuplicates(["k", "a"])).select("k", "k2", "a")

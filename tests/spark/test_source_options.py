@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.core.compatibility.rules.sources.source_optio
     format_of,
 )
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -175,7 +176,7 @@ def numbers(reader: type, label: str = "numbers") -> type:
     return Numbers
 
 
-@pytest.mark.parametrize("what", PLACES)
+@pytest.mark.parametrize("what", one_is_fast(PLACES, 2))
 def test_another_place_is_refused(what: str, bench: Bench) -> None:
     bench.spark.dataSource.register(numbers(Reader))
     bench.input()

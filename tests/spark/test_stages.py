@@ -449,6 +449,7 @@ class KeptLess(KeptRows):
         yield Row(k=key[0], n=self.count.get()[0], s=self.batches.get()[0], best=0)
 
 
+@pytest.mark.slow  # 18 s
 def test_state_variables_come_and_go(make) -> None:
     """Version 2 has one variable more; the others keep their values. Version 3 has fewer, which Spark alone lets pass:
     version 4, which has them again, would find what they held."""

@@ -42,7 +42,6 @@ from test_stages import (
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming import stage
-from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -292,7 +291,8 @@ def test_joins_of_every_state_format_move(bench: Bench, kind: str, version: int,
     assert without_end(emitted(bench)) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
 
 
-@pytest.mark.parametrize("version", one_is_fast([3, 4]))
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [3, 4])
 def test_joins_of_column_families_move_between_partitions_in_checkpoint_format_v2(spark, tmp_path, version) -> None:
     if version == 4 and spark.version < "4.3":
         pytest.skip("Spark 4.2 does not write it")

@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning.settings.surroundings import python_zone
+from tests.cases import one_is_fast
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
@@ -264,14 +265,14 @@ def found_under(bench: Bench, build: Callable, change: Callable[[], None]) -> se
     return {i.name for i in compare(old, bench.plan(build)[0], "s1").items if i.thing == "setting"}
 
 
-@pytest.mark.parametrize("what", BY_JAVA_S_ZONE)
+@pytest.mark.parametrize("what", one_is_fast(BY_JAVA_S_ZONE, 4))
 def test_the_zone_of_java_counts_where_it_is_looked_at(what: str, bench: Bench, zone_of_java) -> None:
     zone_of_java("UTC")
     found = found_under(bench, BY_JAVA_S_ZONE[what], lambda: zone_of_java("Asia/Tokyo"))
     assert found == {f"q:{JVM_ZONE}"}
 
 
-@pytest.mark.parametrize("what", OF_NO_ZONE_OF_JAVA)
+@pytest.mark.parametrize("what", one_is_fast(OF_NO_ZONE_OF_JAVA, 3))
 def test_the_zone_of_java_does_not_count_elsewhere(what: str, bench: Bench, zone_of_java) -> None:
     zone_of_java("UTC")
     assert found_under(bench, OF_NO_ZONE_OF_JAVA[what], lambda: zone_of_java("Asia/Tokyo")) == set()

@@ -101,6 +101,7 @@ def test_a_query_gets_warm_on_a_clone_of_its_state(
     assert files_of(bench) == before and bench.emitted == emitted
 
 
+@pytest.mark.slow
 def test_large_state_is_not_loaded_again_and_again(
     spark, tmp_path, monkeypatch, as_often_as_allowed: None, heard: Heard
 ) -> None:
