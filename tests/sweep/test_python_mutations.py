@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import one_is_fast
 from tests.sweep.python_apps import run, write
 from tests.sweep.python_corpus import SAMPLES, Sample
 from tests.sweep.python_mutants import mutants
@@ -66,7 +67,7 @@ def test_each_mutant_with_other_results_has_another_digest(originals, tmp_path: 
     sweep(originals, tmp_path, 1)
 
 
-@pytest.mark.parametrize(("hash_seed", "place"), [("12345", "elsewhere"), ("777", "a/deeper/place")])
+@pytest.mark.parametrize(("hash_seed", "place"), one_is_fast([("12345", "elsewhere"), ("777", "a/deeper/place")]))
 def test_equal_code_has_an_equal_digest(originals, tmp_path: Path, hash_seed: str, place: str) -> None:
     """In another process, with another hash seed, from another folder."""
     jobs = [job(tmp_path / place / str(i), sample, results=False) for i, sample in enumerate(SAMPLES)]

@@ -60,6 +60,7 @@ def test_the_app_s_part_of_an_installed_package_counts(tmp_path: Path) -> None:
     assert not [pair.name for pair, old, new in outcomes if old["digest"] == new["digest"] or not old["digest"]]
 
 
+@pytest.mark.slow
 def test_equal_apps_have_equal_digests(tmp_path: Path) -> None:
     """In bounded time."""
     apps = [{"app.py": MAIN, "helpers.py": source + "\n"} for source in STABLE.values()]
@@ -78,6 +79,7 @@ def test_what_stands_above_is_nothing(tmp_path: Path) -> None:
     assert not [name for name, one, other in zip(BELOW, found[::2], found[1::2], strict=True) if one != other]
 
 
+@pytest.mark.slow
 def test_what_importing_does_is_the_same_in_another_process(tmp_path: Path) -> None:
     apps = [pair.versions()[0] for pair in EFFECTS]
     found = [digests(tmp_path / place, apps, seed) for seed, place in (("1", "a"), ("77", "another/place"))]
