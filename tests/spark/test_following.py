@@ -208,7 +208,7 @@ def test_after_the_takeover_the_query_reports_by_a_clock_that_goes(spark, tmp_pa
         assert query.lastProgress["durationMs"]["triggerExecution"] >= 0
 
 
-@pytest.mark.parametrize("files", [1, 4])
+@pytest.mark.parametrize("files", one_is_fast([1, 4]))
 def test_a_query_that_finds_no_data_after_the_takeover_says_so(spark, tmp_path, files: int) -> None:
     """Found from outside: the clock that was set is hours ahead, and until then no report said that it is idle, so that
     the hand-over was taken for failed after five minutes."""
