@@ -55,7 +55,7 @@ class Kernel(Protocol):
 
 
 class _Real:
-    """What every system tells alike."""
+    """The answers that every system gives alike."""
 
     def own_pid(self) -> int:
         return os.getpid()
