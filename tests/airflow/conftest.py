@@ -13,11 +13,23 @@ from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.core.errors import DriverError
 from tests.airflow_home import airflow_db  # noqa: F401
+from tests.simulation.in_process import in_process
+from tests.simulation.world import World
 from tests.standin import spark_submit
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def world(request: pytest.FixtureRequest) -> Iterator[World | None]:
+    """Stand-in drivers run in this process, in virtual time; as real processes (None) where a test is so marked."""
+    if request.node.get_closest_marker("processes"):
+        yield None
+        return
+    with in_process(request.module) as world:
+        yield world
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World | None) -> Iterator[Site]:
     """An empty installation with working connections; its drivers end with the test."""
     made = Site(tmp_path, monkeypatch)
     made.root.mkdir()

@@ -277,6 +277,8 @@ def test_a_scheduled_run_ends_with_the_app_s_queries_and_an_update_comes_between
     assert status is not None and status.queries["events"].batch == 5
 
 
+@pytest.mark.processes
+@pytest.mark.slow
 def test_a_scheduled_run_fails_with_its_driver(site: Site) -> None:
     site.submit("v1", FAIL="run")
     assert site.run_dag("stream_run", app="alarm").state == "failed"

@@ -57,11 +57,13 @@ def submit(site: Site, **arguments: Any) -> StreamSubmitOperator:
     )
 
 
+@pytest.mark.processes
 def test_a_submit_shows_what_its_driver_says(site: Site, context: Context, lines: Lines) -> None:
     lines.of(submit(site)).execute(context)
     assert lines.count(f"[v1] {OPENS}") == 1
 
 
+@pytest.mark.processes
 def test_a_try_that_reattaches_shows_nothing_a_second_time(site: Site, context: Context, lines: Lines) -> None:
     lines.of(submit(site)).execute(context)
     lines.of(submit(site)).execute({"ti": FakeTaskInstance(try_number=2)})
@@ -94,6 +96,7 @@ def test_no_secret_is_shown(site: Site, context: Context, lines: Lines) -> None:
     assert any(said.startswith("[v1] the last words of a ") for _, said in lines.texts)
 
 
+@pytest.mark.processes
 def test_a_restart_shows_the_driver_that_it_starts(site: Site, context: Context, lines: Lines) -> None:
     site.submit()
     site.crash("v1")
@@ -101,6 +104,7 @@ def test_a_restart_shows_the_driver_that_it_starts(site: Site, context: Context,
     assert lines.count(f"[v1] {OPENS}") == 1  # of two drivers
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("step", ["standby", "submit"])
 def test_a_step_of_an_update_shows_the_new_driver(site: Site, context: Context, lines: Lines, step: str) -> None:
     site.submit()
@@ -125,6 +129,7 @@ def test_a_log_that_cannot_be_read_here_is_told_once_and_is_no_error(
     assert site.drivers_alive() == ["v1"]
 
 
+@pytest.mark.processes
 def test_nobody_listens_to_a_quiet_driver_once_the_task_is_over(site: Site, context: Context, lines: Lines) -> None:
     """It writes nothing more, and lives on."""
     lines.of(submit(site)).execute(context)

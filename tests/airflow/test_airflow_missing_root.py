@@ -67,6 +67,7 @@ def test_those_that_are_known() -> None:
     assert set(ALL) > MAKE_A_ROOT | DO_WITHOUT and len(ALL) >= 15
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", sorted(ALL.keys() - MAKE_A_ROOT))
 def test_none_makes_a_root_that_is_not_there(site: Site, context: Context, name: str) -> None:
     site.root.rmdir()

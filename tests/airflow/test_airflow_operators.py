@@ -176,6 +176,7 @@ def test_submit_refuses_an_application_changed_since_the_plan(site: Site, contex
         operator.execute(context)
 
 
+@pytest.mark.processes
 def test_a_killed_submit_stops_the_driver_it_started(site: Site, context: Context) -> None:
     operator = StreamSubmitOperator(
         task_id="t", app="alarm", application=site.application(FAIL="never"), deployment_id="v1"
@@ -185,6 +186,7 @@ def test_a_killed_submit_stops_the_driver_it_started(site: Site, context: Contex
     assert "driver-1.log" in context["ti"].pushed["driver_log"]
 
 
+@pytest.mark.processes
 def test_a_killed_standby_stops_the_driver_it_started(site: Site, context: Context) -> None:
     site.submit()
     operator = step_of_v2(site, "standby", FAIL="never")
@@ -283,6 +285,7 @@ def test_snapshot_of_what_does_not_run_is_refused(site: Site, context: Context, 
         StreamSnapshotOperator(task_id="t", app="alarm", name="s", deferrable=deferrable).execute(context)
 
 
+@pytest.mark.processes
 def test_deferred_snapshot_resumes_with_the_result(site: Site, context: Context) -> None:
     site.submit(DRAIN_SECONDS=0.5)
     operator = StreamSnapshotOperator(

@@ -51,6 +51,7 @@ def run(site: Site, spec: Path | str, answer: PipelineAnswer | None, **more: Any
     return StreamPipelineOperator(task_id="t", pipeline_spec=str(spec), **more).execute({"ti": FakeTaskInstance()})
 
 
+@pytest.mark.processes
 def test_it_returns_the_flows_and_tells_what_spark_tells(
     site: Site, spec: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +73,7 @@ def test_it_returns_the_flows_and_tells_what_spark_tells(
     assert "something else" not in logged
 
 
+@pytest.mark.processes
 def test_a_refusal_fails_for_good_and_a_failed_run_is_tried_again(site: Site, spec: Path) -> None:
     item = ReportItem(thing="stage", name="counts/aggregate-1", verdict=REFUSED, reason="another key")
     report = CompatibilityReport(app="flights", source="the checkpoints in /s", items=(item,))
@@ -91,6 +93,7 @@ def test_a_refusal_fails_for_good_and_a_failed_run_is_tried_again(site: Site, sp
         assert not isinstance(raised.value, AirflowFailException)
 
 
+@pytest.mark.processes
 def test_a_driver_that_says_nothing_and_a_spec_that_is_none(site: Site, spec: Path) -> None:
     with pytest.raises(AirflowException, match="ended with exit code 0 and said nothing"):
         run(site, spec, None)

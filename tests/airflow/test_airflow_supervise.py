@@ -31,6 +31,7 @@ class OutletEvents(dict[Any, Any]):
         self.added.append((asset, extra))
 
 
+@pytest.mark.processes
 def test_a_killed_driver_runs_again_when_the_task_ends(site: Site, context: Context) -> None:
     site.submit()
     site.client.wait_healthy("alarm")
@@ -52,6 +53,7 @@ def test_a_killed_driver_runs_again_when_the_task_ends(site: Site, context: Cont
     assert site.drivers_alive() == ["v1"]
 
 
+@pytest.mark.processes
 def test_a_crash_loop_is_told(site: Site, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     site.submit()
     file = site.root / "alarm" / "deployments" / "v1" / "application" / "v1.py"

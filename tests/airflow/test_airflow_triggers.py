@@ -102,6 +102,7 @@ def test_cancel_trigger(site: Site) -> None:
     assert value_of(event(CancelTrigger(**COMMON))) == "cancelled"
 
 
+@pytest.mark.processes
 def test_the_deadline_is_reported_with_how_things_stand(site: Site) -> None:
     site.submit()
     launch = site.client.registry.app("alarm").launch("v1")

@@ -100,6 +100,7 @@ def test_the_check_leaves_what_the_update_changes_for_the_approval(site: Site, c
     assert "`v2.py`, +1 -1" in changes and "-VERSION = 'v1'\n+VERSION = 'v2'" in changes
 
 
+@pytest.mark.processes
 def test_update_of_a_running_app(site: Site) -> None:
     site.submit()
     run = update(site, site.application("v2"), deployment_id="v2")

@@ -66,6 +66,7 @@ def test_what_is_not_cancelled_is_not_deleted(site: Site) -> None:
     assert site.run("restart", "alarm").exit_code == 0
 
 
+@pytest.mark.processes
 def test_a_driver_beside_the_current_one_stands_in_the_way(cancelled: Site) -> None:
     launch = (folder(cancelled) / "deployments" / "v1" / "launch.json").read_text()
     other = folder(cancelled) / "deployments" / "v2"
@@ -81,6 +82,7 @@ def test_a_driver_beside_the_current_one_stands_in_the_way(cancelled: Site) -> N
     assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 0
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("boundary", EACH)
 def test_one_that_dies_half_way_leaves_nothing_to_start_and_is_completed(
     cancelled: Site, tmp_path: Path, boundary: str
@@ -106,6 +108,7 @@ def test_one_that_dies_half_way_leaves_nothing_to_start_and_is_completed(
     assert not folder(cancelled).exists()
 
 
+@pytest.mark.processes
 def test_who_takes_the_lease_of_a_dead_deletion_starts_nothing(
     cancelled: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,7 +126,7 @@ def test_without_a_root(run: Run, spark: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_clocks_that_are_apart(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = doctor.time.time
+    real = doctor.clock.wall
     monkeypatch.setattr(doctor.clock, "wall", lambda: real() + 60)
     outcome, text = found(site.run("doctor", "--json"))["clock"]
     assert outcome == "warning" and text.startswith("this machine's clock and the root's differ by 59 s")

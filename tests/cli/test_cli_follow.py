@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -282,9 +281,9 @@ def test_an_old_version_that_dies_is_not_waited_for(running: Site) -> None:
         updated = pool.submit(follow, running, "--catch-up-timeout", "600", FAIL="lag")
         until(lambda: "v2" in running.alive(), "v2 starts")
         running.crash("v1")
-        began = time.monotonic()
+        began = clock.monotonic()
         result = updated.result()
-    assert time.monotonic() - began < 120, result.stderr
+    assert clock.monotonic() - began < 120, result.stderr
     assert "v1 died; v2 takes over from its checkpoint" in result.stderr
     current = running.client.registry.app("alarm").current()
     assert current is not None and running.alive() == [current.deployment]

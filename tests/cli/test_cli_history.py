@@ -38,6 +38,7 @@ def test_history_lists_updates_and_rollbacks_the_newest_first(updated: Site) -> 
     assert [r["left"] for r in found["rollbacks"]] == ["v2"]
 
 
+@pytest.mark.processes
 def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
     result = updated.run("history", "alarm", "v2", "--diff")
     assert result.exit_code == 0, result.stderr

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -48,10 +47,10 @@ def hot(running: Site) -> Site:
 
 
 def until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = clock.monotonic() + SECONDS
     while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+        assert clock.monotonic() < deadline, what
+        clock.sleep(0.02)
 
 
 def current(site: Site) -> Current:

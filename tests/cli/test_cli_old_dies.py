@@ -3,7 +3,6 @@ from what the old one has committed, or the old one is started again."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from airflow_provider_streamupdate.control.update.strategies import standby
+from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 
 from .conftest import Site
@@ -44,9 +44,9 @@ def crash_when(site: Site, reached: Callable[[], bool], *options: str, **constan
         updating = pool.submit(update, site, *options, **constants)
         until(reached, "the moment")
         site.crash("v1")
-        began = time.monotonic()
+        began = clock.monotonic()
         result = updating.result()
-    assert time.monotonic() - began < NOTICED_SECONDS, result.stderr
+    assert clock.monotonic() - began < NOTICED_SECONDS, result.stderr
     return result
 
 

@@ -61,6 +61,7 @@ def beat(app: AppRegistry) -> int:
     return status.beat
 
 
+@pytest.mark.processes
 def test_a_user_without_a_name_updates_and_rolls_back(site: Site, root: Path) -> None:
     app = submitted(site)
     result = as_user(site, UNKNOWN, "update", site.application("v2"), "--deployment", "v2", "--strategy", "restart")
@@ -80,6 +81,7 @@ def test_what_root_asks_for_is_its_owner_s(site: Site, root: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.processes
 def test_a_folder_that_another_user_made_ends_no_driver(site: Site, root: Path) -> None:
     """As a command of root did: its folder is closed to the driver, which has done what it was asked for."""
     app = submitted(site)

@@ -36,6 +36,7 @@ def needs(site: Site) -> list[str]:
     return [need["kind"] for need in document(site.run("list", "--json"))[0]["needs"]]
 
 
+@pytest.mark.processes
 def test_it_is_named_everywhere_and_completed(died: Site) -> None:
     told = "streamupdate rollback alarm completes it"
     listed = document(died.run("list", "--json"))[0]
@@ -48,6 +49,7 @@ def test_it_is_named_everywhere_and_completed(died: Site) -> None:
         assert died.run(command, "alarm").exit_code == 0 and needs(died) == []
 
 
+@pytest.mark.processes
 def test_who_starts_the_app_otherwise_and_ends_it_is_told_nothing(died: Site) -> None:
     assert died.run("restart", "alarm").exit_code == 0 and needs(died) == []
     assert died.run("save-snapshot", "alarm", "s1", "--cancel").exit_code == 0 and needs(died) == []

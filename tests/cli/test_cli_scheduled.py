@@ -50,6 +50,7 @@ def test_an_app_that_has_finished_is_updated_between_its_runs(finished: Site, st
     assert update(finished, "v2", INPUT=6).exit_code == 1, "the id is used"
 
 
+@pytest.mark.processes
 def test_a_new_version_that_fails_leaves_the_old_one_finished_and_current(finished: Site) -> None:
     epoch = status(finished).epoch
     result = update(finished, "v2", INPUT=6, FAIL="run")

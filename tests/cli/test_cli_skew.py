@@ -65,6 +65,7 @@ def batch(site: Site) -> int:
     return status.queries["events"].batch
 
 
+@pytest.mark.processes
 def test_a_driver_of_the_release_before_is_looked_at_saved_changed_and_ended(skew: Skew) -> None:
     site = skew.site
     assert skew.format_of_status("v1") == 0
@@ -79,6 +80,7 @@ def test_a_driver_of_the_release_before_is_looked_at_saved_changed_and_ended(ske
     assert skew.format_of_status("v1") == 0 and site.alive() == ["v1"]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("strategy", ["standby", "restart"])
 def test_it_hands_over_to_today_s_driver_and_takes_back(skew: Skew, strategy: str) -> None:
     site = skew.site
@@ -93,6 +95,7 @@ def test_it_hands_over_to_today_s_driver_and_takes_back(skew: Skew, strategy: st
     assert batch(site) >= saved
 
 
+@pytest.mark.processes
 def test_a_new_version_that_fails_gives_the_app_back_to_it(skew: Skew) -> None:
     site = skew.site
     new = application(site.folder, "v2", FAIL="run")
@@ -102,6 +105,7 @@ def test_a_new_version_that_fails_gives_the_app_back_to_it(skew: Skew) -> None:
     assert batch(site) >= 0
 
 
+@pytest.mark.processes
 def test_today_s_version_is_handed_over_to_the_one_before(skew: Skew) -> None:
     """A machine whose package is older brings in the next version: its driver reads what today's has written."""
     site = skew.site

@@ -28,6 +28,7 @@ def stopped(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launch]:
         os.killpg(launch.pid, signal.SIGCONT)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("strategy", ["standby", "restart"])
 def test_the_update_ends_with_the_reason_and_the_app_is_brought_back(
     site: Site, stopped: Launch, strategy: str
@@ -44,6 +45,7 @@ def test_the_update_ends_with_the_reason_and_the_app_is_brought_back(
     assert site.client.status("alarm").state == "running" and site.alive() == ["v1"]
 
 
+@pytest.mark.processes
 def test_so_do_the_other_commands(site: Site, stopped: Launch) -> None:
     for command in (
         ("save-snapshot", "alarm", "s1", "--timeout", "1"),

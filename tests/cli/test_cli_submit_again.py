@@ -48,6 +48,7 @@ def test_the_same_again_waits_for_what_runs(running: Site, named: tuple[str, ...
     assert running.alive() == ["v1"]
 
 
+@pytest.mark.processes
 def test_after_its_process_died_it_waits_for_its_driver(site: Site, tmp_path: Path) -> None:
     marks, file = Marks(tmp_path / "boundaries"), application(site, "v1")
     marks.arm("driver-noted", KILL)

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,10 +41,10 @@ def running(site: Site) -> Site:
 
 
 def until(true: Callable[[], object], what: str, seconds: float = BACK) -> None:
-    deadline = time.monotonic() + seconds
+    deadline = clock.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+        assert clock.monotonic() < deadline, what
+        clock.sleep(0.02)
 
 
 def epoch(site: Site) -> int:
@@ -237,6 +236,7 @@ def test_a_driver_that_refused_to_end_and_died_later_is_started(running: Site) -
     assert running.run("supervise", "--once").exit_code == 0 and epoch(running) == 2
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("asked", ["suspend", "cancel"])
 def test_a_driver_that_dies_after_it_was_told_to_end_is_left_alone(running: Site, asked: str) -> None:
     registry = running.client.registry.app("alarm")

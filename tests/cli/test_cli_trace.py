@@ -48,6 +48,7 @@ def children(found: dict[str, Any], name: str) -> list[str]:
     return [span["name"] for span in found["spans"] if span["parent_id"] == around]
 
 
+@pytest.mark.processes
 def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Site, collector: Receiver) -> None:
     assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
     assert len(collector.requests) == 1
@@ -102,6 +103,7 @@ def test_a_rolled_back_update_has_the_error(
     assert collector.spans[0].status.code == collector.spans[0].status.STATUS_CODE_ERROR
 
 
+@pytest.mark.processes
 def test_a_refused_one_too(running: Site, collector: Receiver) -> None:
     assert running.run("update", running.application("v2", FAIL="start"), "--deployment", "v2").exit_code == 1
     assert len(collector.requests) == 1
@@ -132,6 +134,7 @@ def test_an_update_that_another_one_superseded_is_sent_then(running: Site, colle
     assert "superseded" in first.status.message and second.status.code == second.status.STATUS_CODE_OK
 
 
+@pytest.mark.processes
 def test_a_collector_that_does_not_answer_costs_seconds_after_the_update(
     running: Site, collector: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_streamupdate.core import clock
+
 from .conftest import Site, document
 
 
@@ -19,7 +21,7 @@ def fail(site: Site, kind: str) -> None:
         failing = site.application("v1", FAIL="run")
         site.run("submit", failing, "--deployment", "v1", "--snapshot", "s1")
         while site.client.status("alarm").state not in ("failed", "lost"):
-            pass
+            clock.sleep(0.05)
     assert site.client.status("alarm").state == kind
 
 

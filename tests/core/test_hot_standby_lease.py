@@ -25,7 +25,7 @@ def test_a_holder_elsewhere_is_gone_once_it_is_silent_and_its_lease_is_over(tmp_
     folder, now = Folder.open(str(tmp_path)), [0.0]
     driver: Any = SimpleNamespace(app=SimpleNamespace(folder=folder))
     role = HotStandby(driver)
-    role._holder = Pulse(clock=lambda: now[0])
+    role._holder = Pulse(seconds=lambda: now[0])
     held = lease.acquire(folder, "v1", ELSEWHERE, seconds=seconds, work="a restart")
     held = attrs.evolve(held, uptime=None)
     assert ELSEWHERE.lives() is None and role._works(held)

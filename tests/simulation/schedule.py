@@ -121,6 +121,7 @@ class Schedule:
         self.kept_down = False  # somebody has cancelled the app, and it was acknowledged
         self.cancelled = False
         self.answers: dict[int, Any] = {}
+        self.by_hand: list[Process] = []  # who has given a command by hand
 
     @property
     def what(self) -> str:
@@ -173,6 +174,9 @@ class Schedule:
         self._calm()
         if not self._go(lambda: all(update.ended for update in updates), LONGEST):
             raise Wrong(f"the update does not end: {[update.said for update in updates]}")
+        # What somebody has asked for while a call hung is carried out later.
+        if not self._go(lambda: not any(process.alive for process in self.by_hand), LONGEST):
+            raise Wrong(f"does not end: {[process.name for process in self.by_hand if process.alive]}")
         self._settle()
         if self.dies and not self.cancelled:
             for driver in self._drivers():
@@ -264,6 +268,7 @@ class Schedule:
             "update": lambda client: client.update(self.options()),
         }
         process = self._do(command, work[command])
+        self.by_hand.append(process)
         if command == "suspend":
             self._rests(process)
 

@@ -232,53 +232,62 @@ class Site:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Inside the block the package's ports lead into the world."""
-        world, threads = self.world, self.threads
-        before = kernel.this_kernel()
+        """Inside the block the package's ports lead into the world, and to its storage."""
+        self.world.bystander = Process(1, "whoever judges the schedule", self.world.machines[0])
         compact = types.SimpleNamespace(**{**vars(json), "dumps": _dumps})
+        openers = {kind: functools.partial(_open, backend) for kind, backend in backends(self.storage).items()}
         with contextlib.ExitStack() as patches:
-            for name, module in list(sys.modules.items()):
-                if module is None or not (name.startswith(f"{PACKAGE}.") or module is fake_engine):
-                    continue
-                stand_ins = {
-                    "threading": threads,
-                    "ThreadPoolExecutor": threads.Pool,
-                    "json": compact,
-                    "from_json": _from_json,
-                }
-                for attribute, stand_in in stand_ins.items():
-                    if attribute in vars(module):
-                        patches.enter_context(mock.patch.object(module, attribute, stand_in))
-            clocks = types.SimpleNamespace(monotonic=world.monotonic, sleep=world.sleep, time=world.wall)
-            found = kinds = backends(self.storage)
-            openers = {kind: functools.partial(_open, backend) for kind, backend in kinds.items()}
+            patches.enter_context(ports(self.world, self.threads, {"json": compact, "from_json": _from_json}))
             for target, attribute, stand_in in (
-                (fake_engine, "time", clocks),
                 (fake_engine, "BATCH_SECONDS", 1.0),
-                (signals, "signal", Signals(world)),
-                (signals, "Alarm", threads.Event),
-                (drivers, "_pulse", Pulses(world)),
                 (drivers, "launch_files", _launch_files),
                 (runtime, "build", lambda *_, **__: Path("/sim/runtime.zip")),
-                (uuid, "uuid4", world.uuid4),
+                (uuid, "uuid4", self.world.uuid4),
                 (sys, "stderr", self.said),
                 (sys, "stdout", self.said),
+                (clusters, "CLUSTERS", [SimulatedCluster(self)]),
             ):
                 patches.enter_context(mock.patch.object(target, attribute, stand_in))
             patches.enter_context(mock.patch.dict(opening.OPENERS, openers))
-            patches.enter_context(mock.patch.object(clusters, "CLUSTERS", [SimulatedCluster(self)]))
             patches.enter_context(self.invariants.watched())
-            clock.use(world)
-            kernel.use(world)
             boundaries.watch(lambda name: self.reached(name))
-            assert found
             try:
                 yield
             finally:
-                world.end()
+                self.world.end()
                 boundaries.watch(None)
-                kernel.use(before)
-                clock.use(clock.SystemClock())
+
+
+@contextlib.contextmanager
+def ports(world: World, threads: Threads, more: Mapping[str, Any]) -> Iterator[None]:
+    """Inside the block the package's time, threads, signals and processes are the world's.
+
+    more: stands for modules' attributes of these names, wherever they are
+    """
+    stand_ins = {"threading": threads, "ThreadPoolExecutor": threads.Pool, **more}
+    clocks = types.SimpleNamespace(monotonic=world.monotonic, sleep=world.sleep, time=world.wall)
+    before = kernel.this_kernel()
+    with contextlib.ExitStack() as patches:
+        for name, module in list(sys.modules.items()):
+            if module is None or not (name.startswith(f"{PACKAGE}.") or module is fake_engine):
+                continue
+            for attribute, stand_in in stand_ins.items():
+                if attribute in vars(module):
+                    patches.enter_context(mock.patch.object(module, attribute, stand_in))
+        for target, attribute, stand_in in (
+            (fake_engine, "time", clocks),
+            (signals, "signal", Signals(world)),
+            (signals, "Alarm", threads.Event),
+            (drivers, "_pulse", Pulses(world)),
+        ):
+            patches.enter_context(mock.patch.object(target, attribute, stand_in))
+        clock.use(world)
+        kernel.use(world)
+        try:
+            yield
+        finally:
+            kernel.use(before)
+            clock.use(clock.SystemClock())
 
 
 def _open(backend: Any, uri: str, _options: dict[str, Any]) -> tuple[Any, str]:

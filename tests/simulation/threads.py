@@ -8,6 +8,8 @@ from typing import Any
 
 from .world import Task, World
 
+DRIVES = "whoever drives the world"
+
 
 class Threads:
     """Stands for the modules' `threading`, in one world."""
@@ -43,7 +45,9 @@ class Event:
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        if not self._set:
+        if not self._set and self.world.current is None:
+            self.world.run(self.is_set, float("inf") if timeout is None else timeout)
+        elif not self._set:
             task = self.world.running()
             entry = (task, task.turn)
             self._waiting.append(entry)
@@ -59,21 +63,24 @@ class Lock:
     world: World
 
     def __init__(self) -> None:
-        self._holder: Task | None = None
+        self._holder: Task | str | None = None
         self._depth = 0
         self._waiting: list[tuple[Task, int]] = []
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        task = self.world.running()
+        task = self.world.current  # None: whoever drives the world
         while self._holder is not None and not self._may(task):
             if not blocking:
                 return False
+            if task is None:
+                self.world.run(lambda: self._holder is None, float("inf") if timeout < 0 else timeout)
+                continue
             self._waiting.append((task, task.turn))
             self.world.wait(None if timeout < 0 else timeout)
-        self._holder, self._depth = task, self._depth + 1
+        self._holder, self._depth = task or DRIVES, self._depth + 1
         return True
 
-    def _may(self, task: Task) -> bool:
+    def _may(self, task: Task | None) -> bool:
         return False
 
     def release(self) -> None:
@@ -92,8 +99,8 @@ class Lock:
 
 
 class RLock(Lock):
-    def _may(self, task: Task) -> bool:
-        return self._holder is task
+    def _may(self, task: Task | None) -> bool:
+        return self._holder is (task or DRIVES)
 
 
 class Thread:
@@ -111,7 +118,7 @@ class Thread:
         self._task: Task | None = None
 
     def start(self) -> None:
-        process = self.world.running().process
+        process = self.world.process()
 
         def run() -> None:
             try:
@@ -170,7 +177,7 @@ class Pool:
     def submit(self, call: Callable[..., Any], *args: Any, **named: Any) -> Answer:
         answer = Answer(self.Event())
         self._answers.append(answer)
-        self.world.task(self.world.running().process, "worker", lambda: answer.fill(lambda: call(*args, **named)))
+        self.world.task(self.world.process(), "worker", lambda: answer.fill(lambda: call(*args, **named)))
         return answer
 
     def map(self, call: Callable[..., Any], *of: Iterable[Any]) -> Iterator[Any]:

@@ -8,17 +8,24 @@ call to a port raises `Killed` in it, so that its `finally` blocks have no effec
 from __future__ import annotations
 
 import heapq
+import io
 import itertools
+import math
 import random
+import sys
+import threading
+import time
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import IO, Any
 
 import attrs
 import greenlet
 
 from airflow_provider_streamupdate.core.processes.kernel import Seen
 
+FIRST_PID = 1 << 23  # larger than any real one (PID_MAX_LIMIT of Linux is 1 << 22), so that none is ever signalled
+REAL_SLEEP = time.sleep
 EPOCH = 1_790_000_000.0  # the virtual time of the world's beginning, seconds since 1970
 
 
@@ -43,7 +50,7 @@ class Machine:
 
 @attrs.define(eq=False)
 class Process:
-    """handlers: of signals; stopped: by SIGSTOP; main: the task that handlers raise in"""
+    """handlers: of signals; environment: its variables; stopped: by SIGSTOP; main: the task that handlers raise in"""
 
     pid: int
     name: str
@@ -53,7 +60,8 @@ class Process:
     tasks: list[Task] = attrs.field(factory=list)
     handlers: dict[int, Callable[[int, Any], None]] = attrs.field(factory=dict)
     main: Task | None = None
-    output: list[str] = attrs.field(factory=list)
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    output: IO[str] | None = None  # of what its tasks print; None: where everybody prints
 
 
 @attrs.define(eq=False)
@@ -67,15 +75,20 @@ class Task:
     error: BaseException | None = None  # to raise in it when it goes on
     failed: BaseException | None = None  # what it ended with
     ended: bool = False
-    asleep: bool = False
+    streams: tuple[Any, Any] | None = None  # where it prints, once it has run
 
 
 class World:
-    """seed: decides everything. trace: gets a line for each step"""
+    """seed: decides everything. trace: gets a line for each step; began: the time of its beginning, seconds since
+    1970. Whoever makes a world, and waits in it, drives it: time passes for all others meanwhile (`bystander`)."""
 
-    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
+    def __init__(self, seed: int, trace: Callable[[str], None] | None = None, began: float = EPOCH) -> None:
+        self.began = began
+        self.thread = threading.get_ident()
+        self.bystander: Process | None = None  # the process of who made the world, where it takes part
         self.chance = random.Random(seed)
         self.seconds = 0.0
+        self._reads = 0.0
         self.steps = 0
         self.most_steps = 400_000
         self.trace = trace
@@ -85,7 +98,7 @@ class World:
         self._hub = greenlet.getcurrent()
         self._queue: list[tuple[float, int, Any, int]] = []
         self._number = itertools.count()
-        self._pids = itertools.count(100)
+        self._pids = itertools.count(FIRST_PID)
         self._deferred: dict[int, list[tuple[Task, int]]] = {}
         self.failures: list[tuple[Task, BaseException]] = []
 
@@ -131,7 +144,7 @@ class World:
                 pass
             except SystemExit:
                 pass
-            except BaseException as error:
+            except Exception as error:  # others end the test: Ctrl-C, its timeout
                 task.failed = error
                 self.failures.append((task, error))
             finally:
@@ -193,9 +206,15 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         """Of the current task."""
+        if threading.get_ident() != self.thread:
+            return REAL_SLEEP(seconds)
+        if self.current is None:
+            self.run(lambda: False, seconds)
+            return None
         task = self._alive()
         self._push(max(seconds, 0.0), task)
         self._wait(task)
+        return None
 
     def wait(self, seconds: float | None) -> int:
         """Wait to be woken with this task's turn, or for so many seconds."""
@@ -234,19 +253,27 @@ class World:
 
     def _switch(self, task: Task, error: BaseException | None = None) -> None:
         before, self.current = self.current, task
+        streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = task.streams or (task.process.output or sys.stdout, task.process.output or sys.stderr)
+        if error is not None:
+            sys.stdout = sys.stderr = io.StringIO()  # the dead say nothing
         try:
             if error is None:
                 task.greenlet.switch()
             else:
                 task.greenlet.throw(error)
         finally:
+            task.streams = sys.stdout, sys.stderr
             self.current = before
+            sys.stdout, sys.stderr = streams
 
     def run(self, until: Callable[[], bool], most_seconds: float) -> bool:
         """Go on until something is so, or so many seconds are over; whether it became so."""
         end = self.seconds + most_seconds
         while not until():
             if not self._queue:
+                if end == math.inf:
+                    raise Stuck("nobody has anything to do")
                 self.seconds = end
                 return until()
             at, _, what, turn = heapq.heappop(self._queue)
@@ -280,11 +307,12 @@ class World:
     # ports
 
     def wall(self) -> float:
-        machine = self.current.process.machine if self.current else self.machines[0]
-        return EPOCH + self.seconds * (1 + machine.drift) + machine.offset
+        machine = self.process().machine
+        self._reads += 1e-6  # no two moments are one
+        return self.began + self.seconds * (1 + machine.drift) + machine.offset + self._reads
 
     def monotonic(self) -> float:
-        machine = self.current.process.machine if self.current else self.machines[0]
+        machine = self.process().machine
         return self.seconds * (1 + machine.drift)
 
     def uuid4(self) -> uuid.UUID:
@@ -292,13 +320,18 @@ class World:
 
     # the kernel (core.processes.kernel.Kernel)
 
+    def process(self) -> Process:
+        """Of whoever asks."""
+        if self.current is not None:
+            return self.current.process
+        assert self.bystander is not None, "nobody runs"
+        return self.bystander
+
     def own_pid(self) -> int:
-        assert self.current is not None
-        return self.current.process.pid
+        return self.process().pid
 
     def boot(self) -> str:
-        assert self.current is not None
-        return self.current.process.machine.boot
+        return self.process().machine.boot
 
     def namespace(self) -> str:
         return "pids"
@@ -308,7 +341,6 @@ class World:
 
     def look(self, pid: int) -> Seen | None:
         process = self.processes.get(pid)
-        assert self.current is not None
-        if process is None or not process.alive or process.machine is not self.current.process.machine:
+        if process is None or not process.alive or process.machine is not self.process().machine:
             return None
         return Seen(pid, pid, pid, False)

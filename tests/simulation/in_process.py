@@ -1,0 +1,258 @@
+"""Stand-in drivers in the test's own process: the real lifecycle over the fake engine, in virtual time, on the real
+disk. Whoever runs the test drives the world: time passes when it waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import io
+import os
+import signal as real_signal
+import socket
+import sys
+import time
+import traceback
+import types
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+from unittest import mock
+
+import fake_engine
+import standin_spark_submit
+
+from airflow_provider_streamupdate.control.drivers import drivers
+from airflow_provider_streamupdate.control.drivers import process as processes
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.boundaries import boundary, storage_call
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.registry.deployment import Launch, Status
+from airflow_provider_streamupdate.core.storage import folder
+from airflow_provider_streamupdate.core.storage.backends.disk import Disk
+from airflow_provider_streamupdate.streaming.agent import context, lifecycle
+
+from .site import ports
+from .threads import Threads
+from .world import Killed, Process, World
+
+STARTS_SECONDS = 0.2  # of a driver
+SENSORS = "airflow.sdk.bases.sensor"  # of Airflow, which looks at the time
+TRIGGERS = "airflow_provider_streamupdate.triggers.base"
+
+
+class Drivers:
+    """Stands for control/drivers/process.py: a driver is a process of the world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def start(
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        log: Path,
+        epoch: int,
+        note: Callable[[Launch], None],
+        **of_cluster: Any,
+    ) -> Launch:
+        world = self.world
+        log.parent.mkdir(parents=True, exist_ok=True)
+        process = world.reserve(f"driver of {log.parent.name}", world.process().machine)
+        process.environment = dict(environment)
+        process.output = open(log, "a", buffering=1)  # noqa: SIM115 (it ends with the world)
+        launch = Launch(
+            epoch=epoch,
+            host=socket.gethostname(),
+            pid=process.pid,
+            pid_started=None,
+            log=str(log),
+            launched_at=clock.now(),
+            process=ProcessIdentity.of(process.pid),
+            mark=uuid.uuid4().hex,
+            **of_cluster,
+        )
+        try:
+            boundary("driver-forked")
+            note(launch)
+        except BaseException:
+            process.alive = False
+            raise
+        world.begin(process, functools.partial(self._drive, process, command))
+        boundary("driver-noted")
+        return launch
+
+    def _drive(self, process: Process, command: list[str]) -> None:
+        clock.sleep(STARTS_SECONDS)
+        try:
+            standin_spark_submit.main(command[1:])
+        except Exception:
+            traceback.print_exc()
+
+    def run(
+        self, command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float
+    ) -> int:
+        stream = open(output.fileno(), "a", closefd=False, buffering=1)  # noqa: SIM115 (closed by its owner)
+        with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+            try:
+                return standin_spark_submit.main(command[1:])
+            except SystemExit as error:
+                return int(error.code or 0)
+            except Exception:
+                traceback.print_exc()
+                return 1
+
+    def alive(self, launch: Launch, status: Status | None = None, kernel: Any = None) -> bool | None:
+        if launch.killed:
+            return False
+        for identity in (launch.process, status.process if status else None):
+            lives = identity.lives() if identity is not None else None
+            if lives is not None:
+                return lives
+        return None
+
+    def look(self, many: bool = False) -> Any:
+        return self.alive
+
+    def end(self, launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
+        process = self.world.processes.get(launch.pid or 0)
+        if process is None or launch.process is None or not launch.process.here():
+            return False
+        if not process.alive:
+            return True
+        self.send(process.pid, real_signal.SIGKILL if at_once else real_signal.SIGTERM)
+        until = self.world.seconds + seconds
+        while process.alive and self.world.seconds < until:
+            clock.sleep(0.05)
+        if process.alive:
+            self.send(process.pid, real_signal.SIGKILL)
+            clock.sleep(0.0)
+        return True
+
+    def send(self, pid: int, number: int) -> None:
+        """What `os.kill` does to a process of the world."""
+        process = self.world.processes.get(pid)
+        if process is None or not process.alive:
+            raise ProcessLookupError(pid)
+        actions: dict[int, Callable[[], None]] = {
+            real_signal.SIGKILL: lambda: self.world.kill(process),
+            real_signal.SIGSTOP: lambda: self.world.stop(process),
+            real_signal.SIGCONT: lambda: self.world.go_on(process),
+        }
+        self.world.at(0.0, actions.get(number, lambda: self.world.signal(process, number)))
+
+
+@contextlib.contextmanager
+def in_process(test: types.ModuleType) -> Iterator[World]:
+    """Inside the block drivers run in this process, in virtual time, and so do the threads that a test module makes."""
+    world = World(0, began=time.time())
+    machine = world.machine("this machine")
+    world.bystander = Process(os.getpid(), "the test", machine)
+    world.processes[os.getpid()] = world.bystander
+    found, threads, kill = Drivers(world), Threads(world), os.kill
+
+    def kill_in_world(pid: int, number: int) -> None:
+        (found.send if pid in world.processes and pid != os.getpid() else kill)(pid, number)
+
+    def dies(code: int) -> None:
+        process = world.process()
+        if process is world.bystander:
+            os._exit(code)
+        process.alive = False
+        sys.stdout = sys.stderr = io.StringIO()
+        raise Killed
+
+    with contextlib.ExitStack() as patches:
+        patches.enter_context(ports(world, threads, {}))
+        for name, stand_in in (("threading", threads), ("ThreadPoolExecutor", threads.Pool)):
+            if hasattr(test, name):
+                patches.enter_context(mock.patch.object(test, name, stand_in))
+        for name in ("start", "run", "alive", "look", "end"):
+            patches.enter_context(mock.patch.object(processes, name, getattr(found, name)))
+        own_os = types.SimpleNamespace(**{**vars(os), "_exit": dies, "getpid": world.own_pid})
+        for target, attribute, stand_in in (
+            (fake_engine, "os", own_os),
+            (standin_spark_submit, "os", _Environments(world)),
+            (lifecycle, "os", _Environments(world)),
+            (context, "os", types.SimpleNamespace(**{**vars(os), "getpid": world.own_pid, "kill": kill_in_world})),
+            (drivers, "_is_stopped", lambda pid: pid in world.processes and world.processes[pid].stopped),
+            (os, "kill", kill_in_world),
+            (time, "sleep", world.sleep),
+            (folder, "storage_call", functools.partial(_check_alive, world)),
+            (Disk, "lock", lambda self, path: _locked(world, threads, path)),
+        ):
+            patches.enter_context(mock.patch.object(target, attribute, stand_in))
+        own_time = types.SimpleNamespace(
+            **{**vars(time), "sleep": world.sleep, "monotonic": world.monotonic, "time": world.wall}
+        )
+        if SENSORS in sys.modules:
+            patches.enter_context(mock.patch.object(sys.modules[SENSORS], "time", own_time))
+        if TRIGGERS in sys.modules:
+            patches.enter_context(mock.patch.object(sys.modules[TRIGGERS], "asyncio", _Loop(world)))
+        for name in ("write", "create", "copy_from", "touch"):
+            patches.enter_context(mock.patch.object(Disk, name, _dated(world, getattr(Disk, name))))
+        try:
+            yield world
+        finally:
+            world.bystander.tasks.clear()
+            world.end()
+
+
+def _check_alive(world: World) -> None:
+    """A process that was killed reaches no disk, whatever its `finally` blocks try."""
+    if world.current is not None and not world.current.process.alive:
+        raise Killed
+    storage_call()
+
+
+class _Loop:
+    """Stands for `asyncio` in the triggers: nothing else runs in their loop."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def to_thread(self, call: Callable[..., Any], *args: Any) -> Any:
+        return call(*args)
+
+    async def sleep(self, seconds: float) -> None:
+        self._world.sleep(seconds)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+
+class _Environments:
+    """Stands for `os` where a driver reads its environment."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        process = self._world.process()
+        return os.environ if process is self._world.bystander else process.environment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+
+def _dated(world: World, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call of a disk after which the file has the world's time."""
+
+    def dated(self: Disk, path: str, *args: Any, **named: Any) -> Any:
+        value = call(self, path, *args, **named)
+        target = args[-1] if call.__name__ == "copy_from" else path
+        with contextlib.suppress(OSError, TypeError):
+            if call.__name__ != "copy_from":
+                os.utime(target, (world.wall(),) * 2)
+        return value
+
+    return dated
+
+
+_locks: dict[str, Any] = {}
+
+
+def _locked(world: World, threads: Threads, path: str) -> Any:
+    return _locks.setdefault(f"{id(world)} {path}", threads.RLock())
