@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus test-otel crash crash-k8s crash-standin faults matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus test-otel crash crash-k8s crash-standin faults simulate matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -34,6 +34,9 @@ test-slow: setup  ## the tests that take minutes
 
 faults: setup  ## faults made for real: cuts of power, full disks, reused pids, clocks that are set, deletes beside saves (ARGS="-k pid")
 	@scripts/faults.sh $(ARGS)
+
+simulate: setup  ## seeded schedules of faults over a simulated machine, in virtual time (N=100000; SEED=.. replays one with its steps, ARGS=--faults hunts the planted ones)
+	@PYTHONHASHSEED=0 .venv/bin/python -m tests.simulation $(if $(SEED),--seed $(SEED),--schedules $(N)) $(ARGS)
 
 crash: setup  ## an update, a supervisor and the drivers struck at each boundary, against an oracle: hours (ARGS=--help)
 	@$(ENV) .venv/bin/python scripts/crash.py $(ARGS)
