@@ -35,6 +35,8 @@ from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.plugins.looks import SECONDS
 from tests.core.builders import app_with_snapshots, deploy, set_status, spec, status
 
+pytestmark = pytest.mark.processes  # the page's server has threads of its own, which no world drives
+
 ROLES = {"nobody": None, "viewer": "viewer", "editor": "user", "admin": "admin"}
 JSON = {"Content-Type": "application/json"}
 

@@ -15,8 +15,9 @@ import pytest
 from airflow_provider_streamupdate.control import app_lease as holding_module
 from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.control.drivers import drivers as drivers_module
+from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
-from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import DriverError, LeaseHeldError

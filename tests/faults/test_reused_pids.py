@@ -13,8 +13,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
-from airflow_provider_streamupdate.control.drivers.drivers import Drivers, process
+from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError
 from airflow_provider_streamupdate.core.processes.kernel import Linux, Seen, this_kernel
