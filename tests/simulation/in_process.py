@@ -35,7 +35,7 @@ from airflow_provider_streamupdate.streaming.agent import context, lifecycle
 
 from .site import ports
 from .threads import Threads
-from .world import Killed, Process, World
+from .world import REAL_SLEEP, Killed, Process, World
 
 STARTS_SECONDS = 0.2  # of a driver
 SENSORS = "airflow.sdk.bases.sensor"  # of Airflow, which looks at the time
@@ -178,7 +178,7 @@ def in_process(test: types.ModuleType) -> Iterator[World]:
             (context, "os", types.SimpleNamespace(**{**vars(os), "getpid": world.own_pid, "kill": kill_in_world})),
             (drivers, "_is_stopped", lambda pid: pid in world.processes and world.processes[pid].stopped),
             (os, "kill", kill_in_world),
-            (time, "sleep", world.sleep),
+            (time, "sleep", functools.partial(_sleep, world)),
             (folder, "storage_call", functools.partial(_check_alive, world)),
             (Disk, "lock", lambda self, path: _locked(world, threads, path)),
         ):
@@ -197,6 +197,11 @@ def in_process(test: types.ModuleType) -> Iterator[World]:
         finally:
             world.bystander.tasks.clear()
             world.end()
+
+
+def _sleep(world: World, seconds: float) -> None:
+    """Sleep in the world, but for who waits for a real child: that takes real time."""
+    (REAL_SLEEP if sys._getframe(1).f_globals["__name__"] == "subprocess" else world.sleep)(seconds)
 
 
 def _check_alive(world: World) -> None:

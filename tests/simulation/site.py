@@ -269,7 +269,9 @@ def ports(world: World, threads: Threads, more: Mapping[str, Any]) -> Iterator[N
     before = kernel.this_kernel()
     with contextlib.ExitStack() as patches:
         for name, module in list(sys.modules.items()):
-            if module is None or not (name.startswith(f"{PACKAGE}.") or module is fake_engine):
+            if module is None or name.startswith(f"{PACKAGE}.plugins"):  # the page's server has threads of its own
+                continue
+            if not (name.startswith(f"{PACKAGE}.") or module is fake_engine):
                 continue
             for attribute, stand_in in stand_ins.items():
                 if attribute in vars(module):
