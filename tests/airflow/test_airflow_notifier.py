@@ -37,6 +37,7 @@ def test_airflow_lists_the_notifier() -> None:
     assert path in ProvidersManager().notification
 
 
+@pytest.mark.processes
 def test_a_promoted_update_is_told(site: Site, mails: Mailbox) -> None:
     site.submit()
     run = site.run_dag("notified", NOTIFIED, application=site.application("v2"))
