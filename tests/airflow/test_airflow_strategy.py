@@ -37,6 +37,7 @@ def command(site: Site, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.processes
 def test_on_the_command_line(site: Site) -> None:
     site.submit()
     told = command(site, "update", "--help").stdout

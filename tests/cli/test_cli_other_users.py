@@ -20,7 +20,7 @@ from tests.users import GROUP, OTHER, UNKNOWN, only_root, streamupdate
 
 from .conftest import Site
 
-pytestmark = only_root
+pytestmark = [only_root, pytest.mark.processes]
 
 
 @pytest.fixture
