@@ -20,8 +20,9 @@ from tests.standin import spark_submit
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> Iterator[World | None]:
-    """Stand-in drivers run in this process, in virtual time; as real processes (None) where a test is so marked."""
-    if request.node.get_closest_marker("processes"):
+    """Stand-in drivers run in this process, in virtual time; as real processes (None) where a test is marked so, or
+    slow: these show that both are alike."""
+    if any(request.node.get_closest_marker(mark) for mark in ("processes", "slow", "boundary")):
         yield None
         return
     with in_process(request.module) as world:
