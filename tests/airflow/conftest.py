@@ -13,24 +13,13 @@ from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.core.errors import DriverError
 from tests.airflow_home import airflow_db  # noqa: F401
-from tests.simulation.in_process import in_process
+from tests.simulation.in_process import world  # noqa: F401
 from tests.simulation.world import World
 from tests.standin import spark_submit
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> Iterator[World | None]:
-    """Stand-in drivers run in this process, in virtual time; as real processes (None) where a test is marked so, or
-    slow: these show that both are alike."""
-    if any(request.node.get_closest_marker(mark) for mark in ("processes", "slow", "boundary")):
-        yield None
-        return
-    with in_process(request.module) as world:
-        yield world
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World | None) -> Iterator[Site]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drivers_world: World | None) -> Iterator[Site]:
     """An empty installation with working connections; its drivers end with the test."""
     made = Site(tmp_path, monkeypatch)
     made.root.mkdir()

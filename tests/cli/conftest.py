@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
-from tests.simulation.in_process import in_process
+from tests.simulation.in_process import world  # noqa: F401
 from tests.simulation.world import World
 from tests.standin import java_home, spark_submit
 
@@ -101,18 +101,7 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> Iterator[World | None]:
-    """Stand-in drivers run in this process, in virtual time; as real processes (None) where a test is marked so, or
-    slow: these show that both are alike."""
-    if any(request.node.get_closest_marker(mark) for mark in ("processes", "slow", "boundary")):
-        yield None
-        return
-    with in_process(request.module) as world:
-        yield world
-
-
-@pytest.fixture
-def site(tmp_path: Path, run: Run, spark: Path, world: World | None) -> Iterator[Site]:
+def site(tmp_path: Path, run: Run, spark: Path, drivers_world: World | None) -> Iterator[Site]:
     made = Site(tmp_path, run)
     yield made
     client = made.client

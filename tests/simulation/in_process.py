@@ -21,6 +21,7 @@ from typing import IO, Any
 from unittest import mock
 
 import fake_engine
+import pytest
 import standin_spark_submit
 
 from airflow_provider_streamupdate.control.drivers import drivers
@@ -151,6 +152,7 @@ def in_process(test: types.ModuleType) -> Iterator[World]:
     world.bystander = Process(os.getpid(), "the test", machine)
     world.processes[os.getpid()] = world.bystander
     found, threads, kill = Drivers(world), Threads(world), os.kill
+    locks: dict[str, Any] = {}  # by folder, of this world
 
     def kill_in_world(pid: int, number: int) -> None:
         (found.send if pid in world.processes and pid != os.getpid() else kill)(pid, number)
@@ -180,7 +182,7 @@ def in_process(test: types.ModuleType) -> Iterator[World]:
             (os, "kill", kill_in_world),
             (time, "sleep", functools.partial(_sleep, world)),
             (folder, "storage_call", functools.partial(_check_alive, world)),
-            (Disk, "lock", lambda self, path: _locked(world, threads, path)),
+            (Disk, "lock", lambda self, path: locks.setdefault(path, threads.RLock())),
         ):
             patches.enter_context(mock.patch.object(target, attribute, stand_in))
         own_time = types.SimpleNamespace(
@@ -256,8 +258,12 @@ def _dated(world: World, call: Callable[..., Any]) -> Callable[..., Any]:
     return dated
 
 
-_locks: dict[str, Any] = {}
-
-
-def _locked(world: World, threads: Threads, path: str) -> Any:
-    return _locks.setdefault(f"{id(world)} {path}", threads.RLock())
+@pytest.fixture(name="drivers_world")
+def world(request: pytest.FixtureRequest) -> Iterator[World | None]:
+    """Stand-in drivers run in this process, in virtual time; as real processes (None) where a test is marked so, or
+    slow: these show that both are alike."""
+    if any(request.node.get_closest_marker(mark) for mark in ("processes", "slow", "boundary")):
+        yield None
+        return
+    with in_process(request.module) as made:
+        yield made

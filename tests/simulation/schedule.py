@@ -69,14 +69,11 @@ class Outcome:
 
 
 class Schedule:
-    """seed: decides everything. versions: a folder for application files. only: these faults of the drawn ones, by
-    their numbers (None: all)"""
+    """seed: decides everything. versions: a folder for application files"""
 
-    def __init__(
-        self, seed: int, versions: Path, trace: Callable[[str], None] | None = None, only: set[int] | None = None
-    ) -> None:
+    def __init__(self, seed: int, versions: Path, trace: Callable[[str], None] | None = None) -> None:
         self.world = World(seed, trace)
-        self.chance, self.only = self.world.chance, only
+        self.chance = self.world.chance
         self.storage = Storage(self.world)
         self.kind = self.chance.choice(("disk", "bucket"))
         self.strategy = self.chance.choice(STRATEGIES)
@@ -87,7 +84,6 @@ class Schedule:
         self.site = Site(self.world, self.storage, self.kind, versions, skips)
         self.site.reached = self._reached
         self.faults: Counter[str] = Counter()
-        self.planned = 0  # faults so far
         self.trouble = False
         self.deaths = 0.0  # the share of boundaries at which a process dies
         self.supervisors = self.chance.choice((0, 0, 1, 1, 2))
@@ -321,10 +317,6 @@ class Schedule:
         for _ in range(chance.choice((0, 0, 1, 1, 2, 3, 5))):
             self.world.at(chance.random() * long, self._strike)
 
-    def _wanted(self) -> bool:
-        self.planned += 1
-        return self.trouble and (self.only is None or self.planned in self.only)
-
     def _strike(self) -> None:
         living = [p for p in self.world.processes.values() if p.alive and p.tasks]
         drivers = [p for p in living if p.name.startswith("driver ")]
@@ -337,7 +329,7 @@ class Schedule:
         """From the hub only."""
         machine, seconds = victim.machine, self.chance.choice(STANDS_STILL)
         jump = self.chance.uniform(-400, 400)
-        if not victim.alive or not self._wanted():
+        if not victim.alive or not self.trouble:
             return
         self.faults[kind] += 1
         if kind == "kill":

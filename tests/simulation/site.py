@@ -41,7 +41,7 @@ from .engine import CountingEngine, Sink
 from .invariants import Invariants
 from .storage import Storage, backends
 from .threads import Threads
-from .world import Machine, Process, World
+from .world import Process, World
 
 PACKAGE = "airflow_provider_streamupdate"
 PACE = Pace(commands=0.5, standby=0.2, heartbeat=2.0, takeover=60.0)
@@ -312,7 +312,3 @@ def _launch_files(app: AppRegistry, spec: DeploymentSpec, _root: str) -> LaunchF
     here = Path("/sim") / spec.deployment
     application = attrs.evolve(spec.application, file=str(here / spec.application.file))
     return LaunchFiles(folder=here, runtime=here / "runtime.zip", application=application)
-
-
-def machine_of(site: Site, number: int) -> Machine:
-    return site.world.machines[number % len(site.world.machines)]

@@ -33,8 +33,8 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
             raise AppCancelledError(not_started(app, current.cancelled))
         if CommandBox(registry.deployment_folder(runs), current.epoch).told_to_end():
             raise NotRunningError(
-                f"deployment {runs} of {app} was told to end, perhaps by a rollback that could not wait for it, so it "
-                "cannot be promoted"
+                f"deployment {runs} of {app} was told to end, perhaps by a rollback that gave up waiting for it, so it "
+                f"is not promoted; streamupdate rollback {app} completes the way back"
             )
         if not current.promoted:
             registry.set_current(attrs.evolve(current, promoted=True))
