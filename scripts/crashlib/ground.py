@@ -86,12 +86,6 @@ class Ground:
         self.number += 1
         return self._noted(Supervisor(self, f"supervisor-{self.number}"))
 
-    def restarting(self) -> Worker:
-        """A user who restarts the app."""
-        self.number += 1
-        words = ("crashlib.restarting", str(self.folder / "root"), self.spark_submit, APP)
-        return self._noted(Worker(words, self.environment, self.folder / f"restart-{self.number}.log"))
-
     def current(self) -> str:
         found = self.registry.current_id()
         assert found is not None  # it was started

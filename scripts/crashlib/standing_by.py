@@ -8,7 +8,8 @@ from airflow_provider_streamupdate.core.boundaries import FAIL, WAIT
 from airflow_provider_streamupdate.core.errors import LeaseHeldError
 from airflow_provider_streamupdate.core.registry import hot_standby
 
-from .cases import NEW, OLD, STORAGE, Case
+from .cases import EVERY, Case
+from .chain import count_struck
 from .ground import APP, Ground
 from .result import Result
 from .striking import UPDATE_SECONDS, await_boundary, await_looks, end_supervisor
@@ -18,26 +19,28 @@ from .stuck import Stuck
 def run_hot_standby(ground: Ground, case: Case) -> Result:
     began = time.monotonic()
     supervisor, version = ground.supervisor(), ground.version()
-    problems, lost, duplicated, stuck = list[str](), 0, 0, False
+    problems, lost, duplicated, stuck, faults = list[str](), 0, 0, False, 1
     try:
         leader = ground.current()
         hot = stand_by(ground)
         supervisor.start()
         await_looks(ground, supervisor, 1)
-        ground.arm(case.boundary, FAIL if case.victims == (STORAGE,) else WAIT)
+        for boundary in case.every() if case.boundary == EVERY else [case.boundary]:
+            ground.arm(boundary, FAIL if case.boundary == EVERY else WAIT)
         ground.kill(leader)
-        await_boundary(ground, [supervisor], case.boundary)
-        for victim in case.victims:
-            if victim == NEW:
-                ground.kill(hot)
-        if case.victims != (STORAGE,):
+        if case.boundary == EVERY:
+            await_boundary(ground, supervisor, list(case.every())[-1])
+            faults = count_struck(ground, case)
+        else:
+            await_boundary(ground, supervisor, case.boundary)
+            ground.kill(hot)
             ground.go(case.boundary)
         ground.forget()
         stand_down(ground)
         written = ground.settle()
         answer = ground.oracle.check(written, went_back=False, version=version)
         problems, lost, duplicated = list(answer.problems), answer.lost, answer.duplicated
-        if case.victims == (OLD,) and ground.current() != hot:
+        if case.boundary == EVERY and ground.current() != hot:
             problems.append(f"{ground.current()} is current, and not {hot}")
         problems += ground.place.problems()
         problems += end_supervisor(supervisor)
@@ -50,6 +53,7 @@ def run_hot_standby(ground: Ground, case: Case) -> Result:
         lost=lost,
         duplicated=duplicated,
         stuck=stuck,
+        faults=faults,
         problems=tuple(problems),
         seconds=round(time.monotonic() - began, 1),
         log=str(supervisor.log),

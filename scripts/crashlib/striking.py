@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, WAIT
+from airflow_provider_streamupdate.core.boundaries import WAIT
 from airflow_provider_streamupdate.core.registry.update import PROMOTED
 
-from .cases import EVERY, NEW, OLD, STORAGE, SUPERVISOR, TASK, Case
+from .cases import EVERY, NEW, OLD, TASK, Case
 from .chain import strike_each
 from .ground import Ground
 from .result import Result
@@ -20,28 +20,21 @@ from .worker import Worker
 
 TRIES = 4  # of the update's process: Airflow's retries
 UPDATE_SECONDS = 900.0  # one try may take
-LOOKS = 2  # of a supervisor, in which it would see what is dead
 END_SECONDS = 60.0  # a supervisor may take to end
 
 
 def run_update(ground: Ground, case: Case) -> Result:
     began = time.monotonic()
     update = ground.update(case.strategy, case.fails)
-    supervisor = ground.supervisor() if case.supervised else None
     tries, faults, outcome, problems, lost, duplicated, stuck = 1, 1, None, list[str](), 0, 0, False
     try:
-        if supervisor is not None:
-            supervisor.start()
-            await_looks(ground, supervisor, 1)
         if case.boundary == EVERY:
-            faults = strike_each(ground, update, case.every(), lambda: update.outcome() is not None)
+            faults = strike_each(ground, update, case, lambda: update.outcome() is not None)
         else:
             victims = {TASK: update.kill, OLD: lambda: ground.kill(update.old), NEW: lambda: ground.kill(update.new)}
-            strike(ground, case, [update], victims)
+            strike(ground, case, update, victims)
         if case.alone:
             ground.settle()
-        if supervisor is not None:
-            await_looks(ground, supervisor, LOOKS)
         while not update_ended(ground, update):
             if (tries := tries + 1) > TRIES:
                 raise Stuck(f"the update has not ended after {TRIES} tries: {ground.describe()}")
@@ -63,16 +56,10 @@ def run_update(ground: Ground, case: Case) -> Result:
                 duplicated + answer.duplicated,
             )
         problems += ground.place.problems()
-        if supervisor is not None:
-            problems += end_supervisor(supervisor)
-            if supervisor.started() is (TASK in case.victims):  # what died after the update is all that it may start
-                problems.append(f"the supervisor started {'a' if supervisor.started() else 'no'} driver")
     except Stuck as error:
         outcome, problems, stuck = update.outcome(), [*problems, str(error)], True
     finally:
         update.kill()
-        if supervisor is not None:
-            supervisor.kill()
     return Result(
         case=case.name,
         outcome=outcome,
@@ -87,38 +74,29 @@ def run_update(ground: Ground, case: Case) -> Result:
     )
 
 
-def strike(ground: Ground, case: Case, workers: Sequence[Worker], victims: Mapping[str, Callable[[], object]]) -> None:
-    """Start the processes, wait until one gets to the boundary, and do there what the case says. A process of the
-    suite's own ends itself where it is the one to get there; whoever gets to where another one dies waits until that
-    one is dead."""
-    own = case.process in (TASK, SUPERVISOR) and len(case.victims) == 1
-    by_itself = {case.process: KILL, STORAGE: FAIL}.get(case.victims[0]) if own else None
-    action = by_itself or (FAIL if case.victims == (STORAGE,) else WAIT)
-    ground.arm(case.after or case.boundary, WAIT if case.after else action)
-    for worker in workers:
-        worker.start()
+def strike(ground: Ground, case: Case, worker: Worker, victims: Mapping[str, Callable[[], object]]) -> None:
+    """Start the process, wait until a driver gets to the boundary, where it waits, and kill whom the case says."""
+    ground.arm(case.after or case.boundary, WAIT)
+    worker.start()
     if case.after:
-        await_boundary(ground, workers, case.after)
-        for victim in case.fallen:
-            victims[victim]()
-        ground.arm(case.boundary, action)
+        await_boundary(ground, worker, case.after)
+        ground.arm(case.boundary, WAIT)
         ground.go(case.after)
-    await_boundary(ground, workers, case.boundary)
-    if action == WAIT:
-        for victim in case.victims:
-            victims[victim]()
-        ground.go(case.boundary)
+    await_boundary(ground, worker, case.boundary)
+    for victim in case.victims:
+        victims[victim]()
+    ground.go(case.boundary)
 
 
-def await_boundary(ground: Ground, workers: Sequence[Worker], boundary: str) -> None:
-    """Wait until somebody gets there, which is impossible once one of these processes has ended before."""
+def await_boundary(ground: Ground, worker: Worker, boundary: str) -> None:
+    """Wait until somebody gets there, which is impossible once this process has ended before."""
 
     def reached() -> bool | None:
-        ended = [worker for worker in workers if worker.ended()]  # looked at first: it may get there and end
+        ended = worker.ended()  # looked at first: it may get there and end
         if ground.reached(boundary):
             return True
         if ended:
-            raise Stuck(f"a process ended without anybody reaching boundary {boundary}; see {ended[0].log}")
+            raise Stuck(f"the process ended without anybody reaching boundary {boundary}; see {worker.log}")
         return None
 
     ground.wait(reached, f"somebody to get to {boundary}", UPDATE_SECONDS)

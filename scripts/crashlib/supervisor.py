@@ -26,7 +26,3 @@ class Supervisor(Worker):
     def start(self) -> None:
         self._looks.unlink(missing_ok=True)
         super().start()
-
-    def started(self) -> bool:
-        """Whether it has begun to start a driver again."""
-        return "starting it again" in self.log.read_text()

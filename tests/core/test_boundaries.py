@@ -21,7 +21,7 @@ from airflow_provider_streamupdate.core.boundaries import BOUNDARIES, FAIL, KILL
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from crashlib.cases import ELSEWHERE  # noqa: E402
+from crashlib.cases import never_struck  # noqa: E402
 
 PACKAGE = ROOT / "airflow_provider_streamupdate"
 
@@ -50,19 +50,16 @@ def test_each_boundary_has_a_case() -> None:
         text=True,
         check=True,
     ).stdout.split()
-    assert len(listed) == len(set(listed)) >= 300
-    struck = {line.split(":")[1].split("@")[0] for line in listed}
-    assert (
-        struck - {"every"} == set(BOUNDARIES) - ELSEWHERE and "every" in struck
-    )  # that is each of them, in one update
+    assert len(listed) == len(set(listed)) >= 100
+    assert not never_struck()
     struck: dict[str, set[str]] = {}
     for line in listed:
         way, _, victims = line.split(":")
         struck.setdefault(way, set()).add(victims)
     for strategy in STRATEGIES:
-        assert {"task", "old", "storage"} <= struck[strategy]
+        assert {"task", "storage"} <= struck[strategy]
         assert ("new" in struck[strategy]) is not strategy_named(strategy).in_place
-    assert {"supervisor", "new", "storage"} <= struck["supervise"]
+    assert {"supervisor", "new", "storage"} == struck["supervise"]
 
 
 def test_the_docs_tell_each_boundary() -> None:

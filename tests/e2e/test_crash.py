@@ -12,9 +12,9 @@ from conftest import ROOT, SPARK_SUBMIT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CASES = (
     "restart:drained:old",
-    "standby:plan-answered:old",
-    "standby:current-replaced:storage",
-    "standby:first-commit-seen:task+new",
+    "standby:plan-answered:new",
+    "follow:first-commit-seen:task+new",
+    "hot-standby:restoring:new",
 )
 
 
