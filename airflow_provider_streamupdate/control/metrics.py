@@ -18,6 +18,7 @@ import attrs
 from ..core import clock
 from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StreamUpdateError
 from ..core.history.span import watermark_age
+from ..core.names import is_name
 from ..core.registry.deployment import FINAL_STATES, NEW, Current, DriverState, Status
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import PROMOTED, Outcome, UpdateRecord
@@ -79,7 +80,7 @@ class Sample(NamedTuple):
     def line(self) -> str:
         """Return the sample as both formats write it. A name in a file, or of one, may hold what cannot be written
         (half of a surrogate pair): it is escaped, so that two names stay two."""
-        labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in self.labels.items())
+        labels = ",".join([f'{key}="{_escaped(value)}"' for key, value in self.labels.items()])
         return f"{self.name}{{{labels}}} {float(self.value)!r}\n" if labels else f"{self.name} {float(self.value)!r}\n"
 
 
@@ -255,17 +256,19 @@ def _of_queries(app: str, status: Status) -> Iterator[Sample]:
 def _of_snapshots(app: str, registry: AppRegistry, known: Known) -> Iterator[Sample]:
     store, before, unreadable, damaged = SnapshotStore(registry), known.snapshots, 0, 0
     known.snapshots, taken, verified = {}, "", ""
-    for name in store.names():
+    for name in filter(is_name, store.folder.names("snapshots")):
         try:
             modified = store.folder.modified(f"snapshots/{name}/snapshot.json")
-            last, created_at = before.get(name, (None, ""))
-            created_at = created_at if last == modified else store.get(name).created_at
+            last, created_at = before.get(name, (None, None))
+            created_at = created_at if last == modified else store.taken_at(name)
+            if created_at is None:
+                continue  # deleted
             result = store.verified(name)
         except (CorruptError, NewerFormatError):
             unreadable += 1
             continue
         except (NotFoundError, FileNotFoundError):
-            continue  # deleted since it was listed
+            continue  # deleted since it was listed, or no snapshot
         known.snapshots[name] = modified, created_at
         taken = max(taken, created_at)
         if result is not None and result.problem:

@@ -35,7 +35,7 @@ from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
-from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from airflow_provider_streamupdate.core.snapshots.snapshots import DELETED, SnapshotStore
 
 from .builders import deploy, live_snapshot, status
 
@@ -261,8 +261,10 @@ def test_snapshots_and_their_ages(app: AppRegistry, client: StreamUpdateClient) 
             verified = Verified(at=ago(1), files=1, problem=problem)
             app.folder.write(f"snapshots/{name}/verified.json", to_json(verified))
     app.folder.write("snapshots/s5/snapshot.json", b"{")
-    assert len(store.names()) == 5
-    assert samples(client, "snapshots") == {(): 5.0} and samples(client, "damaged_snapshots") == {(): 2.0}
+    app.folder.write("snapshots/s6/snapshot.json", to_json(made))  # a copy of another's, not a byte altered
+    app.folder.write("snapshots/s7/snapshot.json", DELETED)
+    assert len(store.names()) == 6
+    assert samples(client, "snapshots") == {(): 6.0} and samples(client, "damaged_snapshots") == {(): 3.0}
     assert samples(client, "snapshot_age_seconds")[()] == pytest.approx(50, abs=5)
     assert samples(client, "verified_snapshot_age_seconds")[()] == pytest.approx(200, abs=5)
 

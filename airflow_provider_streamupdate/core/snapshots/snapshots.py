@@ -23,10 +23,11 @@ from ..boundaries import boundary
 from ..checkpoint.named_files import check_named_files, names_files
 from ..checkpoint.snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile, SnapshotKind, Verified
 from ..errors import AlreadyExistsError, CorruptError, InUseError, NewerFormatError, NotFoundError, StorageError
+from ..formats import format_of
 from ..names import check_name, is_name, named
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry
-from ..serde import from_json, to_json
+from ..serde import from_json, parse_json, to_json
 from ..storage import Folder
 from ..storage.space import check_room
 from . import garbage
@@ -79,6 +80,19 @@ class SnapshotStore:
         if text is None:
             raise self._unknown(name)
         return self._parse(name, text)
+
+    def taken_at(self, name: str) -> str | None:
+        """Return when the snapshot was taken, as `created_at` of `get`, which also says what is raised; None when there
+        is none. A manifest that nobody altered is not checked field by field: there may be thousands."""
+        text = self._manifest_of(name)
+        if text is None:
+            return None
+        if _whole(text):
+            form, path = format_of(Snapshot), self.folder.path(_manifest(name))
+            fields = form.understood(parse_json(text, path), path) if form else {}
+            if (fields.get("app"), fields.get("name")) == (self.app.name, name):
+                return str(fields["created_at"])
+        return self._parse(name, text).created_at
 
     def _manifest_of(self, name: str) -> bytes | None:
         text = self.folder.read(_manifest(check_name("snapshot", name)))
