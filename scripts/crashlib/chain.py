@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from airflow_provider_streamupdate.core.boundaries import FAIL, KILL, WAIT
 
@@ -16,14 +17,17 @@ FAILURES = 4  # of the process that nobody killed: Airflow's retries
 CHAIN_SECONDS = 1800.0
 
 
-def strike_each(ground: Ground, worker: Worker, case: Case, over: Callable[[], bool]) -> int:
+def strike_each(
+    ground: Ground, worker: Worker, case: Case, boundaries: dict[str, str], over: Callable[[], bool]
+) -> None:
     """Start a process of the suite's own. It is killed at every boundary that it gets to, and at every one that a
-    driver gets to, which waits there meanwhile; or the next storage call of whoever gets to one fails. Return how many
-    boundaries were reached, once it is over.
+    driver gets to, which waits there meanwhile; or the next storage call of whoever gets to one fails. Ends
+    once it is over.
 
+    boundaries: each with who gets to it; those that were reached are removed
     over: asked when the process has ended, or been killed
     """
-    boundaries, storage = case.every(), case.victims == (STORAGE,)
+    storage = case.victims == (STORAGE,)
     own = {boundary for boundary, process in boundaries.items() if process in (TASK, SUPERVISOR)}
     waiting = set[str]() if storage else set(boundaries) - own
     for boundary in boundaries:
@@ -51,16 +55,12 @@ def strike_each(ground: Ground, worker: Worker, case: Case, over: Callable[[], b
 
     worker.start()
     ground.wait(ended, "the end of a process that is struck at each boundary", CHAIN_SECONDS)
-    return count_struck(ground, case)
+    for boundary in [boundary for boundary in boundaries if ground.reached(boundary)]:
+        del boundaries[boundary]
 
 
-def count_struck(ground: Ground, case: Case) -> int:
-    """Return how many boundaries of the way were reached. Stuck when one was left out, and the one before it."""
-    boundaries = case.every()
-    struck = [ground.reached(boundary) for boundary in boundaries]
-    # A process that is started again may find done what lies before the next boundary, and not come to that one.
-    excused = [True, *struck]
-    missed = [b for b, now, before in zip(boundaries, struck, excused, strict=False) if not (now or before)]
-    if missed:
-        raise Stuck(f"nobody got to {', '.join(missed)}, nor to the boundary before")
-    return sum(struck)
+def missed(case: Case, left: Collection[str]) -> list[str]:
+    """Return what is left of a way whose boundary before is left, too: a process that is started again may find done
+    what lies before the next one, and not come to that one."""
+    way = itertools.pairwise(case.every())
+    return [boundary for before, boundary in way if before in left and boundary in left]

@@ -20,6 +20,17 @@ class Result:
     seconds: float = 0.0
     log: str = ""
 
+    def and_then(self, other: Result) -> Result:
+        """Return both as one, with the outcome of the other."""
+        return attrs.evolve(
+            other,
+            lost=self.lost + other.lost,
+            duplicated=self.duplicated + other.duplicated,
+            tries=self.tries + other.tries,
+            faults=self.faults + other.faults,
+            seconds=round(self.seconds + other.seconds, 1),
+        )
+
     @property
     def bad(self) -> bool:
         return bool(self.lost or self.duplicated or self.stuck or self.problems)

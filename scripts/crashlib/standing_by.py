@@ -9,7 +9,7 @@ from airflow_provider_streamupdate.core.errors import LeaseHeldError
 from airflow_provider_streamupdate.core.registry import hot_standby
 
 from .cases import EVERY, Case
-from .chain import count_struck
+from .chain import missed
 from .ground import APP, Ground
 from .result import Result
 from .striking import UPDATE_SECONDS, await_boundary, await_looks, end_supervisor
@@ -30,7 +30,10 @@ def run_hot_standby(ground: Ground, case: Case) -> Result:
         ground.kill(leader)
         if case.boundary == EVERY:
             await_boundary(ground, supervisor, list(case.every())[-1])
-            faults = count_struck(ground, case)
+            left = [boundary for boundary in case.every() if not ground.reached(boundary)]
+            faults = len(case.every()) - len(left)
+            if never := missed(case, left):
+                raise Stuck(f"nobody got to {', '.join(never)}, nor to those before")
         else:
             await_boundary(ground, supervisor, case.boundary)
             ground.kill(hot)

@@ -6,11 +6,13 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 
+import attrs
+
 from airflow_provider_streamupdate.core.boundaries import WAIT
 from airflow_provider_streamupdate.core.registry.update import PROMOTED
 
-from .cases import EVERY, NEW, OLD, TASK, Case
-from .chain import strike_each
+from .cases import EVERY, NEW, OLD, STORAGE, TASK, Case
+from .chain import missed, strike_each
 from .ground import Ground
 from .result import Result
 from .stuck import Stuck
@@ -24,12 +26,28 @@ END_SECONDS = 60.0  # a supervisor may take to end
 
 
 def run_update(ground: Ground, case: Case) -> Result:
+    """Run the case. Where a storage call that fails ends the update, what is left is struck in another one."""
+    left = case.every() if case.boundary == EVERY else {}
+    result = _run_update(ground, case, left)
+    while left and STORAGE in case.victims and result.outcome != PROMOTED and not result.bad:
+        before, result = len(left), result.and_then(_run_update(ground, case, left))
+        if len(left) == before:
+            break
+    if (never := missed(case, left)) and not result.bad:
+        result = attrs.evolve(result, stuck=True, problems=(f"nobody got to {', '.join(never)}, nor to those before",))
+    return result
+
+
+def _run_update(ground: Ground, case: Case, boundaries: dict[str, str]) -> Result:
+    """boundaries: to strike one after the other; those that were reached are removed"""
     began = time.monotonic()
     update = ground.update(case.strategy, case.fails)
     tries, faults, outcome, problems, lost, duplicated, stuck = 1, 1, None, list[str](), 0, 0, False
     try:
         if case.boundary == EVERY:
-            faults = strike_each(ground, update, case, lambda: update.outcome() is not None)
+            faults = len(boundaries)
+            strike_each(ground, update, case, boundaries, lambda: update.outcome() is not None)
+            faults -= len(boundaries)
         else:
             victims = {TASK: update.kill, OLD: lambda: ground.kill(update.old), NEW: lambda: ground.kill(update.new)}
             strike(ground, case, update, victims)

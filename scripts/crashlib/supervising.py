@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from .cases import EVERY, NEW, Case
-from .chain import strike_each
+from .chain import missed, strike_each
 from .ground import Ground
 from .result import Result
 from .striking import await_looks, end_supervisor, strike
@@ -20,8 +20,12 @@ def run_supervise(ground: Ground, case: Case) -> Result:
     try:
         ground.kill(ground.current())
         if case.boundary == EVERY:
-            last = list(case.every())[-1]
-            faults = strike_each(ground, supervisor, case, lambda: ground.reached(last))
+            left = case.every()
+            faults, last = len(left), list(left)[-1]
+            strike_each(ground, supervisor, case, left, lambda: ground.reached(last))
+            faults -= len(left)
+            if never := missed(case, left):
+                raise Stuck(f"nobody got to {', '.join(never)}, nor to those before")
             if supervisor.ended():
                 supervisor.start()
                 await_looks(ground, supervisor, 1)
