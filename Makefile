@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus test-otel crash crash-k8s crash-standin faults simulate matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus test-otel crash crash-k8s faults simulate matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -73,9 +73,6 @@ test-otel: setup  ## traces of updates in a real OpenTelemetry Collector (builds
 
 crash-k8s: setup  ## the same with drivers in pods, on a real Kubernetes API server: hours (ARGS=..., e.g. --results FILE goes on)
 	@scripts/ground.sh k8s -- .venv/bin/python scripts/crash.py --pods $(ARGS)
-
-crash-standin: setup  ## the same with a stand-in for Spark: two hours at most
-	@$(ENV) .venv/bin/python -m pytest tests/cli/test_cli_each_boundary.py -m boundary $(ARGS)
 
 matrix: setup  ## the tests in each environment of noxfile.py: Airflow, Spark and Python versions; hours (ARGS=--list)
 	@$(ENV) .uv/bin/uv tool run nox==$(NOX) $(ARGS)

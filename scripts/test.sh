@@ -13,7 +13,7 @@ export SPARK_SUBMIT_OPTS="${SPARK_SUBMIT_OPTS:-} $SHORT_LIVED"
 kind=${1:-fast}
 [ $# -eq 0 ] || shift
 case $kind in
-    fast) select="not slow and not boundary and not sweep" ;;
+    fast) select="not slow and not sweep" ;;
     slow) select="slow and not sweep" ;;
     *) echo "usage: scripts/test.sh fast|slow [pytest arguments]" >&2; exit 2 ;;
 esac

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from airflow_site import REPOSITORY
 
 from airflow_provider_streamupdate import assets
 from airflow_provider_streamupdate.assets import app_asset, create_asset
 from airflow_provider_streamupdate.core.errors import InvalidInputError
-from airflow_provider_streamupdate.get_provider_info import get_provider_info
 
 
 def test_airflow_finds_what_it_needs_for_the_scheme(airflow_db: str) -> None:
@@ -70,17 +68,3 @@ def test_a_hook_can_report_the_asset_by_its_scheme(airflow_db: str) -> None:
     extra = {"deployment": "v2"}
     made = collector.create_asset(scheme="streamupdate", asset_kwargs={"app": "alarm"}, asset_extra=extra)
     assert made == Asset("streamupdate://alarm", group="streamupdate", extra=extra)
-
-
-def test_the_how_to_guides_are_pages_of_the_docs_and_none_is_left_out() -> None:
-    [integration] = get_provider_info()["integrations"]
-    listed = [guide.removeprefix("/docs/") for guide in integration["how-to-guide"]]
-    assert all(guide.startswith("/docs/") for guide in integration["how-to-guide"])
-    assert len(listed) == len(set(listed))
-    docs = REPOSITORY / "docs"
-    assert [guide for guide in listed if not (docs / guide).is_file()] == []
-    folders = ("guides", "operators", "sensors")
-    pages = {f"{folder}/{page.name}" for folder in folders for page in (docs / folder).glob("*.md")}
-    assert pages - set(listed) == set()
-    site = (REPOSITORY / "mkdocs.yml").read_text()
-    assert [guide for guide in listed if f"- {guide}\n" not in site] == []

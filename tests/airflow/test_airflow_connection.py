@@ -66,13 +66,6 @@ def providers(airflow_db: str) -> Any:
     return ProvidersManager()
 
 
-def test_airflow_lists_the_provider(providers: Any) -> None:
-    provider = providers.providers["airflow-provider-streamupdate"]
-    assert provider.data["name"] == "Stream Update"
-    for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink"):
-        assert f"airflow_provider_streamupdate.links.streamupdate.{link}" in providers.extra_links_class_names
-
-
 def test_the_form_of_the_connection(airflow_db: str) -> None:
     """As the UI shows it: in a process of its own, because Airflow 3.1 puts stand-ins for WTForms among the modules."""
     code = (
@@ -102,25 +95,6 @@ def test_the_form_of_the_connection(airflow_db: str) -> None:
     ]
     hidden = {name for name, field in form["standard_fields"].items() if field and field["hidden"]}
     assert hidden == {"host", "url_schema", "login", "password", "port"}
-
-
-def test_settings_from_a_form_are_texts_from_a_file_are_objects() -> None:
-    texts = {
-        "root": "s3://b/r",
-        "spark_submit": "",
-        "storage_options": '{"key": "k"}',
-        "defaults": '{"conf": {"spark.x": 1, "spark.y": true}, "env_vars": {"A": "b"}, "drain_timeout": "PT2M"}',
-    }
-    objects = {
-        "root": "s3://b/r",
-        "storage_options": {"key": "k"},
-        "defaults": {"conf": {"spark.x": "1", "spark.y": "true"}, "env_vars": {"A": "b"}, "drain_timeout": 120},
-    }
-    assert Settings.from_extra("c", "streamupdate", texts) == Settings.from_extra("c", "streamupdate", objects)
-    settings = Settings.from_extra("c", "streamupdate", texts)
-    assert settings.conf == {"spark.x": "1", "spark.y": "true"}
-    assert (settings.drain_timeout, settings.spark_submit, settings.spark_conn_id) == (120.0, None, "spark_default")
-    assert "'k'" not in repr(settings)
 
 
 @pytest.mark.parametrize(
@@ -285,12 +259,6 @@ def test_cluster_mode_on_a_standalone_master_is_refused(site: Site) -> None:
 def test_a_file_name_with_a_comma_is_refused(site: Site) -> None:
     with pytest.raises(InvalidInputError, match="contains a comma"):
         launcher(site).command(Application(file="/apps/app.py", files=("/a,b",)), [], "/rt.zip")
-
-
-def test_a_mixed_environment_is_explained(site: Site) -> None:
-    (site.folder / "lib/python3.11/site-packages/pyspark_client-4.2.0.dist-info").mkdir(parents=True)
-    with pytest.raises(EnvironmentProblem, match="also holds pyspark-client"):
-        launcher(site).check()
 
 
 def _option(command: list[str], name: str) -> list[str]:

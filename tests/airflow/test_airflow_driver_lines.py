@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException
-from airflow_site import FakeTaskInstance, Site
+from airflow_site import Site
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import log_tail
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.operators.driver import lines as driver_lines
-from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
 from airflow_provider_streamupdate.operators.update import StreamUpdateStepOperator
 
@@ -63,29 +62,10 @@ def test_a_submit_shows_what_its_driver_says(site: Site, context: Context, lines
     assert lines.count(f"[v1] {OPENS}") == 1
 
 
-@pytest.mark.processes
-def test_a_try_that_reattaches_shows_nothing_a_second_time(site: Site, context: Context, lines: Lines) -> None:
-    lines.of(submit(site)).execute(context)
-    lines.of(submit(site)).execute({"ti": FakeTaskInstance(try_number=2)})
-    assert lines.count(f"[v1] {OPENS}") == 1
-
-
 def test_the_last_words_of_a_driver_that_dies_are_shown(site: Site, context: Context, lines: Lines) -> None:
     with pytest.raises(AirflowException):
         lines.of(submit(site, fails="start")).execute(context)
     assert lines.count(f"[v1] {DIES}") == 1
-
-
-def test_a_driver_that_takes_too_long_was_heard(site: Site, context: Context, lines: Lines) -> None:
-    with pytest.raises(AirflowException):
-        lines.of(submit(site, fails="never", timeout=3)).execute(context)
-    assert lines.count(f"[v1] {OPENS}") == 1
-
-
-def test_without_get_logs_the_driver_is_not_heard(site: Site, context: Context, lines: Lines) -> None:
-    with pytest.raises(AirflowException):
-        lines.of(submit(site, fails="start", get_logs=False)).execute(context)
-    assert lines.count(f"[v1] {DIES}") == 0
 
 
 def test_no_secret_is_shown(site: Site, context: Context, lines: Lines) -> None:
@@ -94,14 +74,6 @@ def test_no_secret_is_shown(site: Site, context: Context, lines: Lines) -> None:
         lines.of(submit(site, fails="start", app_params={"password": "driver that dies"})).execute(context)
     assert lines.count(f"[v1] {DIES}") == 0
     assert any(said.startswith("[v1] the last words of a ") for _, said in lines.texts)
-
-
-@pytest.mark.processes
-def test_a_restart_shows_the_driver_that_it_starts(site: Site, context: Context, lines: Lines) -> None:
-    site.submit()
-    site.crash("v1")
-    lines.of(StreamRestartOperator(task_id="t", app="alarm")).execute(context)
-    assert lines.count(f"[v1] {OPENS}") == 1  # of two drivers
 
 
 @pytest.mark.processes

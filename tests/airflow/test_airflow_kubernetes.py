@@ -16,9 +16,8 @@ from airflow_site import Site
 from airflow_provider_streamupdate.control.drivers.clusters import cluster_for
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.api import _kubeconfig
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.settings import Where, where
-from airflow_provider_streamupdate.core.errors import EnvironmentProblem, InvalidInputError
+from airflow_provider_streamupdate.core.errors import EnvironmentProblem
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.serde import from_dict, to_dict
 from airflow_provider_streamupdate.hooks.launcher import ConnectionLauncher
 from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
 
@@ -58,12 +57,6 @@ def test_the_namespace_and_the_context_become_settings_of_spark(site: Site, laun
     assert (place.namespace, place.context) == ("own", "prod")  # the app's own value wins
 
 
-def test_fields_are_also_read_by_their_old_names(site: Site, launcher: ConnectionLauncher) -> None:
-    extra = {"extra__kubernetes__namespace": "streams", "extra__kubernetes__in_cluster": False}
-    site.define("cluster", conn_type="kubernetes", extra=extra)
-    assert settings(launcher)[1].namespace == "streams"
-
-
 def test_a_kubeconfig_by_its_path(site: Site, launcher: ConnectionLauncher) -> None:
     """spark-submit gets it, not the driver; this package uses it before its own, and its own where it is not there."""
     file = site.folder / "kubeconfig"
@@ -80,30 +73,6 @@ def test_a_kubeconfig_by_its_path(site: Site, launcher: ConnectionLauncher) -> N
     assert _kubeconfig(place) == "/own"
     with pytest.raises(EnvironmentProblem, match=f"there is no kubeconfig at {file} on this machine"):
         launcher.environment(APPLICATION)
-
-
-def test_a_kubeconfig_in_the_home_folder(site: Site, launcher: ConnectionLauncher) -> None:
-    """As Airflow's own hook takes it; spark-submit expands nothing."""
-    site.monkeypatch.setenv("HOME", str(site.folder))
-    (site.folder / ".kube").mkdir()
-    (site.folder / ".kube" / "config").write_text("{}")
-    site.define("cluster", conn_type="kubernetes", extra={"kube_config_path": "~/.kube/config"})
-    assert launcher.environment(APPLICATION)["KUBECONFIG"] == str(site.folder / ".kube" / "config")
-
-
-def test_what_spark_submit_got_from_its_surroundings_comes_second(site: Site, launcher: ConnectionLauncher) -> None:
-    """A user who has another kubeconfig by now uses that one."""
-    site.monkeypatch.setenv("KUBECONFIG", "/then")
-    place = settings(launcher)[1]
-    assert (place.kubeconfig, place.by_name) == ("/then", False)
-    site.monkeypatch.setenv("KUBECONFIG", "/now")
-    assert _kubeconfig(place) == "/now"
-
-
-def test_a_record_of_before_names_no_source() -> None:
-    before = to_dict(Where(server="https://a"))
-    del before["by_name"]
-    assert from_dict(before, Where) == Where(server="https://a")
 
 
 @pytest.mark.parametrize("form", [dict, json.dumps, yaml.safe_dump])
@@ -144,12 +113,6 @@ def test_what_cannot_be_used_is_refused(
             call()
     works, message = StreamUpdateHook().test_connection()
     assert not works and expected.rstrip("$") in message
-
-
-def test_a_flag_that_is_no_flag_is_refused(site: Site, launcher: ConnectionLauncher) -> None:
-    site.define("cluster", conn_type="kubernetes", extra={"in_cluster": "perhaps"})
-    with pytest.raises(InvalidInputError, match="in_cluster of Kubernetes connection cluster must be true or false"):
-        launcher.check()
 
 
 @pytest.mark.parametrize("where", ["environment", "home", "defaults"])
@@ -197,16 +160,3 @@ def test_a_namespace_of_the_spark_connection_wins(site: Site, launcher: Connecti
     site.define("spark_default", conn_type="spark", host="k8s://https://10.0.0.1", extra=extra)
     site.define("cluster", conn_type="kubernetes", extra={"namespace": "of-kubernetes"})
     assert settings(launcher)[1].namespace == "of-spark"
-
-
-def test_a_connection_that_is_not_there_or_of_another_type(site: Site, launcher: ConnectionLauncher) -> None:
-    site.undefine("cluster")
-    with pytest.raises(EnvironmentProblem, match="Kubernetes connection cluster is not defined"):
-        launcher.check()
-    site.define("cluster", conn_type="spark")
-    with pytest.raises(EnvironmentProblem, match="connection cluster is of type 'spark'; give one of type kubernetes"):
-        launcher.check()
-
-
-def test_without_the_field_nothing_is_read(site: Site) -> None:
-    assert StreamUpdateHook().get_launcher().kubernetes_conn_id is None

@@ -63,10 +63,6 @@ def made(site: Site, name: str) -> Any:
     return ALL[name](task_id="t", **{field: values[field] for field in needed})
 
 
-def test_those_that_are_known() -> None:
-    assert set(ALL) > MAKE_A_ROOT | DO_WITHOUT and len(ALL) >= 15
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize("name", sorted(ALL.keys() - MAKE_A_ROOT))
 def test_none_makes_a_root_that_is_not_there(site: Site, context: Context, name: str) -> None:
@@ -83,12 +79,6 @@ def test_none_makes_a_root_that_is_not_there(site: Site, context: Context, name:
             task.execute(context)
         assert f"root {site.root} does not exist; correct it" in str(caught.value)
     assert not site.root.exists()
-
-
-def test_the_submit_operator_makes_it(site: Site, context: Context) -> None:
-    site.root.rmdir()
-    ALL["StreamSubmitOperator"](task_id="t", application=site.application(), deployment_id="v1").execute(context)
-    assert site.client.apps() == ["alarm"]
 
 
 @pytest.mark.parametrize("name", ["running_apps", "all_apps"])

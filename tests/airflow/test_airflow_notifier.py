@@ -122,13 +122,6 @@ def test_somebody_hears_of_it_though_the_app_cannot_be_read(site: Site) -> None:
     assert text.startswith("alarm: its state is not known") and "current.json" in text
 
 
-def test_an_app_that_needs_something_done_says_what(site: Site) -> None:
-    site.submit()
-    site.crash("v1")
-    text = told({}, app="alarm")
-    assert "Now: v1 is lost" in text and "Next: streamupdate restart alarm continues" in text
-
-
 def test_a_reason_is_told_without_secrets(site: Site) -> None:
     site.client.submit(
         Application(file=site.application("v1"), params={"password": "hunter2"}), deployment="v1", app="alarm"
@@ -144,11 +137,3 @@ def test_a_reason_is_told_without_secrets(site: Site) -> None:
     site.client.registry.app("alarm").set_update(record)
     text = told({}, app="alarm", deployment_id="v2")
     assert "was rolled back\nWhy: cannot log in with" in text and "hunter" not in text
-
-
-def test_without_others_it_writes_into_the_log(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.submit()
-    notifier = StreamUpdateNotifier(app="alarm")
-    with caplog.at_level("INFO"):
-        notifier({})
-    assert notifier.to == []

@@ -116,32 +116,6 @@ def test_an_update_tells_what_the_app_reads_and_writes_and_what_became_of_it(sit
     assert not [event for event in told.values() if "hunter2" in event.text or "jaas" in event.text]
 
 
-@needs_openlineage
-@pytest.mark.slow
-def test_a_failed_update_tells_that_it_was_rolled_back_and_why(site: Site) -> None:
-    site.submit(SOURCE=SOURCE, SINK=SINK)
-    application = site.application("v2", FAIL="run", SOURCE=SOURCE, SINK=SINK)
-    told = events(site, "update_alarm", application=application, deployment_id="v2")
-    ended = told["outcome", "FAIL"]
-    assert (ended.facet["outcome"], ended.facet["deployment"], ended.facet["update"]) == ("rolled-back", "v1", "v2")
-    assert "v1 did not hand over to v2" in ended.facet["reason"]
-    assert (ended.inputs, ended.outputs) == ({ROOMS}, {OUT})  # what the old version goes on with
-    assert told["rollback", "COMPLETE"].facet["deployment"] == "v1"
-    assert ("promote", "COMPLETE") not in told
-
-
-@needs_openlineage
-@pytest.mark.slow
-def test_a_refused_update_tells_no_version_that_never_was(site: Site) -> None:
-    site.submit(SOURCE=SOURCE, SINK=SINK)
-    application = site.application("v2", STAGES={"rooms": ["floor"]}, SOURCE=SOURCE, SINK=SINK)
-    told = events(site, "update_alarm", application=application, deployment_id="v2")
-    check = told["check", "FAIL"]
-    assert check.facet["step"] == "planned" and "outcome" not in check.facet  # the task `rollback` ends it
-    assert (check.inputs, check.outputs) == (set(), set())
-    assert told["outcome", "FAIL"].facet["outcome"] == "refused"
-
-
 def by_openlineage(operator: Any, how: str) -> Any:
     return getattr(operator, f"get_openlineage_facets_on_{how}")(FakeTaskInstance())
 
@@ -170,17 +144,6 @@ def test_operators_by_themselves(site: Site, context: dict[str, Any]) -> None:
         rollback.execute(context)
     failed = by_openlineage(rollback, "failure")
     assert failed.run_facets["streamUpdate"].app == "alarm" and not failed.inputs and not failed.outputs
-
-
-@needs_openlineage
-def test_what_cannot_be_read_costs_no_more_than_its_part(site: Site, context: dict[str, Any]) -> None:
-    application = Application(file=site.application("v1", SOURCE=SOURCE, SINK=SINK), params={"password": "hunter2"})
-    site.client.submit(application, deployment="v1", app="alarm")
-    restart = StreamRestartOperator(task_id="restart", app="alarm")
-    restart.execute(context)
-    (site.root / "alarm/deployments/v1/plan.json").write_text("{")
-    told = by_openlineage(restart, "complete")
-    assert told.run_facets["streamUpdate"].deployment == "v1" and not told.inputs
 
 
 @needs_openlineage

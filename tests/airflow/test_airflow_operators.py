@@ -1,4 +1,5 @@
-"""What each operator does, against a real root and the stand-in for Spark (see conftest.py)."""
+"""What each operator asks for, what it leaves in XCom, and which of its failures are for good; with a real root and
+the stand-in for Spark (see conftest.py)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import strategy
+from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.hooks.templated_values import seconds
 from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator
 from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
 from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
@@ -31,7 +35,32 @@ from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
 from airflow_provider_streamupdate.operators.update import StreamUpdateStepOperator
 
 Context = dict[str, Any]
+TAKEN = {"name": "s1", "app": "alarm", "size": 1}
 OTHER_KEYS = {"rooms": ["floor"]}  # the stage of the same name with another meaning
+
+
+def submit(application: str, **arguments: Any) -> StreamSubmitOperator:
+    return StreamSubmitOperator(task_id="t", **{"app": "alarm", "application": application, **arguments})
+
+
+def snapshot(name: str = "s1", app: str = "alarm", **arguments: Any) -> StreamSnapshotOperator:
+    return StreamSnapshotOperator(task_id="t", app=app, name=name, **{"timeout": 20, **arguments})
+
+
+def cancel(app: str = "alarm", **arguments: Any) -> StreamCancelOperator:
+    return StreamCancelOperator(task_id="t", app=app, **arguments)
+
+
+def check(application: str, **arguments: Any) -> StreamCompatibilityCheckOperator:
+    return StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, **arguments)
+
+
+def rollback(app: str = "alarm", **arguments: Any) -> StreamRollbackOperator:
+    return StreamRollbackOperator(task_id="t", app=app, **arguments)
+
+
+def restart(app: str = "alarm", **arguments: Any) -> StreamRestartOperator:
+    return StreamRestartOperator(task_id="t", app=app, **arguments)
 
 
 def test_plan_gives_plain_data(site: Site, context: Context) -> None:
@@ -47,57 +76,90 @@ def test_nothing_that_postgresql_refuses_is_left_in_what_airflow_keeps(site: Sit
     plan = StreamPlanOperator(task_id="t", application=nul).execute(context)
     assert plan["queries"][0]["stages"][0]["definition"] == {"keys": ["split(room, \ufffd)"]}
     with pytest.raises(AirflowFailException, match="not compatible"):
-        StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=nul).execute(context)
+        check(nul).execute(context)
     pushed = context["ti"].pushed
     for key in ("report", "report_markdown", "error"):
         assert "split(room, \\ufffd)" in json.dumps(pushed[key])
 
 
-def test_plan_refuses_the_file_of_another_app(site: Site, context: Context) -> None:
-    operator = StreamPlanOperator(task_id="t", app="alarms", application=site.application())
-    with pytest.raises(AirflowFailException, match="defines app 'alarm', not 'alarms'"):
-        operator.execute(context)
-    assert "defines app" in context["ti"].pushed["error"]
+def is_cancelled(site: Site) -> None:
+    site.client.cancel("alarm")
+
+
+def is_killed(site: Site) -> None:
+    site.client.wait_healthy("alarm")
+    site.crash("v1")
+
+
+def is_truncated(site: Site) -> None:
+    site.client.cancel("alarm")
+    current = site.root / "alarm" / "current.json"
+    current.write_text(current.read_text()[:20])
+
+
+Made = Callable[[Site], Any]
 
 
 @pytest.mark.parametrize(
-    ("application", "expected"),
+    ("before", "made", "told"),
     [
-        ("/no/such/file.py", "/no/such/file.py does not exist"),
-        ("", "no application file is given"),
-        ("broken.py", "does not parse as Python"),
+        (None, lambda s: submit(s.application(), app="alarms"), "defines app alarm, not alarms"),
+        (None, lambda s: submit("/no/such/file.py"), "/no/such/file.py does not exist"),
+        (None, lambda s: submit(""), "no application file is given"),
+        (None, lambda s: submit(s.application(), digest="0" * 64), "has changed since it was planned"),
+        (None, lambda s: snapshot("s"), "no app 'alarm'"),
+        (None, lambda s: snapshot("s", deferrable=True), "no app 'alarm'"),
+        (None, lambda s: check(s.application("v2")), "no app 'alarm'"),
+        (None, lambda s: rollback(), "no app 'alarm'"),
+        (None, lambda s: restart(), "no app 'alarm'"),
+        (Site.submit, lambda s: check(s.application("v2"), from_snapshot="nope"), "no snapshot 'nope'"),
+        (Site.submit, lambda s: rollback(), "nothing to roll back to"),
+        (Site.submit, lambda s: restart(deployment_id="v0"), "deployment v0 of alarm is not current, v1 is"),
+        (is_cancelled, lambda s: submit(s.application("v2"), deployment_id="v1", fresh=True), "already has a deploy"),
+        (is_cancelled, lambda s: submit(s.application("v2"), from_snapshot="nope"), "no snapshot 'nope'"),
+        (is_cancelled, lambda s: snapshot("s"), "is not running"),
+        (is_cancelled, lambda s: snapshot("s", deferrable=True), "is not running"),
+        # A DAG that submits ran once more after the driver had died.
+        (is_killed, lambda s: submit(s.application("v2")), "StreamRestartOperator, or from_snapshot or fresh"),
+        (is_truncated, lambda s: snapshot("s"), r"current\.json is not valid JSON"),
     ],
-)
-def test_submit_refuses_a_file_it_cannot_read(site: Site, context: Context, application: str, expected: str) -> None:
-    (site.folder / "broken.py").write_text("def (:\n")
-    path = str(site.folder / application) if application == "broken.py" else application
-    with pytest.raises(AirflowFailException, match=expected):
-        StreamSubmitOperator(task_id="t", application=path).execute(context)
-    assert site.client.apps() == []
+)  # fmt: skip
+def test_what_no_other_try_would_change_fails_for_good(
+    site: Site, context: Context, before: Callable[[Site], object] | None, made: Made, told: str
+) -> None:
+    if before is not None:
+        site.submit()
+        if before is not Site.submit:
+            before(site)
+    with pytest.raises(AirflowFailException, match=told):
+        made(site).execute(context)
+    assert "error" in context["ti"].pushed
+    if before is is_truncated:
+        (site.root / "alarm" / "current.json").unlink()
+        return
+    assert [s.deployment for a in site.client.apps() for s in site.client.deployments(a)] == ["v1"] * (
+        before is not None
+    )
 
 
 @pytest.mark.parametrize("bad", ["a/b", "..", "a..b", "x" * 201, "-a", ""])
 def test_bad_names_are_refused_and_not_retried(site: Site, context: Context, bad: str) -> None:
     site.submit()
+    v2 = site.application("v2")
     operators = [
-        StreamSubmitOperator(task_id="t1", application=site.application("v2"), app="alarm", deployment_id=bad),
-        StreamSnapshotOperator(task_id="t2", app="alarm", name=bad),
-        StreamSnapshotOperator(task_id="t3", app=bad, name="s"),
-        StreamCancelOperator(task_id="t4", app=bad),
-        StreamRollbackOperator(task_id="t5", app=bad),
-        StreamPromoteOperator(task_id="t6", app=bad),
-        StreamRestartOperator(task_id="t9", app=bad),
+        snapshot(bad),
+        snapshot("s", bad),
+        cancel(bad),
+        rollback(bad),
+        restart(bad),
+        StreamPromoteOperator(task_id="t", app=bad),
     ]
-    new = {"application": site.application("v2"), "app": "alarm"}
-    ids = [  # no deployment id is no error
-        StreamCompatibilityCheckOperator(task_id="t7", **new, deployment_id=bad),
-        StreamRollbackOperator(task_id="t8", app="alarm", deployment_id=bad),
-    ]
-    for operator in [*operators, *ids] if bad else operators[1:]:
+    if bad:  # no deployment id is no error
+        operators += [f(v2, deployment_id=bad) for f in (submit, check)] + [rollback(deployment_id=bad)]
+    for operator in operators:
         with pytest.raises(AirflowFailException, match="name"):
             operator.execute(context)
-    assert site.client.snapshots("alarm") == []
-    assert site.drivers_alive() == ["v1"]
+    assert site.client.snapshots("alarm") == [] and site.drivers_alive() == ["v1"]
 
 
 def test_a_rehearsal_of_no_batches_does_nothing_and_of_no_number_is_refused(site: Site, context: Context) -> None:
@@ -111,101 +173,28 @@ def test_a_rehearsal_of_no_batches_does_nothing_and_of_no_number_is_refused(site
             operator(bad).execute(context)
 
 
-def test_submit_starts_a_driver_that_outlives_the_task(site: Site, context: Context) -> None:
-    operator = StreamSubmitOperator(
-        task_id="t",
-        app="alarm",
-        application=site.application(),
-        deployment_id="v1",
-        app_params={"rooms": 3, "strict": True},
-        timeout="PT30S",
-    )
-    deployed = operator.execute(context)
-    assert deployed == {"app": "alarm", "deployment": "v1", "epoch": 1, "reattached": False}
+def test_submit_starts_a_driver_that_outlives_the_task_and_another_try_finds_it(site: Site, context: Context) -> None:
+    params = {"rooms": 3, "strict": True}
+    operator = submit(site.application(), deployment_id="v1", app_params=params, timeout="PT30S")
+    deployed = {"app": "alarm", "deployment": "v1", "epoch": 1, "reattached": False}
+    assert operator.execute(context) == deployed
     spec = site.client.status("alarm").spec
     assert spec is not None
     assert spec.application.params == {"rooms": "3", "strict": "true"}
     assert spec.owner == "airflow:dag/run/task/-1"
-    pushed = context["ti"].pushed
-    assert Path(pushed["driver_log"].removeprefix("file://")).is_file()
+    assert Path(context["ti"].pushed["driver_log"].removeprefix("file://")).is_file()
+    assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == {**deployed, "reattached": True}
     assert site.drivers_alive() == ["v1"]
 
 
-def test_submit_again_by_the_same_task_reattaches(site: Site, context: Context) -> None:
-    def operator() -> StreamSubmitOperator:
-        return StreamSubmitOperator(task_id="t", app="alarm", application=site.application())
-
-    first = operator().execute(context)
-    again = operator().execute({"ti": FakeTaskInstance(try_number=2)})
-    assert (again["deployment"], again["epoch"]) == (first["deployment"], first["epoch"])
-    assert again["reattached"]
-    assert site.drivers_alive() == [first["deployment"]]
-
-
-def test_submit_refuses_a_used_deployment_id(site: Site, context: Context) -> None:
-    site.submit()
-    site.client.cancel("alarm")
-    new = {"app": "alarm", "application": site.application("v2")}
-    operator = StreamSubmitOperator(task_id="t", **new, deployment_id="v1", fresh=True)
-    with pytest.raises(AirflowFailException, match="already has a deployment 'v1'"):
-        operator.execute(context)
-
-
-def test_submit_refuses_an_unknown_snapshot(site: Site, context: Context) -> None:
-    site.submit()
-    site.client.cancel("alarm")
-    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application("v2"), from_snapshot="nope")
-    with pytest.raises(AirflowFailException, match="no snapshot 'nope'"):
-        operator.execute(context)
-    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
-
-
 def test_submit_of_a_driver_that_dies_shows_its_last_words(site: Site, context: Context) -> None:
-    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application(FAIL="start"))
+    operator = submit(site.application(FAIL="start"))
     with pytest.raises(AirflowException, match="last words of a driver that dies at start") as caught:
         operator.execute(context)
     assert not isinstance(caught.value, AirflowFailException)  # another try may fare better
     operator.retry_dead_driver = False
     with pytest.raises(AirflowFailException, match="last words"):
         operator.execute(context)
-
-
-def test_submit_refuses_an_application_changed_since_the_plan(site: Site, context: Context) -> None:
-    operator = StreamSubmitOperator(task_id="t", app="alarm", application=site.application(), digest="0" * 64)
-    with pytest.raises(AirflowFailException, match="has changed since it was planned"):
-        operator.execute(context)
-
-
-@pytest.mark.processes
-def test_a_killed_submit_stops_the_driver_it_started(site: Site, context: Context) -> None:
-    operator = StreamSubmitOperator(
-        task_id="t", app="alarm", application=site.application(FAIL="never"), deployment_id="v1"
-    )
-    kill_once_launched(site, operator, context, "v1")
-    assert site.drivers_alive() == []
-    assert "driver-1.log" in context["ti"].pushed["driver_log"]
-
-
-@pytest.mark.processes
-def test_a_killed_standby_stops_the_driver_it_started(site: Site, context: Context) -> None:
-    site.submit()
-    operator = step_of_v2(site, "standby", FAIL="never")
-    kill_once_launched(site, operator, context, "v2")
-    assert site.drivers_alive() == ["v1"]
-    assert "driver-2.log" in context["ti"].pushed["driver_log"]
-
-
-def test_a_killed_submit_leaves_a_version_that_took_over(site: Site, context: Context) -> None:
-    """It was started by another task, nothing else runs, and `rollback` is the way back from it."""
-    site.submit()
-    step_of_v2(site, "standby").execute(context)
-    step_of_v2(site, "snapshot").execute(context)
-    operator = step_of_v2(site, "submit")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strategy, "submit", lambda *_, **__: operator.on_kill())
-        with pytest.raises(SystemExit):
-            operator.execute(context)
-    assert site.drivers_alive() == ["v2"]
 
 
 def step_of_v2(site: Site, step: str, **constants: Any) -> StreamUpdateStepOperator:
@@ -216,8 +205,15 @@ def step_of_v2(site: Site, step: str, **constants: Any) -> StreamUpdateStepOpera
     return StreamUpdateStepOperator(task_id="t", step=step, app="alarm", options=options, deployment_id="v2")
 
 
-def kill_once_launched(site: Site, operator: Any, context: Context, deployment: str) -> None:
+@pytest.mark.processes
+@pytest.mark.parametrize("started", ["submit", "standby"])
+def test_a_killed_task_stops_the_driver_it_started(site: Site, context: Context, started: str) -> None:
     """on_kill is called as Airflow's task runner calls it: by a SIGTERM handler in the main thread."""
+    if started == "standby":
+        site.submit()
+        operator, deployment = step_of_v2(site, "standby", FAIL="never"), "v2"
+    else:
+        operator, deployment = submit(site.application(FAIL="never"), deployment_id="v1"), "v1"
     launched = site.root / "alarm" / "deployments" / deployment / "status.json"
     done = threading.Event()
 
@@ -236,145 +232,110 @@ def kill_once_launched(site: Site, operator: Any, context: Context, deployment: 
         done.set()
         killer.join()
         signal.signal(signal.SIGTERM, before)
-    assert launched.exists()
+    assert launched.exists() and site.drivers_alive() == (["v1"] if started == "standby" else [])
+    assert "driver-" in context["ti"].pushed["driver_log"]
 
 
-def test_on_kill_without_work_under_way_does_nothing(site: Site) -> None:
-    StreamSubmitOperator(task_id="t", application=site.application()).on_kill()
+def test_a_killed_submit_leaves_a_version_that_took_over(site: Site, context: Context) -> None:
+    """It was started by another task, nothing else runs, and `rollback` is the way back from it."""
+    site.submit()
+    step_of_v2(site, "standby").execute(context)
+    step_of_v2(site, "snapshot").execute(context)
+    operator = step_of_v2(site, "submit")
+    operator.on_kill()  # without work under way it does nothing
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strategy, "submit", lambda *_, **__: operator.on_kill())
+        with pytest.raises(SystemExit):
+            operator.execute(context)
+    assert site.drivers_alive() == ["v2"]
 
 
 def test_snapshot_of_a_running_app_leaves_it_running(site: Site, context: Context) -> None:
     site.submit()
-    taken = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", timeout=20).execute(context)
+    taken = snapshot().execute(context)
     assert (taken["name"], taken["deployment"], taken["kind"]) == ("s1", "v1", "live")
     assert taken["size"] > 0 and taken["batches"]["events"] >= 0
     assert site.drivers_alive() == ["v1"]
     for deferrable in (False, True):
-        operator = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", timeout=20, deferrable=deferrable)
+        operator = snapshot(deferrable=deferrable)
         with pytest.raises(AirflowFailException, match="already has a snapshot 's1'"):
             operator.execute(context)
         assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == taken
 
 
-def test_snapshot_with_cancel_ends_the_app(site: Site, context: Context) -> None:
-    site.submit()
-    taken = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", cancel=True, timeout=20).execute(context)
-    assert taken["kind"] == "cancelled"
-    assert site.drivers_alive() == []
-    again = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", cancel=True, timeout=20).execute(context)
-    assert again == taken
-
-
-def test_snapshot_that_takes_too_long_can_be_waited_for_again(site: Site, context: Context) -> None:
+@pytest.mark.parametrize("made", [lambda: snapshot(cancel=True, timeout=0.2), lambda: cancel(drain_timeout=0.2)])
+def test_an_end_that_takes_too_long_can_be_waited_for_again(
+    site: Site, context: Context, made: Callable[[], Any]
+) -> None:
     site.submit(DRAIN_SECONDS=1.5)
-    operator = StreamSnapshotOperator(task_id="t", app="alarm", name="s1", cancel=True, timeout=0.2)
+    operator = made()
     with pytest.raises(AirflowException, match="did not happen within") as caught:
         operator.execute(context)
     assert not isinstance(caught.value, AirflowFailException)
-    operator.timeout = 20
-    assert operator.execute(context)["kind"] == "cancelled"
-
-
-@pytest.mark.parametrize("deferrable", [False, True])
-def test_snapshot_of_what_does_not_run_is_refused(site: Site, context: Context, deferrable: bool) -> None:
-    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
-        StreamSnapshotOperator(task_id="t", app="alarm", name="s", deferrable=deferrable).execute(context)
-    site.submit()
-    site.client.cancel("alarm")
-    with pytest.raises(AirflowFailException, match="is not running"):
-        StreamSnapshotOperator(task_id="t", app="alarm", name="s", deferrable=deferrable).execute(context)
-
-
-@pytest.mark.processes
-def test_deferred_snapshot_resumes_with_the_result(site: Site, context: Context) -> None:
-    site.submit(DRAIN_SECONDS=0.5)
-    operator = StreamSnapshotOperator(
-        task_id="t", app="alarm", name="s1", cancel=True, deferrable=True, timeout=timedelta(seconds=20)
-    )
-    with pytest.raises(TaskDeferred) as deferred:
-        operator.execute(context)
-    path, arguments = deferred.value.trigger.serialize()
-    assert path.endswith("triggers.snapshot.SnapshotTrigger")
-    assert arguments["deadline"] <= time.time() + 20
-    event = {"status": "done", "value": {"name": "s1", "app": "alarm", "size": 1}}
-    assert operator.execute_complete(context, event) == event["value"]
-
-
-def test_resuming_with_an_error_raises_it(context: Context) -> None:
-    operator = StreamSnapshotOperator(task_id="t", app="alarm", name="s1")
-    event = {"status": "error", "error": "NotRunningError", "message": "app alarm ended"}
-    with pytest.raises(AirflowFailException, match="app alarm ended"):
-        operator.execute_complete(context, event)
-    event = {"status": "error", "error": "StorageError", "message": "s3 is away"}
-    with pytest.raises(AirflowException, match="s3 is away") as caught:
-        operator.execute_complete(context, event)
-    assert not isinstance(caught.value, AirflowFailException)
+    assert site.client.status("alarm").state == "draining"
+    operator.timeout = operator.drain_timeout = 20
+    ended = operator.execute({"ti": FakeTaskInstance(try_number=2)})
+    assert ended == "cancelled" or ended["kind"] == "cancelled"
+    before = site.client.registry.app("alarm").current()
+    assert operator.execute(context) == ended, "once more, it changes nothing"
+    assert site.client.registry.app("alarm").current() == before and site.drivers_alive() == []
 
 
 @pytest.mark.parametrize(
-    "drain_timeout", [20, 20.0, "20", "PT20S", timedelta(seconds=20), pendulum.duration(seconds=20)]
+    ("made", "trigger", "value"),
+    [
+        (lambda: snapshot(cancel=True, deferrable=True), "triggers.snapshot.SnapshotTrigger", TAKEN),
+        (lambda: cancel(deferrable=True, drain_timeout=20), "triggers.cancel.CancelTrigger", "cancelled"),
+    ],
 )
-def test_cancel_drains_within_a_timeout_of_any_form(site: Site, context: Context, drain_timeout: Any) -> None:
-    site.submit()
-    operator = StreamCancelOperator(task_id="t", app="alarm", drain_timeout=drain_timeout)
-    assert operator.execute(context) == "cancelled"
-    assert site.drivers_alive() == []
+def test_a_deferred_one_resumes_with_the_result(
+    site: Site, context: Context, made: Callable[[], Any], trigger: str, value: Any
+) -> None:
+    site.submit(DRAIN_SECONDS=0.5)
+    operator = made()
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(context)
+    path, arguments = deferred.value.trigger.serialize()
+    assert path.endswith(trigger) and arguments["deadline"] is not None
+    assert operator.execute_complete(context, {"status": "done", "value": value}) == value
+    ended = {"status": "error", "error": "NotRunningError", "message": "app alarm ended"}
+    with pytest.raises(AirflowFailException, match="app alarm ended"):
+        operator.execute_complete(context, ended)
+    away = {"status": "error", "error": "StorageError", "message": "s3 is away"}
+    with pytest.raises(AirflowException, match="s3 is away") as caught:
+        operator.execute_complete(context, away)
+    assert not isinstance(caught.value, AirflowFailException)
 
 
-@pytest.mark.parametrize("drain_timeout", ["soon", -1, "-PT5S", True, [], "2024-01-01", float("inf")])
-def test_cancel_refuses_what_is_no_duration(site: Site, context: Context, drain_timeout: Any) -> None:
-    site.submit()
-    with pytest.raises(AirflowFailException, match="drain_timeout must"):
-        StreamCancelOperator(task_id="t", app="alarm", drain_timeout=drain_timeout).execute(context)
-    assert site.client.status("alarm").state == "running"
+def test_durations_of_any_form() -> None:
+    for value in (20, 20.0, "20", "PT20S", timedelta(seconds=20), pendulum.duration(seconds=20)):
+        assert seconds(value, "drain_timeout") == 20
+    for value in ("soon", -1, "-PT5S", True, [], "2024-01-01", float("inf")):
+        with pytest.raises(InvalidInputError, match="drain_timeout must"):
+            seconds(value, "drain_timeout")
 
 
 def test_cancel_at_once_does_not_wait_for_the_batch(site: Site, context: Context) -> None:
     site.submit(DRAIN_SECONDS=300.0)
-    assert StreamCancelOperator(task_id="t", app="alarm", drain=False).execute(context) == "cancelled"
+    with pytest.raises(AirflowFailException, match="drain_timeout must"):
+        cancel(drain_timeout="soon").execute(context)
+    assert site.client.status("alarm").state == "running"
+    assert cancel(drain=False).execute(context) == "cancelled"
 
 
-def test_a_drain_that_takes_too_long_can_be_waited_for_again(site: Site, context: Context) -> None:
-    site.submit(DRAIN_SECONDS=1.5)
-    operator = StreamCancelOperator(task_id="t", app="alarm", drain_timeout=0.2)
-    with pytest.raises(AirflowException, match="did not happen within"):
-        operator.execute(context)
-    assert site.client.status("alarm").state == "draining"
-    operator.drain_timeout = 20
-    assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == "cancelled"
-
-
-def test_cancel_of_a_stopped_app_changes_nothing(site: Site, context: Context) -> None:
-    site.submit()
-    operator = StreamCancelOperator(task_id="t", app="alarm")
-    operator.execute(context)
-    before = site.client.registry.app("alarm").current()
-    assert operator.execute(context) == "cancelled" and site.client.registry.app("alarm").current() == before
-
-
-@pytest.mark.parametrize("options", [{}, {"drain": False}, {"deferrable": True}])
+@pytest.mark.parametrize("options", [{}, {"deferrable": True}])
 def test_an_app_whose_driver_is_dead_is_cancelled_as_well(
     site: Site, context: Context, options: dict[str, bool]
 ) -> None:
     site.submit()
     site.crash("v1")
-    assert StreamCancelOperator(task_id="t", app="alarm", **options).execute(context) == "cancelled"  # type: ignore[arg-type]
+    assert cancel(**options).execute(context) == "cancelled"
     assert site.client.status("alarm").state == "cancelled"
-
-
-def test_deferred_cancel(site: Site, context: Context) -> None:
-    site.submit(DRAIN_SECONDS=0.5)
-    operator = StreamCancelOperator(task_id="t", app="alarm", deferrable=True)
-    with pytest.raises(TaskDeferred) as deferred:
-        operator.execute(context)
-    assert deferred.value.trigger.serialize()[0].endswith("triggers.cancel.CancelTrigger")
-    assert operator.execute_complete(context, {"status": "done", "value": "cancelled"}) == "cancelled"
 
 
 def test_check_of_a_compatible_version(site: Site, context: Context) -> None:
     site.submit()
-    application = site.application("v2", STAGES={"rooms": ["room"], "hours": ["hour"]})
-    report = StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application).execute(context)
+    report = check(site.application("v2", STAGES={"rooms": ["room"], "hours": ["hour"]})).execute(context)
     assert report["compatible"] and report["problems"] == []
     assert {i["name"]: i["verdict"] for i in report["items"]}["events/rooms"] == "carried"
     assert "| stage | events/rooms |" in context["ti"].pushed["report_markdown"]
@@ -384,8 +345,7 @@ def test_check_of_a_compatible_version(site: Site, context: Context) -> None:
 
 def test_check_of_an_incompatible_version_fails_for_good_with_the_report(site: Site, context: Context) -> None:
     site.submit()
-    application = site.application("v2", STAGES=OTHER_KEYS)
-    operator = StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, deployment_id="v2")
+    operator = check(site.application("v2", STAGES=OTHER_KEYS), deployment_id="v2")
     with pytest.raises(AirflowFailException, match=r"not compatible with deployment v1; nothing was stopped") as e:
         operator.execute(context)
     assert "events/rooms" in str(e.value)
@@ -395,53 +355,29 @@ def test_check_of_an_incompatible_version_fails_for_good_with_the_report(site: S
     assert site.drivers_alive() == ["v1"]
 
 
-def test_check_takes_agreed_losses(site: Site, context: Context) -> None:
+def test_check_takes_agreed_losses_and_renames(site: Site, context: Context) -> None:
     site.submit(STAGES={"rooms": ["room"], "hours": ["hour"]})
-    application = site.application("v2")
-
-    def operator(agree: Any) -> StreamCompatibilityCheckOperator:
-        return StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, agree=agree)
-
+    fewer, renamed = (
+        site.application(name, STAGES={"rooms": ["room"], **more})
+        for name, more in (("v2", {}), ("v3", {"clock": ["hour"]}))
+    )
     with pytest.raises(AirflowFailException, match="agree to it with --agree events/hours"):
-        operator(()).execute(context)
+        check(fewer).execute(context)
     for agree in (["events/hours"], '["events/hours"]', "events/hours"):
-        assert operator(agree).execute(context)["compatible"]
-
-
-def test_check_takes_renames(site: Site, context: Context) -> None:
-    site.submit(STAGES={"hours": ["hour"]})
-    application = site.application("v2", STAGES={"clock": ["hour"]})
-
-    def operator(renames: Any) -> StreamCompatibilityCheckOperator:
-        return StreamCompatibilityCheckOperator(task_id="t", app="alarm", application=application, renames=renames)
-
+        assert check(fewer, agree=agree).execute(context)["compatible"]
     with pytest.raises(AirflowFailException, match="--rename events/hours=clock carries its state"):
-        operator(None).execute(context)
+        check(renamed).execute(context)
     for renames in ({"hours": "clock"}, '{"events/hours": "clock"}'):
-        assert operator(renames).execute(context)["compatible"]
-
-
-def test_check_against_an_unknown_snapshot_or_app(site: Site, context: Context) -> None:
-    def operator(**kwargs: Any) -> StreamCompatibilityCheckOperator:
-        return StreamCompatibilityCheckOperator(task_id="t", application=site.application("v2"), **kwargs)
-
-    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
-        operator(app="alarm").execute(context)
-    site.submit()
-    with pytest.raises(AirflowFailException, match="no snapshot 'nope'"):
-        operator(app="alarm", from_snapshot="nope").execute(context)
+        assert check(renamed, renames=renames).execute(context)["compatible"]
 
 
 def test_rollback_brings_the_previous_deployment_back(site: Site, context: Context) -> None:
     site.submit()
-    site.client.save_snapshot("alarm", "s1", cancel=True)
-    StreamSubmitOperator(
-        task_id="t", app="alarm", application=site.application("v2"), deployment_id="v2", from_snapshot="s1"
-    ).execute(context)
+    assert snapshot(cancel=True).execute(context)["kind"] == "cancelled"
+    submit(site.application("v2"), deployment_id="v2", from_snapshot="s1").execute(context)
     assert site.drivers_alive() == ["v2"]
-    back = StreamRollbackOperator(task_id="t", app="alarm").execute(context)
-    assert back is not None and back["deployment"] == "v1"
-    assert site.drivers_alive() == ["v1"]
+    back = rollback().execute(context)
+    assert back is not None and back["deployment"] == "v1" and site.drivers_alive() == ["v1"]
 
 
 def test_rollback_to_a_version_that_failed_is_refused_unless_it_is_named(site: Site, context: Context) -> None:
@@ -450,106 +386,38 @@ def test_rollback_to_a_version_that_failed_is_refused_unless_it_is_named(site: S
     v2 = Application(file=site.application("v2"))
     site.client.update(UpdateOptions(application=v2, deployment="v2", strategy="restart"))
     with pytest.raises(AirflowFailException, match=r"(?s)no version to go back to.*\n- v1: to run it once more"):
-        StreamRollbackOperator(task_id="t", app="alarm").execute(context)
+        rollback().execute(context)
     assert site.drivers_alive() == ["v2"]
-    result = StreamRollbackOperator(task_id="t", app="alarm", to="v1").execute(context)
+    result = rollback(to="v1").execute(context)
     assert result is not None and result["deployment"] == "v1" and site.drivers_alive() == ["v1"]
 
 
-def test_rollback_without_a_previous_deployment(site: Site, context: Context) -> None:
-    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
-        StreamRollbackOperator(task_id="t", app="alarm").execute(context)
+def test_restart_goes_on_from_the_deployment_s_own_checkpoint_and_fresh_without_it(
+    site: Site, context: Context
+) -> None:
     site.submit()
-    with pytest.raises(AirflowFailException, match="nothing to roll back to"):
-        StreamRollbackOperator(task_id="t", app="alarm").execute(context)
-    assert site.drivers_alive() == ["v1"]
+    is_killed(site)
+    operator = restart(deployment_id="v1")
+    for again in (False, True):
+        assert operator.execute(context) == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": again}
+    assert site.client.wait_healthy("alarm").status.queries["events"].first_batch > 0
+    is_killed(site)
+    fresh = submit(site.application("v2"), deployment_id="v2", fresh=True)
+    assert fresh.execute(context)["deployment"] == "v2" and fresh.execute(context)["reattached"]
 
 
-def test_restart_goes_on_from_the_deployment_s_own_checkpoint(site: Site, context: Context) -> None:
-    site.submit()
-    site.client.wait_healthy("alarm")
-    site.crash("v1")
-    operator = StreamRestartOperator(task_id="t", app="alarm", deployment_id="v1")
-    assert operator.execute(context) == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": False}
-    assert operator.execute(context) == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": True}
-    assert site.drivers_alive() == ["v1"]
-    status = site.client.wait_healthy("alarm").status
-    assert status.queries["events"].first_batch > 0
-
-
-def test_restart_that_is_refused_is_not_retried(site: Site, context: Context) -> None:
-    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
-        StreamRestartOperator(task_id="t", app="alarm").execute(context)
-    site.submit()
-    with pytest.raises(AirflowFailException, match="deployment v0 of alarm is not current, v1 is"):
-        StreamRestartOperator(task_id="t", app="alarm", deployment_id="v0").execute(context)
-
-
-def test_a_task_does_not_start_an_app_that_has_state_without_it(site: Site, context: Context) -> None:
-    """A DAG that submits ran once more after the driver had died."""
-    site.submit()
-    site.client.wait_healthy("alarm")
-    site.crash("v1")
-    new = {"application": site.application("v2"), "app": "alarm", "deployment_id": "v2"}
-    with pytest.raises(AirflowFailException, match="StreamRestartOperator, or from_snapshot or fresh"):
-        StreamSubmitOperator(task_id="t", **new).execute(context)
-    assert site.drivers_alive() == [] and [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
-    assert StreamSubmitOperator(task_id="t", **new, fresh=True).execute(context)["deployment"] == "v2"
-    assert StreamSubmitOperator(task_id="t", **new, fresh=True).execute(context)["reattached"]
-
-
-def test_no_spark_connection_is_refused_before_anything_is_written(site: Site, context: Context) -> None:
-    site.undefine("spark_default")
-    with pytest.raises(AirflowFailException, match="Spark connection spark_default is not defined"):
-        StreamSubmitOperator(task_id="t", app="alarm", application=site.application()).execute(context)
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (lambda s: s.undefine("spark_default"), "Spark connection spark_default is not defined"),
+        (lambda s: s.connect(spark_submit="/no/spark-submit"), "spark-submit was not found at '/no/spark-submit'"),
+        (lambda s: s.monkeypatch.setenv("JAVA_HOME", "/no/java"), "no Java was found"),
+    ],
+)
+def test_what_a_driver_needs_is_looked_at_before_anything_is_written(
+    site: Site, context: Context, broken: Callable[[Site], None], told: str
+) -> None:
+    broken(site)
+    with pytest.raises(AirflowFailException, match=told):
+        submit(site.application()).execute(context)
     assert list(site.root.iterdir()) == []
-
-
-def test_no_spark_submit(site: Site, context: Context) -> None:
-    site.connect(spark_submit="/no/spark-submit")
-    with pytest.raises(AirflowFailException, match="spark-submit was not found at '/no/spark-submit'"):
-        StreamSubmitOperator(task_id="t", app="alarm", application=site.application()).execute(context)
-    assert list(site.root.iterdir()) == []
-
-
-def test_no_java(site: Site, context: Context) -> None:
-    site.monkeypatch.setenv("JAVA_HOME", "/no/java")
-    with pytest.raises(AirflowFailException, match="no Java was found"):
-        StreamPlanOperator(task_id="t", application=site.application()).execute(context)
-
-
-def test_truncated_registry(site: Site, context: Context) -> None:
-    site.submit()
-    site.client.cancel("alarm")
-    current = site.root / "alarm" / "current.json"
-    current.write_text(current.read_text()[:20])
-    with pytest.raises(AirflowFailException, match=r"current\.json is not valid JSON"):
-        StreamSnapshotOperator(task_id="t", app="alarm", name="s").execute(context)
-    current.unlink()
-
-
-def test_two_submits_at_a_time(site: Site) -> None:
-    """The second of two tasks gets a clear error, and there is one driver."""
-    results: list[Any] = []
-
-    def submit(version: str) -> None:
-        ti = FakeTaskInstance()
-        ti.task_id = version
-        operator = StreamSubmitOperator(
-            task_id=version, app="alarm", application=site.application(version), digest=None, deployment_id=version
-        )
-        try:
-            results.append(operator.execute({"ti": ti})["deployment"])
-        except AirflowException as error:
-            results.append(str(error))
-
-    threads = [threading.Thread(target=submit, args=(version,)) for version in ("v1", "v2")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    won = [r for r in results if r in ("v1", "v2")]
-    lost = [r for r in results if r not in won]
-    assert len(won) == len(lost) == 1, results
-    assert "is in use since" in lost[0] or "under way" in lost[0] or "runs as deployment" in lost[0]
-    assert site.drivers_alive() == won

@@ -18,11 +18,16 @@ import attrs
 import pytest
 from airflow_site import Site
 
+from airflow_provider_streamupdate.control import overview
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.difference.difference import ComparedFigure, QueryDifference
 from airflow_provider_streamupdate.core.difference.report import DifferenceReport
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference, Sample
+from airflow_provider_streamupdate.core.errors import WaitTimeoutError
 from airflow_provider_streamupdate.core.history.history import Minutes, write_minutes
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry import hot_standby
@@ -32,7 +37,8 @@ from airflow_provider_streamupdate.core.registry.hot_standby import HotStandby
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.plugins.looks import SECONDS
+from airflow_provider_streamupdate.plugins import looks as looks_module
+from airflow_provider_streamupdate.plugins.looks import AT_ONCE, SECONDS, Looks
 from tests.core.builders import app_with_snapshots, deploy, set_status, spec, status
 
 pytestmark = pytest.mark.processes  # the page's server has threads of its own, which no world drives
@@ -78,18 +84,15 @@ def app(site: Site) -> Any:
     return app_with_snapshots(site.root, ("s1", "s2"))
 
 
-SNAPSHOTS = "/api/apps/streamupdate_default/flights/snapshots"
-HISTORY = "/api/apps/streamupdate_default/flights/history"
-READS = (
-    *("/", "/api/me", "/api/apps", "/api/apps/streamupdate_default/flights", "/api/context?dag_id=stream_update"),
-    *(HISTORY, "/metrics"),
-)
+APP = "/api/apps/streamupdate_default/flights"
+SNAPSHOTS, HISTORY, UPDATE = f"{APP}/snapshots", f"{APP}/history", f"{APP}/updates/v2"
+LOG = f"{APP}/deployments/v1/log"
+READS = ("/", "/api/me", "/api/apps", APP, "/api/context?dag_id=stream_update", HISTORY, "/metrics")
 ACTIONS = (
     ("POST", SNAPSHOTS, {"name": "s3"}, 202),
     ("POST", f"{SNAPSHOTS}/s1/verify", {}, 202),
     ("DELETE", f"{SNAPSHOTS}/s1", {}, 200),
 )
-APP = "/api/apps/streamupdate_default/flights"
 
 
 @pytest.mark.parametrize("path", READS)
@@ -114,20 +117,13 @@ def test_an_editor_deletes_an_app_that_ended_by_its_name(page: Page, app: Any) -
 
 
 @pytest.mark.parametrize(("method", "path", "body", "done"), ACTIONS)
-@pytest.mark.parametrize("user", [None, "nobody", "viewer"])
-def test_who_may_not_act(
-    page: Page, app: Any, method: str, path: str, body: dict[str, str], done: int, user: str | None
-) -> None:
-    refused = page.ask(method, path, user, json=body) if body else page.ask(method, path, user, headers=JSON)
-    assert refused.status_code == (401 if user is None else 403)
-    assert "error" in refused.json()
-    left = {s["name"]: s["verified"] for s in page.get("/api/apps/streamupdate_default/flights")["snapshots"]}
-    assert left == {"s1": None, "s2": None}
-    assert not list(Path(app.folder.path("deployments/v1")).rglob("commands/*"))
-
-
-@pytest.mark.parametrize(("method", "path", "body", "done"), ACTIONS)
 def test_who_may_act(page: Page, app: Any, method: str, path: str, body: dict[str, str], done: int) -> None:
+    more: dict[str, Any] = {"json": body} if body else {"headers": JSON}
+    for user, code in ((None, 401), ("nobody", 403), ("viewer", 403)):
+        refused = page.ask(method, path, user, **more)
+        assert refused.status_code == code and "error" in refused.json()
+    assert {s["name"]: s["verified"] for s in page.get(APP)["snapshots"]} == {"s1": None, "s2": None}
+    assert not list(Path(app.folder.path("deployments/v1")).rglob("commands/*"))
     allowed = page.ask(method, path, "editor", json=body, headers=JSON)
     assert allowed.status_code == done, allowed.text
 
@@ -151,21 +147,14 @@ def test_the_history_of_an_app_is_columns(page: Page, app: Any) -> None:
     assert (found["at"], found["in"], found["deployment"]) == ([now.timestamp()], [2.0], ["v1"])
 
 
-UPDATE = "/api/apps/streamupdate_default/flights/updates/v2"
-
-
-def _two_versions(app: Any, secret: str) -> None:
+def test_what_an_update_changed_and_who_may_read_its_code(page: Page, site: Site, app: Any) -> None:
+    secret = "hunter2-hunter2"
+    site.connect(storage_options=json.dumps({"secret": secret}))
     for name in ("v1", "v2"):
         app.deployment_folder(name).write("application/v1.py", f"# {name} <b>\nuse('{secret}')\n".encode())
     application = Application(file="application/v1.py", params={"input": "/out", "api_token": "t0k3n-t0k3n"})
     app.create_deployment(spec("v2", application=application))
     app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now(), asked_by="me@here"))
-
-
-def test_what_an_update_changed_and_who_may_read_its_code(page: Page, site: Site, app: Any) -> None:
-    secret = "hunter2-hunter2"
-    site.connect(storage_options=json.dumps({"secret": secret}))
-    _two_versions(app, secret)
     for path, viewer in ((UPDATE, 200), (f"{UPDATE}/code", 403)):
         codes = {user: page.ask("GET", path, user).status_code for user in (None, *ROLES)}
         assert codes == {None: 401, "nobody": 403, "viewer": viewer, "editor": 200, "admin": 200}, path
@@ -185,7 +174,7 @@ def test_the_list_says_whose_update_waits_for_a_person(page: Page, app: Any) -> 
     from airflow.models.taskinstance import TaskInstance
     from airflow.utils.session import create_session
 
-    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00"))
+    app.set_update(_update())
     assert [need["kind"] for need in page.get("/api/apps")["apps"][0]["needs"]] == ["update-interrupted"]
     with _run("stream_update", "asks", {"app": "flights", "deployment": "v2"}, state="running"):
         now = datetime.datetime.now(datetime.timezone.utc)
@@ -201,26 +190,13 @@ def test_the_list_says_whose_update_waits_for_a_person(page: Page, app: Any) -> 
                 assert (listed["approval"]["run_id"], listed["approval"]["task_id"]) == ("asks", "update.check")
 
 
-def test_an_error_among_what_an_app_needs_somebody_for_is_masked(page: Page, site: Site, app: Any) -> None:
-    site.connect(storage_options=json.dumps({"secret": "hunter2-hunter2"}))
-    set_status(app, "v1", status("failed", error="no access with hunter2-hunter2 at s3://me:pa55@bucket"))
-    [need] = page.get("/api/apps")["apps"][0]["needs"]
-    assert need["kind"] == "failed" and "hunter2" not in need["reason"] and "pa55" not in need["reason"]
-
-
-LOG = "/api/apps/streamupdate_default/flights/deployments/v1/log"
-
-
 def _launched(app: Any, path: Path, host: str) -> None:
     app.set_launch("v1", Launch(epoch=1, host=host, pid=None, pid_started=None, log=str(path), launched_at=clock.now()))
 
 
-def test_who_may_read_a_drivers_log(page: Page, app: Any) -> None:
+def test_the_end_of_a_drivers_log_and_who_may_read_it(page: Page, app: Any) -> None:
     codes = {user: page.ask("GET", LOG, user).status_code for user in (None, *ROLES)}
     assert codes == {None: 401, "nobody": 403, "viewer": 403, "editor": 200, "admin": 200}
-
-
-def test_the_end_of_a_drivers_log(page: Page, app: Any) -> None:
     log = Path(app.folder.path("deployments/v1/driver-1.log"))
     log.write_text("".join(f"line {n} {'x' * 3000}\n" for n in range(500)))
     _launched(app, log, "a-worker")  # the root is shared
@@ -230,22 +206,19 @@ def test_the_end_of_a_drivers_log(page: Page, app: Any) -> None:
     assert len(found["lines"]) == 200 and max(map(len, found["lines"])) == 2000
 
 
-def test_launch_json_names_no_file_of_the_api_server(page: Page, app: Any, tmp_path: Path) -> None:
-    settings = tmp_path / "driver-1.log"
-    settings.write_text("fernet_key = hunter2")
-    _launched(app, settings, socket.gethostname())
-    found = page.get(LOG, "editor")
-    assert found["lines"] == [] and "is not the log of a driver of v1, and is not shown" in found["note"]
-
-
-def test_a_log_on_another_machine_is_told_by_its_place(page: Page, app: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("host", "note"),
+    [
+        (socket.gethostname(), "is not the log of a driver of v1, and is not shown"),  # as launch.json wants it
+        ("a-worker", "the log is on a-worker at "),
+    ],
+)
+def test_a_log_elsewhere_is_told_by_its_place(page: Page, app: Any, tmp_path: Path, host: str, note: str) -> None:
     elsewhere = tmp_path / "driver-1.log"
-    elsewhere.write_text("another driver's, of this machine\n")
-    _launched(app, elsewhere, "a-worker")
+    elsewhere.write_text("fernet_key = hunter2")
+    _launched(app, elsewhere, host)
     found = page.get(LOG, "editor")
-    assert (found["lines"], found["note"]) == ([], f"the log is on a-worker at {elsewhere}")
-    unknown = page.ask("GET", LOG.replace("v1", "v9"), "editor")
-    assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "NotFoundError")
+    assert found["lines"] == [] and note in found["note"] and str(elsewhere) in found["note"]
 
 
 def test_a_log_tells_no_secret_that_is_known(page: Page, site: Site, app: Any) -> None:
@@ -261,15 +234,17 @@ def test_a_log_tells_no_secret_that_is_known(page: Page, site: Site, app: Any) -
     assert line == "uses *** and (hidden), at s3://***@bucket/in, reads /data"
 
 
-def test_an_expired_session_is_none(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_session_cookie_is_enough_and_an_expired_session_is_none(page: Page, app: Any) -> None:
     from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
-    old = get_auth_manager().generate_jwt(
-        SimpleAuthManagerUser(username="old", role="admin"), expiration_time_in_seconds=-3600
-    )
-    answer = page.client.get("/api/apps", headers={"Authorization": f"Bearer {old}"})
-    assert answer.status_code == 401
+    cookie = {"Cookie": f"{COOKIE_NAME_JWT_TOKEN}={page.tokens['viewer']}"}
+    assert page.client.get("/api/apps", headers=cookie).status_code == 200
+    assert page.client.post(f"{SNAPSHOTS}/s1/verify", headers={**JSON, **cookie}).status_code == 403
+    user = SimpleAuthManagerUser(username="old", role="admin")
+    old = get_auth_manager().generate_jwt(user, expiration_time_in_seconds=-3600)
+    assert page.client.get("/api/apps", headers={"Authorization": f"Bearer {old}"}).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -289,91 +264,54 @@ def test_another_site_cannot_have_a_browser_act(page: Page, app: Any, headers: d
     assert answer.status_code == code, answer.text
 
 
-def test_the_session_cookie_is_enough(page: Page, app: Any) -> None:
-    from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
-
-    cookie = {"Cookie": f"{COOKIE_NAME_JWT_TOKEN}={page.tokens['viewer']}"}
-    assert page.client.get("/api/apps", headers=cookie).status_code == 200
-    assert page.client.post(f"{SNAPSHOTS}/s1/verify", headers={**JSON, **cookie}).status_code == 403
-
-
-def test_the_list(page: Page, site: Site, app: Any) -> None:
-    found = page.get("/api/apps")
-    assert found["connections"] == [{"conn_id": "streamupdate_default", "root": str(site.root), "error": None}]
-    [listed] = found["apps"]
-    assert (listed["conn_id"], listed["app"], listed["state"], listed["deployment"]) == (
-        "streamupdate_default",
-        "flights",
-        "running",
-        "v1",
-    )
-    assert listed == {"conn_id": "streamupdate_default", **site_summary(site)}
-
-
-def site_summary(site: Site) -> dict[str, Any]:
-    """What the command line says of the app."""
+def test_the_list_is_that_of_the_command_line(page: Page, site: Site, app: Any) -> None:
     from click.testing import CliRunner
 
     from airflow_provider_streamupdate.cli import main
 
-    [listed] = json.loads(CliRunner().invoke(main, ["list", "--json", "--root", str(site.root)]).stdout)
-    return dict(listed)
+    found = page.get("/api/apps")
+    assert found["connections"] == [{"conn_id": "streamupdate_default", "root": str(site.root), "error": None}]
+    [summary] = json.loads(CliRunner().invoke(main, ["list", "--json", "--root", str(site.root)]).stdout)
+    assert found["apps"] == [{"conn_id": "streamupdate_default", **summary}]
+    assert (summary["app"], summary["state"], summary["deployment"]) == ("flights", "running", "v1")
 
 
-def test_what_the_page_knows_of_its_user(page: Page) -> None:
-    seen = {user: page.get("/api/me", user) for user in ("viewer", "editor")}
-    assert [(m["user"], m["may_edit"], m["may_trigger"]["stream_update"]) for m in seen.values()] == [
-        ("viewer", False, False),
-        ("editor", True, True),
-    ]
-
-
-def test_what_the_page_may_start_drivers_again_with(page: Page) -> None:
-    seen = {user: page.get("/api/me", user) for user in ("viewer", "editor")}
-    assert {m["restart_dag_id"] for m in seen.values()} == {"stream_restart"}
-    assert [m["may_trigger"]["stream_restart"] for m in seen.values()] == [False, True]
+def test_what_the_page_knows_of_its_user_and_what_it_may_start(page: Page) -> None:
     strategies = {
         s.name: {"name": s.name, "summary": s.summary, "runs_beside": s.runs_beside} for s in STRATEGIES.values()
     }
-    for told in (m["strategies"] for m in seen.values()):
+    for user, may in (("viewer", False), ("editor", True)):
+        me = page.get("/api/me", user)
+        assert (me["user"], me["may_edit"], me["restart_dag_id"]) == (user, may, "stream_restart")
+        assert (me["may_trigger"]["stream_update"], me["may_trigger"]["stream_restart"]) == (may, may)
+        told = me["strategies"]
         assert told[0]["name"] == DEFAULT_STRATEGY and {s["name"]: s for s in told} == strategies
 
 
 def test_the_page_knows_which_of_its_dags_airflow_has(page: Page) -> None:
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
     with _run("stream_rollback", "makes-it-known"):
         assert "stream_rollback" not in page.get("/api/me")["missing_dags"]
-        with create_session() as session:
-            session.query(DagModel).filter_by(dag_id="stream_rollback").update({"is_stale": True})
+        _note("stream_rollback", is_stale=True)
         assert "stream_rollback" in page.get("/api/me")["missing_dags"]
 
 
 def test_the_next_step_for_a_dead_driver(page: Page, app: Any) -> None:
-    def told() -> list[Any]:
-        return [
-            page.get("/api/apps")["apps"][0]["next_step"],
-            page.get("/api/apps/streamupdate_default/flights")["next_step"],
-        ]
+    def told() -> set[Any]:
+        return {page.get("/api/apps")["apps"][0]["next_step"], page.get(APP)["next_step"]}
 
-    assert told() == [None, None]
+    assert told() == {None}
     set_status(app, "v1", status("failed", error="ValueError: a row"))
-    one, other = told()
-    assert one == other and "streamupdate update FIXED.py --strategy restart" in one
+    [step] = told()
+    assert "streamupdate update FIXED.py --strategy restart" in step
 
 
 def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 apps took more than the ten seconds that a request waits: the page said that the root cannot be reached."""
-    from airflow_provider_streamupdate.control import overview
-    from airflow_provider_streamupdate.control.client import StreamUpdateClient
-    from airflow_provider_streamupdate.plugins import looks
-
     go_on, read = threading.Event(), overview.each_glance
     before = page.get("/api/apps")
     text = page.ask("GET", "/metrics").text
     assert before["total"] == 1 and before["connections"][0]["error"] is None
-    monkeypatch.setattr(looks, "PATIENCE", 0.01)
+    monkeypatch.setattr(looks_module, "PATIENCE", 0.01)
     monkeypatch.setattr(StreamUpdateClient, "each_glance", lambda client: go_on.wait(60) and read(client.context))
     monkeypatch.setattr(StreamUpdateClient, "metrics", lambda client, kind: go_on.wait(60) and b"new")
     try:
@@ -391,10 +329,6 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
     page: Page, site: Site, app: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It took more than the ten seconds that a request waits: the first list after a start was an error."""
-    from airflow_provider_streamupdate.control import overview
-    from airflow_provider_streamupdate.control.client import StreamUpdateClient
-    from airflow_provider_streamupdate.plugins import looks
-
     deploy(Registry(str(site.root)).app("another"))
     first, go_on = threading.Event(), threading.Event()
 
@@ -404,7 +338,7 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
             first.set()
             assert go_on.wait(60)
 
-    monkeypatch.setattr(looks, "PATIENCE", 0.5)
+    monkeypatch.setattr(looks_module, "PATIENCE", 0.5)
     monkeypatch.setattr(StreamUpdateClient, "each_glance", slowly)
     try:
         shown = page.get("/api/apps")
@@ -412,7 +346,7 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
         assert shown["connections"][0]["error"] == {"type": "Stale", "message": "its apps are being read: 1 so far"}
     finally:
         go_on.set()
-    monkeypatch.setattr(looks, "PATIENCE", 60)
+    monkeypatch.setattr(looks_module, "PATIENCE", 60)
     whole = page.get("/api/apps")
     assert whole["total"] == 2 and whole["connections"][0]["error"] is None
 
@@ -440,10 +374,13 @@ def test_secrets_are_masked(page: Page, site: Site, app: Any) -> None:
     )
     app.create_deployment(spec("v2", application=application))
     set_status(app, "v2", status(error=f"cannot log in with {secret}"))
-    text = page.ask("GET", "/api/apps/streamupdate_default/flights").text
+    set_status(app, "v1", status("failed", error=f"no access with {secret} at s3://me:pa55-pa55@bucket"))
+    [need] = page.get("/api/apps")["apps"][0]["needs"]
+    assert need["kind"] == "failed" and "no access with" in need["reason"]
+    text = page.ask("GET", APP).text + need["reason"]
     for word in (secret, "t0k3n-t0k3n", "k3y-k3y", "pa55-pa55", "pw-pw"):
         assert word not in text
-    shown = json.loads(text)["deployments"][1]["application"]
+    shown = page.get(APP)["deployments"][1]["application"]
     assert shown["conf"]["spark.sql.shuffle.partitions"] == "2"
     assert shown["params"]["input"].endswith("@bucket/in")
 
@@ -455,7 +392,7 @@ def test_a_secret_is_masked_as_an_error_quotes_it(page: Page, site: Site, app: A
     app.create_deployment(spec("v2", application=Application(file="application/v1.py", params=params)))
     quoted = f"{secret!r} {json.dumps(secret)} {quote(secret)} password=other-1 Bearer other-2"
     set_status(app, "v1", status("failed", error=quoted))
-    answer = page.ask("GET", "/api/apps/streamupdate_default/flights")
+    answer = page.ask("GET", APP)
     assert answer.status_code == 200 and len(answer.text) < 100_000
     told = json.loads(answer.text)["status"]["error"]
     assert told == "'(hidden)' \"(hidden)\" (hidden) password=(hidden) Bearer (hidden)"
@@ -464,7 +401,7 @@ def test_a_secret_is_masked_as_an_error_quotes_it(page: Page, site: Site, app: A
 def test_nothing_of_a_document_is_markup(page: Page, app: Any) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     app.create_deployment(spec("v2", application=Application(file="x.py", params={"note": hostile})))
-    answer = page.ask("GET", "/api/apps/streamupdate_default/flights")
+    answer = page.ask("GET", APP)
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
     policy = answer.headers["content-security-policy"]
@@ -496,7 +433,7 @@ def test_errors_are_json_with_what_to_do(page: Page, site: Site, app: Any) -> No
     assert told(SNAPSHOTS, "POST", json={"name": "s3"}) == (409, "NotRunningError")
     whole = app.folder.read("deployments/v1/spec.json")
     app.folder.write("deployments/v1/spec.json", b"{")
-    assert told("/api/apps/streamupdate_default/flights") == (500, "CorruptError")
+    assert told(APP) == (500, "CorruptError")
     [listed] = page.get("/api/apps")["apps"]
     assert listed["state"] == "unreadable" and "spec.json" in listed["error"]["message"]
     app.folder.write("deployments/v1/spec.json", whole)
@@ -521,49 +458,25 @@ def test_a_broken_connection_hides_no_other(
     assert errors["broken"]["type"] == type_ and words in errors["broken"]["message"]
 
 
-def test_a_root_that_does_not_answer_is_given_up_and_asked_once() -> None:
-    from airflow_provider_streamupdate.core.errors import StorageError, WaitTimeoutError
-    from airflow_provider_streamupdate.plugins.looks import Looks
-
-    looks, over, asked = Looks(seconds=0.1), threading.Event(), []
-
-    def hangs() -> str:
-        asked.append(1)
-        over.wait()
-        return "there"
-
-    for _ in range(3):
-        with pytest.raises(WaitTimeoutError, match="app x did not answer within"):
-            looks.look("a", "x", "app x", hangs)
-    assert looks.look("a", "y", "app y", lambda: 7) == 7
-    waiting = looks.start("a", "x", hangs)
-    over.set()
-    assert waiting.result(30) == "there" and asked == [1]
-
-    def fails() -> None:
-        raise StorageError("no")
-
-    with pytest.raises(StorageError, match="no"):
-        looks.look("a", "z", "app z", fails)
-
-
-def test_what_nobody_waits_for_any_more_is_not_begun_when_the_root_answers_again() -> None:
-    """A delete that was told to have failed is not done minutes later."""
-    from airflow_provider_streamupdate.core.errors import WaitTimeoutError
-    from airflow_provider_streamupdate.plugins.looks import AT_ONCE, Looks
-
+def test_a_root_that_does_not_answer_is_given_up_and_what_nobody_waits_for_is_not_begun() -> None:
+    """It is asked once; a delete that was told to have failed is not done minutes later."""
     looks, over, begun = Looks(seconds=0.5), threading.Event(), list[int]()
 
-    def work(number: int) -> None:
+    def work(number: int) -> int:
         begun.append(number)
         over.wait()
+        return number
 
-    with ThreadPoolExecutor(40) as pool:
-        asked = [pool.submit(looks.look, "a", n, f"app {n}", lambda n=n: work(n)) for n in range(40)]
+    with ThreadPoolExecutor(41) as pool:
+        asked = [pool.submit(looks.look, "a", n, f"app {n}", lambda n=n: work(n)) for n in (0, *range(40))]
         errors = [each.exception(60) for each in asked]
-    assert {type(error) for error in errors} == {WaitTimeoutError}
+    assert {type(error) for error in errors} == {WaitTimeoutError} and "did not answer within" in str(errors[0])
+    assert looks.look("b", "y", "app y", lambda: 7) == 7, "another root"
+    waiting = looks.start("a", begun[0], lambda: -1)
     over.set()
-    looks.look("a", "last", "app last", lambda: None)
+    assert waiting.result(30) == begun[0]
+    with pytest.raises(ZeroDivisionError):
+        looks.look("a", "last", "app last", lambda: 1 / 0)
     assert len(begun) == AT_ONCE
 
 
@@ -602,7 +515,7 @@ def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
         waiting = [pool.submit(ask, *each) for each in asked]
         try:
             wait(waiting, return_when=FIRST_COMPLETED)  # by now they wait: the first has been given up
-            for path in ("/api/me", "/api/apps", "/api/apps/streamupdate_default/flights", SNAPSHOTS + "/s1"):
+            for path in ("/api/me", "/api/apps", APP, SNAPSHOTS + "/s1"):
                 code, seconds = ask("GET", path, None)
                 assert code == 200 and seconds < SECONDS + 1, path
             found = [each.result(60) for each in waiting]
@@ -654,24 +567,21 @@ def test_connections_of_other_types_are_not_shown_and_those_of_the_database_are(
         session.add(Connection(conn_id="from_the_database", conn_type="streamupdate", extra=extra))
     try:
         found = page.get("/api/apps")
-        assert [c["conn_id"] for c in found["connections"]] == ["from_the_database", "streamupdate_default"]
-        assert [(a["conn_id"], a["app"]) for a in found["apps"]] == [
-            ("from_the_database", "alarm"),
-            ("streamupdate_default", "flights"),
-        ]
     finally:
         with create_session() as session:
             session.query(Connection).filter_by(conn_id="from_the_database").delete()
+    assert [c["conn_id"] for c in found["connections"]] == ["from_the_database", "streamupdate_default"]
+    assert [(a["conn_id"], a["app"]) for a in found["apps"]] == [
+        ("from_the_database", "alarm"),
+        ("streamupdate_default", "flights"),
+    ]
 
 
 def test_a_snapshot_that_was_asked_for_is_the_drivers_to_take(page: Page, app: Any) -> None:
-    from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-
     assert page.ask("POST", SNAPSHOTS, "editor", json={"name": "by-hand"}).status_code == 202
     [command] = CommandBox(app.deployment_folder("v1"), 1).pending()
     assert (command.kind, command.snapshot, command.cancel) == ("snapshot", "by-hand", False)
-    assert page.ask("GET", f"{SNAPSHOTS}/by-hand").status_code == 202
-    assert page.ask("GET", f"{SNAPSHOTS}/s1").status_code == 200
+    assert [page.ask("GET", f"{SNAPSHOTS}/{name}").status_code for name in ("by-hand", "s1")] == [202, 200]
 
 
 def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
@@ -680,36 +590,28 @@ def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
     for name in ("s1", "s2"):
         assert page.ask("POST", f"{SNAPSHOTS}/{name}/verify", "editor", headers=JSON).status_code == 202
 
-    def found() -> dict[str, Any]:
-        return {s["name"]: s["verified"] for s in page.get("/api/apps/streamupdate_default/flights")["snapshots"]}
+    def found() -> list[Any] | None:
+        verified = [s["verified"] for s in page.get(APP)["snapshots"]]
+        return verified if all(verified) else None
 
-    from airflow_provider_streamupdate.control.waiting import wait_for
-
-    verified = wait_for(lambda: v if all((v := found()).values()) else None, "the verifications", 30)
-    assert sorted(bool(v["problem"]) for v in verified.values()) == [False, True]
+    assert sorted(bool(v["problem"]) for v in wait_for(found, "the verifications", 30)) == [False, True]
 
 
 def test_a_deleted_snapshot_is_gone_and_one_in_use_stays(page: Page, app: Any) -> None:
     assert page.ask("DELETE", f"{SNAPSHOTS}/s1", "editor", headers=JSON).json()["bytes_freed"] > 0
     kept = page.ask("DELETE", f"{SNAPSHOTS}/s2", "editor", headers=JSON)
     assert (kept.status_code, kept.json()["error"]["type"]) == (409, "InUseError")
-    shown = page.get("/api/apps/streamupdate_default/flights")["snapshots"]
+    shown = page.get(APP)["snapshots"]
     assert [s["name"] for s in shown] == ["s2"]
 
 
 def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app: Any) -> None:
-    app.set_update(
-        UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00", outcome="promoted")
-    )
+    app.set_update(_update(outcome="promoted"))
     app.set_current(Current(deployment="v1", epoch=1))
     with _run("stream_update", "by-hand", {"app": "flights", "deployment": "v2"}):
-        [run] = page.get("/api/apps/streamupdate_default/flights")["runs"]
-        assert (run["dag_id"], run["run_id"], run["deployment"], run["state"]) == (
-            "stream_update",
-            "by-hand",
-            "v2",
-            "success",
-        )
+        [run] = page.get(APP)["runs"]
+        shown = [run[field] for field in ("dag_id", "run_id", "deployment", "state")]
+        assert shown == ["stream_update", "by-hand", "v2", "success"]
         assert "flights" in page.get("/api/context?dag_id=stream_update")["apps"]
         assert page.get("/api/context?dag_id=stream_update&run_id=by-hand")["apps"] == ["flights"]
         assert page.get("/api/context?dag_id=stream_update&run_id=another")["apps"] == []
@@ -717,53 +619,49 @@ def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app
 
 
 def test_a_run_that_was_asked_for_is_shown_as_soon_as_it_is_queued(page: Page, app: Any) -> None:
-    address = "/api/apps/streamupdate_default/flights"
-    assert page.get(address)["requests"] == []
+    assert page.get(APP)["requests"] == []
     asked = {"app": "flights", "conn_id": "streamupdate_default"}
     with (
         _run("stream_rollback", "asked-here", state="queued", conf=asked),
         _run("stream_rollback", "another-app", state="queued", conf={**asked, "app": "orders"}),
         _run("stream_rollback", "elsewhere", state="queued", conf={**asked, "conn_id": "another"}),
     ):
-        _pause("stream_rollback")
-        [request] = page.get(address)["requests"]
+        _note("stream_rollback", is_paused=True)
+        [request] = page.get(APP)["requests"]
         assert (request["dag_id"], request["run_id"], request["state"]) == ("stream_rollback", "asked-here", "queued")
         assert request["paused"] is True
         assert request["queued_at"] and request["started_at"] is None and request["tasks"] == []
-        assert page.get("/api/apps/streamupdate_default/flights", "admin")["requests"] == [request]
+        assert page.get(APP, "admin")["requests"] == [request]
 
 
 def test_a_check_is_shown_with_its_report(page: Page, app: Any) -> None:
     report = {"app": "flights", "source": "deployment v1", "outcome": "compatible", "items": []}
     conf = {"app": "flights", "application": "x", "check_only": True}
     with _run("stream_update", "a-check", {"report": report}, conf=conf, task="update.check"):
-        [request] = page.get("/api/apps/streamupdate_default/flights")["requests"]
+        [request] = page.get(APP)["requests"]
     assert (request["check_only"], request["report"], request["rehearsal"]) == (True, report, None)
 
 
-def _pause(dag_id: str) -> None:
+def _note(dag_id: str, **fields: Any) -> None:
+    """What Airflow's database says of a DAG."""
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        session.query(DagModel).filter_by(dag_id=dag_id).update({"is_paused": True})
+        session.query(DagModel).filter_by(dag_id=dag_id).update(fields)
+
+
+def _update(**more: Any) -> UpdateRecord:
+    return UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00", **more)
 
 
 class _run:
     """A DAG run in the database, whose step `plan` left XComs."""
 
-    def __init__(
-        self,
-        dag_id: str,
-        run_id: str,
-        xcoms: dict[str, Any] | None = None,
-        state: str = "success",
-        conf: dict[str, Any] | None = None,
-        task: str = "update.plan",
-    ) -> None:
-        self.task = task
-        self.dag_id, self.run_id, self.xcoms, self.state = dag_id, run_id, xcoms or {}, state
-        self.conf = conf or {"app": "flights", "application": "x"}
+    def __init__(self, dag_id: str, run_id: str, xcoms: dict[str, Any] | None = None, **more: Any) -> None:
+        self.dag_id, self.run_id, self.xcoms = dag_id, run_id, xcoms or {}
+        self.state, self.task = more.get("state", "success"), more.get("task", "update.plan")
+        self.conf = more.get("conf", {"app": "flights", "application": "x"})
 
     def __enter__(self) -> None:
         from airflow.dag_processing.bundles.manager import DagBundlesManager
@@ -808,8 +706,7 @@ class _run:
 
 
 def test_what_the_versions_of_an_update_made_of_the_same_batches(page: Page, app: Any) -> None:
-    path = "/api/apps/streamupdate_default/flights"
-    assert page.get(path)["difference"] is None
+    assert page.get(APP)["difference"] is None
     figure = ComparedFigure(figure="rows out", old=100, new=50, batches=(3, 4), limit=0.1)
     sample = Sample(kind="changed", batch=4, old={"k": "a", "n": "1"}, new={"k": "a", "n": "2"})
     report = DifferenceReport(
@@ -817,9 +714,9 @@ def test_what_the_versions_of_an_update_made_of_the_same_batches(page: Page, app
         queries=(QueryDifference(query="windows", figures=(figure,), problems=("too few",)),),
         rows=(RowDifference(query="windows", batches=(3, 4), keys=("k",), equal=7, changed=1, samples=(sample,)),),
     )  # fmt: skip
-    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00"))
+    app.set_update(_update())
     app.set_difference("v2", report)
-    found = page.get(path)["difference"]
+    found = page.get(APP)["difference"]
     assert (found["deployment"], found["outcome"], found["problems"][0]) == ("v2", "too different", "too few")
     assert found["figures"][0]["change"] == "50% less" and found["rows"][0]["changed"] == 1
     assert found["samples"] == [
@@ -827,15 +724,14 @@ def test_what_the_versions_of_an_update_made_of_the_same_batches(page: Page, app
         {"query": "windows", "batch": 4, "kind": "changed", "column": "n", "new": "2", "old": "1"},
     ]
     app.remove_reports("v2")
-    assert page.get(path)["difference"] is None
+    assert page.get(APP)["difference"] is None
 
 
 def test_the_hot_standby_of_an_app(page: Page, app: Any) -> None:
-    path = "/api/apps/streamupdate_default/flights"
-    assert page.get(path)["hot_standby"] is None
+    assert page.get(APP)["hot_standby"] is None
     hot_standby.write(app.folder, HotStandby(deployment="v1-standby-1", asked_by="me", asked_at=clock.now()))
     wanted = {"deployment": "v1-standby-1", "state": "new", "behind": None, "took_over": False}
-    assert page.get(path)["hot_standby"] == wanted
+    assert page.get(APP)["hot_standby"] == wanted
 
 
 def test_the_plugin_is_one_to_airflow() -> None:

@@ -22,7 +22,6 @@ from airflow.triggers.base import BaseTrigger
 from airflow_site import Site
 
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
-from airflow_provider_streamupdate.hooks.streamupdate import StreamUpdateHook
 from airflow_provider_streamupdate.sensors.health import StreamHealthSensor
 from airflow_provider_streamupdate.sensors.snapshot import StreamSnapshotSensor
 from airflow_provider_streamupdate.triggers.base import value_of
@@ -96,12 +95,6 @@ def test_an_event_has_nothing_that_postgresql_refuses(site: Site) -> None:
     assert event(trigger)["message"] == "its last words: \ufffd"
 
 
-def test_cancel_trigger(site: Site) -> None:
-    site.submit(DRAIN_SECONDS=0.5)
-    site.client.begin_cancel("alarm")
-    assert value_of(event(CancelTrigger(**COMMON))) == "cancelled"
-
-
 @pytest.mark.processes
 def test_the_deadline_is_reported_with_how_things_stand(site: Site) -> None:
     site.submit()
@@ -128,33 +121,10 @@ def test_an_error_of_the_root_is_reported(site: Site) -> None:
         value_of(missing)
 
 
-def test_an_undefined_connection_is_reported(site: Site) -> None:
-    nowhere = event(CancelTrigger(**{**COMMON, "streamupdate_conn_id": "nope"}))
-    assert "connection nope is not defined" in nowhere["message"]
-
-
-def test_the_triggers_client_reads_the_same_connection(site: Site) -> None:
-    client = asyncio.run(StreamUpdateHook.async_client("streamupdate_default"))
-    assert client.root == StreamUpdateHook().get_client().root
-    assert client.launcher is None
-
-
 def test_health_trigger_fires_when_batches_advance(site: Site) -> None:
     site.submit()
     health = value_of(event(HealthTrigger(batches=5, **COMMON)))
     assert health["healthy"] and health["status"]["queries"]["events"]["batch"] >= 4
-
-
-def test_health_trigger_says_what_is_missing_when_time_is_up(site: Site) -> None:
-    site.submit(FAIL="stuck")
-    late = event(HealthTrigger(deadline=time.time() + 0.3, **COMMON))
-    assert "has committed 0 of 2 batches" in late["message"]
-
-
-def test_health_sensor(site: Site, context: Context) -> None:
-    site.submit()
-    value = StreamHealthSensor(task_id="t", app="alarm", poke_interval=0.05, timeout=30).execute(context)
-    assert value["healthy"]
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
@@ -165,12 +135,6 @@ def test_health_sensor_fails_at_once_when_the_driver_failed(site: Site, context:
     with pytest.raises(AirflowFailException, match="app alarm is not healthy: deployment v1 is lost"):
         sensor.execute(context)
     assert "not healthy" in context["ti"].pushed["error"]
-
-
-def test_health_sensor_timeout_is_not_retried(site: Site, context: Context) -> None:
-    site.submit(FAIL="stuck")
-    with pytest.raises(AirflowSensorTimeout):
-        StreamHealthSensor(task_id="t", app="alarm", poke_interval=0.1, timeout=0.3).execute(context)
 
 
 def test_health_sensor_deferred(site: Site, context: Context) -> None:
@@ -186,15 +150,6 @@ def test_health_sensor_deferred(site: Site, context: Context) -> None:
     with pytest.raises(AirflowSensorTimeout, match="timed out while"):
         sensor.execute_complete(context, late)
     assert sensor.execute_complete(context, {"status": "done", "value": {"healthy": True}}) == {"healthy": True}
-
-
-@pytest.mark.parametrize("sensor", [StreamHealthSensor, StreamSnapshotSensor])
-def test_sensors_refuse_bad_names(site: Site, context: Context, sensor: Any) -> None:
-    extra = {"name": "s"} if sensor is StreamSnapshotSensor else {}
-    with pytest.raises(AirflowFailException, match="app name 'a/b' is not allowed"):
-        sensor(task_id="t", app="a/b", timeout=0, **extra).execute(context)
-    with pytest.raises(AirflowFailException, match=r"snapshot name '\.\./s' is not allowed"):
-        StreamSnapshotSensor(task_id="t", app="alarm", name="../s", timeout=0).execute(context)
 
 
 def test_snapshot_sensor(site: Site, context: Context) -> None:

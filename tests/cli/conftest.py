@@ -15,6 +15,9 @@ from click.testing import CliRunner, Result
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from tests.simulation.in_process import world  # noqa: F401
 from tests.simulation.world import World
 from tests.standin import java_home, spark_submit
@@ -68,6 +71,7 @@ class Site:
 
     folder: Path
     run: Run
+    world: World | None = None  # None: drivers are real processes
 
     def application(self, version: str = "v1", **constants: Any) -> Path:
         """An application file for the stand-in (see there)."""
@@ -80,9 +84,23 @@ class Site:
     def client(self) -> StreamUpdateClient:
         return StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"])
 
+    @property
+    def app(self) -> AppRegistry:
+        return self.client.registry.app("alarm")
+
+    @property
+    def current(self) -> Current:
+        found = self.app.current()
+        assert found is not None
+        return found
+
+    def commits(self, deployment: str) -> list[int]:
+        """The batches that it has committed."""
+        return sorted(int(name) for name in self.app.checkpoint(deployment, "events").names("commits"))
+
     def crash(self, deployment: str) -> None:
         """Kill its driver, so that it has no last word."""
-        launch = self.client.registry.app("alarm").launch(deployment)
+        launch = self.app.launch(deployment)
         assert launch is not None and process.end(launch, at_once=True)
 
     def alive(self) -> list[str]:
@@ -102,9 +120,24 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def site(tmp_path: Path, run: Run, spark: Path, drivers_world: World | None) -> Iterator[Site]:
-    made = Site(tmp_path, run)
+    made = Site(tmp_path, run, drivers_world)
     yield made
     client = made.client
     for app in client.apps():
         for spec in client.deployments(app):
             client.drivers(app).kill(spec.deployment)
+
+
+@pytest.fixture
+def running(site: Site) -> Site:
+    """App alarm runs as deployment v1, and has committed batches."""
+    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm")
+    return site
+
+
+def until(true: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+    deadline = clock.monotonic() + seconds
+    while not true():
+        assert clock.monotonic() < deadline, what
+        clock.sleep(0.02)

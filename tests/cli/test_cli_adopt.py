@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from airflow_provider_streamupdate.cli.commands.adopt import by_query
-from airflow_provider_streamupdate.control.operations.snapshots import adopt as adopting
 from airflow_provider_streamupdate.core.storage import Folder
 from tests.core.builders import CheckpointFiles
 
@@ -49,13 +46,6 @@ def test_an_adopted_checkpoint_is_a_snapshot_an_app_starts_from(site: Site, lega
     assert again.exit_code == 1 and document(again)["error"]["type"] == "AlreadyExistsError"
 
 
-def test_as_json(site: Site, legacy: CheckpointFiles) -> None:
-    found = document(adopt(site, "--snapshot", "first", "--json"))
-    assert (found["app"], found["name"], found["batches"]) == ("alarm", "first", {"events": 1})
-    assert found["adopted_from"] == {"events": f"file://{site.folder / 'legacy'}"}
-    assert found["report"]["compatible"] and found["in_flight"] == {"events": None} and "stop it" in found["next"]
-
-
 def test_a_query_that_went_on_since_is_not_continued(site: Site, legacy: CheckpointFiles) -> None:
     assert adopt(site).exit_code == 0
     legacy.batch(2, commit=False)
@@ -91,26 +81,6 @@ def test_what_is_no_checkpoint_is_wrong_usage(site: Site, legacy: CheckpointFile
     assert site.client.apps() == []
 
 
-def test_an_interrupted_adoption_is_repeated(
-    site: Site, legacy: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def crash(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(adopting, "save_adopted", crash)
-        assert adopt(site).exit_code == 130
-    assert adopt(site).exit_code == 0
-
-
 def test_checkpoints_by_query() -> None:
     assert by_query(["/data/a=b/ck"]) == "/data/a=b/ck"
     assert by_query(["q=/data/ck", "r=s3://b/x=1"]) == {"q": "/data/ck", "r": "s3://b/x=1"}
-
-
-def test_the_path_may_be_relative(site: Site, legacy: CheckpointFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(site.folder)
-    result = site.run("adopt", "legacy", "--app", "alarm", "--plan-from", site.application())
-    assert result.exit_code == 0, result.stderr
-    [snapshot] = site.client.snapshots("alarm")
-    assert snapshot.adopted_from == {"events": f"file://{Path.cwd() / 'legacy'}"}

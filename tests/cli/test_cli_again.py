@@ -10,12 +10,6 @@ from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from .conftest import Site
 
 
-@pytest.fixture
-def running(site: Site) -> Site:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    return site
-
-
 def test_an_app_that_failed_goes_on_where_it_stopped(running: Site) -> None:
     running.crash("v1")
     without = running.run("save-snapshot", "alarm", "last")
@@ -58,18 +52,3 @@ def test_what_runs_again_needs_agreement_or_is_refused(site: Site, format: str, 
         agreed = site.run(*update[:3], "v3", *update[4:], "--agree", "events:again")
         assert agreed.exit_code == 0, agreed.stderr
         assert site.alive() == ["v3"]
-
-
-def test_submit_asks_as_well_when_the_app_has_gone_on_since(site: Site) -> None:
-    constants = {"SINK": {"format": "foreachBatch", "seen_batch": "adds"}}
-    site.run("submit", site.application(**constants), "--deployment", "v1")
-    site.run("save-snapshot", "alarm", "s1")
-    batch = site.client.snapshot("alarm", "s1").queries["events"].batch
-    commits = site.client.registry.app("alarm").checkpoint("v1", "events")
-    wait_for(lambda: (Checkpoint(commits).committed_batch() or 0) > batch or None, "a batch", 60)
-    assert site.run("cancel", "alarm").exit_code == 0
-    submit = ("submit", site.application("v2", **constants), "--deployment", "v2", "--snapshot", "s1")
-    refused = site.run(*submit)
-    assert refused.exit_code == 1 and f"batches {batch + 1} to " in refused.stderr
-    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"] and site.alive() == []
-    assert site.run(*submit, "--agree", "events:again").exit_code == 0

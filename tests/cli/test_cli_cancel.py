@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
-from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.users import user_and_host
 from tests.core.builders import deploy
 
 from .conftest import Run, Site, document
-
-
-@pytest.fixture
-def running(site: Site) -> Site:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    site.client.wait_healthy("alarm")
-    return site
 
 
 def end(site: Site, how: str) -> None:
@@ -68,16 +55,6 @@ def test_a_dead_app_that_is_cancelled_stays_down(running: Site, how: str, drain:
     assert running.client.registry.app("alarm").current() == cancelled
 
 
-def test_restart_starts_it_again_and_supervision_goes_on(running: Site) -> None:
-    end(running, "lost")
-    assert running.run("cancel", "alarm").exit_code == 0
-    assert running.run("restart", "alarm").exit_code == 0
-    assert running.client.status("alarm").state == "running"
-    running.crash("v1")
-    assert supervised_once(running) == (0, [])
-    assert running.client.status("alarm").state == "running"
-
-
 def test_a_snapshot_with_cancel_of_a_dead_app_ends_it_as_well(running: Site) -> None:
     end(running, "lost")
     assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
@@ -97,41 +74,6 @@ def test_a_driver_that_fails_while_it_drains_counts_as_cancelled(
     monkeypatch.setattr(CommandBox, "issue", issue)
     assert running.run("cancel", "alarm", "--drain").stdout == "alarm is cancelled; ended: the driver of v1\n"
     assert supervised_once(running) == (0, [])
-
-
-def test_what_a_supervisor_just_starts_does_not_start(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has decided, holds the lease and is about to claim the epoch; cancel needs no lease, and claims it first."""
-    end(running, "lost")
-    waits, go_on = threading.Event(), threading.Event()
-    real = AppRegistry.claim
-
-    def claim(app: AppRegistry, current: Current, *arguments: Any) -> bool:
-        if current.cancelled is None:
-            waits.set()
-            assert go_on.wait(60)
-        return real(app, current, *arguments)
-
-    monkeypatch.setattr(AppRegistry, "claim", claim)
-    told: list[str] = []
-    client = StreamUpdateClient(running.client.root, SparkSubmit())
-    supervisor = threading.Thread(target=lambda: client.supervise(once=True, progress=told.append))
-    supervisor.start()
-    assert waits.wait(60)
-    assert running.run("cancel", "alarm").stdout == "alarm is cancelled; no driver of it ran\n"
-    cancelled = running.client.registry.app("alarm").current()
-    go_on.set()
-    supervisor.join(60)
-    assert any("alarm was not started: alarm was cancelled by" in line for line in told), told
-    assert running.alive() == [] and running.client.registry.app("alarm").current() == cancelled
-
-
-def test_who_holds_the_app_keeps_nobody_from_cancelling_it(run: Run, root: Any) -> None:
-    app = failed(root)
-    lease.acquire(app.folder, "v2", ProcessIdentity.own())
-    result = run("cancel", "flights", "--json")
-    expected = {"app": "flights", "state": "cancelled", "ended": [], "update": None}
-    assert (result.exit_code, document(result)) == (0, expected)
-    assert app.cancellation() is not None
 
 
 def test_an_update_that_no_process_works_on_ends_with_the_app(run: Run, root: Any) -> None:

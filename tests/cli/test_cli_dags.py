@@ -52,13 +52,6 @@ def test_a_folder_where_a_dag_would_be(run: Run, tmp_path: Path, force: list[str
     assert [path.name for path in tmp_path.glob("*.py")] == [DAGS[-1]]
 
 
-def test_a_link_to_nothing_is_replaced_when_asked(run: Run, tmp_path: Path) -> None:
-    (tmp_path / DAGS[0]).symlink_to(tmp_path / "gone")
-    assert run("init-dags", str(tmp_path)).exit_code == 1
-    assert run("init-dags", str(tmp_path), "--force").exit_code == 0
-    assert not (tmp_path / DAGS[0]).is_symlink() and not (tmp_path / "gone").exists()
-
-
 def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     folder = Path("/proc/self/task") if os.geteuid() == 0 else tmp_path  # root may write to any other
     if folder == tmp_path:

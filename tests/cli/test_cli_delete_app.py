@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.core import boundaries
-from airflow_provider_streamupdate.core.boundaries import BOUNDARIES, KILL
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 from tests.core.builders import app_with_snapshots, set_status, status
 
+from .another import client_of, killed_at
 from .conftest import Site, document
-from .test_cli_each_boundary import Marks, ended, forked
 
 EACH = ("deletion-noted", "records-removed", "deployments-removed", "snapshots-removed")
 
@@ -66,36 +62,23 @@ def test_what_is_not_cancelled_is_not_deleted(site: Site) -> None:
     assert site.run("restart", "alarm").exit_code == 0
 
 
-@pytest.mark.processes
 def test_a_driver_beside_the_current_one_stands_in_the_way(cancelled: Site) -> None:
-    launch = (folder(cancelled) / "deployments" / "v1" / "launch.json").read_text()
-    other = folder(cancelled) / "deployments" / "v2"
-    other.mkdir()
-    spec = (folder(cancelled) / "deployments" / "v1" / "spec.json").read_text()
-    (other / "spec.json").write_text(spec.replace('"deployment": "v1"', '"deployment": "v2"'))
-    # Its machine cannot be inspected.
-    (other / "launch.json").write_text(launch.replace('"handed_over": false', '"handed_over": true'))
+    registry = cancelled.client.registry.app("alarm")
+    registry.create_deployment(attrs.evolve(registry.spec("v1"), deployment="v2"))
+    launch = registry.launch("v1")
+    assert launch is not None and launch.process is not None
+    elsewhere = attrs.evolve(launch.process, boot="another machine's")
+    registry.set_launch("v2", attrs.evolve(launch, process=elsewhere))
     result = cancelled.run("delete-app", "alarm", "--yes")
     assert result.exit_code == 1 and "a driver of app alarm may be alive" in result.stderr, result.stderr
-    assert "deployment v2" in result.stderr and folder(cancelled).joinpath("current.json").exists()
-    shutil.rmtree(other)
+    assert "deployment v2" in result.stderr and registry.current() is not None
+    registry.folder.remove("deployments/v2")
     assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 0
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize("boundary", EACH)
-def test_one_that_dies_half_way_leaves_nothing_to_start_and_is_completed(
-    cancelled: Site, tmp_path: Path, boundary: str
-) -> None:
-    assert boundary in BOUNDARIES
-    marks = Marks(tmp_path / "boundaries")
-    marks.arm(boundary, KILL)
-
-    def work() -> None:
-        boundaries._folder = str(marks.folder)
-        StreamUpdateClient(cancelled.client.root).delete_app("alarm")
-
-    assert ended(forked(work)) == -signal.SIGKILL
+def test_one_that_dies_half_way_leaves_nothing_to_start_and_is_completed(cancelled: Site, boundary: str) -> None:
+    killed_at(cancelled, boundary, lambda client: client.delete_app("alarm"))
     for command in (("restart", "alarm"), ("rollback", "alarm"), ("submit", cancelled.application())):
         result = cancelled.run(*command)
         assert result.exit_code == 1 and "run streamupdate delete-app alarm again" in result.stderr, result.stderr
@@ -108,30 +91,22 @@ def test_one_that_dies_half_way_leaves_nothing_to_start_and_is_completed(
     assert not folder(cancelled).exists()
 
 
-@pytest.mark.processes
 def test_who_takes_the_lease_of_a_dead_deletion_starts_nothing(
-    cancelled: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cancelled: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The deletion begins, and dies, after a restart has looked for one."""
-    client = StreamUpdateClient(cancelled.client.root, SparkSubmit())
-    marks = Marks(tmp_path / "boundaries")
-    marks.arm("deletion-noted", KILL)
+    client, died = client_of(cancelled), list[str]()
+    existing = type(client.registry).existing
 
-    looked = type(client.registry).existing
-
-    def work() -> None:
-        monkeypatch.setattr(type(client.registry), "existing", looked)
-        boundaries._folder = str(marks.folder)
-        client.delete_app("alarm")
-
-    def existing(registry: object, name: str) -> object:
-        found = looked(registry, name)
-        if not marks.reached("deletion-noted"):
-            ended(forked(work))
+    def dies_then(registry: object, name: str) -> object:
+        found = existing(registry, name)  # type: ignore[arg-type]
+        if not died:
+            died.append(name)
+            killed_at(cancelled, "deletion-noted", lambda client: client.delete_app("alarm"))
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(client.registry), "existing", existing)
+        patched.setattr(type(client.registry), "existing", dies_then)
         with pytest.raises(StreamUpdateError, match="is not complete"):
             client.restart("alarm")
     assert cancelled.client.registry.app("alarm").cancellation() is not None
@@ -160,19 +135,15 @@ def test_kept_snapshots_start_another_app_and_are_deleted_later(cancelled: Site)
         assert refused.exit_code == 1 and "its snapshots were kept" in refused.stderr
     trial = cancelled.application("trial", APP="trial")
     fork = ("--deployment", "f1", "--snapshot", "s1", "--fork", "--from-app", "alarm")
-    forked_app = cancelled.run("submit", trial, *fork)
-    assert forked_app.exit_code == 0, forked_app.stderr
-    status = cancelled.client.wait_healthy("trial").status
+    forked = cancelled.run("submit", trial, *fork)
+    assert forked.exit_code == 0, forked.stderr
     saved = cancelled.client.snapshot("alarm", "s1").queries["events"].batch
-    assert status is not None and status.queries["events"].first_batch == saved + 1
+    assert cancelled.client.wait_healthy("trial").status.queries["events"].first_batch == saved + 1
     assert cancelled.run("delete-app", "alarm", "--yes", "--keep-snapshots").exit_code == 0  # changes nothing
-    (cancelled.folder / "root" / "trial" / "deployments" / "f1" / "restored" / "events.json").rename(
-        cancelled.folder / "mark"
-    )
+    restored = cancelled.folder / "root" / "trial" / "deployments" / "f1" / "restored" / "events.json"
+    restored.rename(cancelled.folder / "mark")
     refused = cancelled.run("delete-app", "alarm", "--yes")
     assert refused.exit_code == 1 and "deployment f1 of app trial has yet to build its state" in refused.stderr
-    (cancelled.folder / "mark").rename(
-        cancelled.folder / "root" / "trial" / "deployments" / "f1" / "restored" / "events.json"
-    )
+    (cancelled.folder / "mark").rename(restored)
     assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 0
     assert not folder(cancelled).exists() and cancelled.client.status("trial").state == "running"

@@ -79,19 +79,6 @@ def test_a_root_that_cannot_be_used(run: Run, spark: Path, root: Path) -> None:
     assert findings["root"][0] == "failed" and "clock" not in findings
 
 
-def test_a_failed_deployment_is_not_ok(site: Site) -> None:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    registry = site.client.registry.app("alarm")
-    site.crash("v1")
-    status = registry.status("v1")
-    assert status is not None
-    failed = attrs.evolve(status, state="failed", error="no such column")
-    registry.folder.write("deployments/v1/status.json", to_json(failed))
-    result = site.run("doctor", "--json")
-    assert result.exit_code == 1 and found(result)["app alarm"][0] == "failed"
-    assert "streamupdate restart alarm" in found(result)["app alarm"][1]
-
-
 def test_copies_made_by_hand_are_told(site: Site, spark: Path) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     app = site.folder / "root" / "alarm"

@@ -66,12 +66,3 @@ def test_an_app_s_fork_under_its_own_name_waits_for_its_end(running: Site) -> No
     running.run("cancel", "alarm")
     result = running.run("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
     assert result.exit_code == 0 and running.client.registry.app("alarm").spec("v2").fork
-
-
-def test_a_fork_of_a_damaged_snapshot_is_not_started(running: Site) -> None:
-    app = running.client.registry.app("alarm")
-    [file, *_] = running.client.snapshot("alarm", "s1").queries["events"].files
-    app.folder.remove(file.object)
-    result = running.run("submit", running.application("trial", APP="trial"), *FORK)
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "CorruptError"
-    assert "trial" not in running.client.apps() and running.alive() == ["v1"]

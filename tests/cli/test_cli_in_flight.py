@@ -82,14 +82,6 @@ def test_what_is_not_given_stays_as_it_is(running: Site) -> None:
     assert params(running) == {} and running.alive() == ["v3"]
 
 
-def test_the_same_again_changes_nothing_and_the_way_back_is_a_change_of_its_own(running: Site) -> None:
-    registry = running.client.registry.app("alarm")
-    for values, changes in (("7", 1), ("7", 1), ("5", 2), ("7", 3)):
-        assert change(running, *changed(f"threshold={values}")).exit_code == 0
-        assert len(registry.changes("v1")) == changes and params(running)["threshold"] == values
-    assert running.alive() == ["v1"]
-
-
 def test_a_driver_that_is_started_later_has_the_changed_parameters(running: Site) -> None:
     assert change(running, *changed("threshold=7")).exit_code == 0
     running.run("update", running.application("v2"), "--deployment", "v2")
@@ -122,12 +114,6 @@ def test_what_else_differs_is_refused_before_anything_is_written(
     registry = running.client.registry.app("alarm")
     assert registry.changes("v1") == [] and registry.updates() == []
     assert running.alive() == ["v1"]
-
-
-def test_a_snapshot_is_no_start_of_a_change_in_flight(running: Site) -> None:
-    running.run("save-snapshot", "alarm", "s1")
-    result = change(running, *changed("threshold=7"), "--snapshot", "s1")
-    assert result.exit_code == 2 and "leave the snapshot out" in document(result)["error"]["message"]
 
 
 def test_parameters_under_which_a_query_fails_are_taken_back(running: Site) -> None:

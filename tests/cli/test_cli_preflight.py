@@ -38,12 +38,6 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_driver")
-def test_a_deployment_id_that_was_used(running: Site) -> None:
-    result = running.run("update", application(running, "v2"), "--deployment", "v1")
-    assert result.exit_code == 1 and "already has a deployment 'v1'" in result.stderr
-
-
-@pytest.mark.usefixtures("no_driver")
 def test_a_lease_that_another_update_holds(running: Site) -> None:
     lease.acquire(running.client.registry.app("alarm").folder, "other", ProcessIdentity.own())
     result = running.run("update", application(running, "v2"))

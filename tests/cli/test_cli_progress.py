@@ -102,16 +102,6 @@ def test_what_the_steps_took_before() -> None:
     assert usually(updates, "parallel") is None
 
 
-def test_an_update_tells_it(site: Site) -> None:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    registry = site.client.registry.app("alarm")
-    registry.set_update(record("v0", 12))
-    result = site.run("update", site.application("v2"))
-    assert result.exit_code == 0, result.stderr
-    assert "] earlier durations of the steps (the last time): standby 12 s, promoted 3 s\n" in result.stderr
-    assert re.match(r"\[   0 s\] updating to ", result.stderr)
-
-
 def test_an_update_says_what_happens(site: Site) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     result = site.run("update", site.application("v2"), "--deployment", "v2")

@@ -107,6 +107,8 @@ def test_list_shows_a_silent_driver_as_silent_and_a_deployment_that_never_starte
     assert {row[0]: row[1] for row in table(listed)[1:]} == {"flights": "silent", "young": "new"}
     assert "silent for " in listed.stdout and " ago" not in listed.stdout
     assert "silent for " in run("status", "flights").stdout
+    assert ["state", "new"] in table(run("status", "young"))
+    assert document(run("status", "young", "--json"))["status"] is None
 
 
 @pytest.mark.parametrize("path", ["current.json", "deployments/v1/spec.json", "deployments/v1/status.json"])
@@ -127,6 +129,22 @@ def test_an_app_with_a_truncated_file_does_not_hide_the_others(
 # status
 
 
+def test_status_shows_an_update_under_way_how_others_ended_and_an_error_as_it_is(run: Run, app: AppRegistry) -> None:
+    now = clock.now()
+    app.create_deployment(spec("v0", submitted_at="2020-01-01T00:00:00+00:00"))
+    app.set_update(UpdateRecord(app="flights", old="v0", new="v1", started_at=now, outcome="promoted"))
+    under_way = UpdateRecord(
+        app="flights", old="v1", new="v2", started_at=now, step="snapshotted", snapshot="before-v2"
+    )
+    app.set_update(under_way)
+    lease.acquire(app.folder, "v2", ProcessIdentity.own())
+    set_status(app, "v1", status("failed", error="no [bold]column[/bold] [/nope]"))
+    result = run("status", "flights")
+    assert "to v2 has been under way since" in result.stdout and "snapshotted, snapshot before-v2" in result.stdout
+    assert [row[0] for row in table(result)[-2:]] == ["v0", "v1"] and table(result)[-1][-1] == "promoted"
+    assert "failed" in table(result)[1] and "no [bold]column[/bold] [/nope]" in result.stdout, "it is no markup"
+
+
 def test_status_shows_deployment_queries_stages_and_links(run: Run, app: AppRegistry) -> None:
     result = run("status", "flights")
     assert result.exit_code == 0
@@ -143,20 +161,6 @@ def test_status_shows_deployment_queries_stages_and_links(run: Run, app: AppRegi
     query = next(row for row in rows if row[0] == "windows")
     assert query[1] == "7" and "120" in query
     assert rows[-1][:2] == ["v1", "running"]
-
-
-def test_status_shows_an_update_under_way_and_how_others_ended(run: Run, app: AppRegistry) -> None:
-    now = clock.now()
-    app.create_deployment(spec("v0", submitted_at="2020-01-01T00:00:00+00:00"))
-    app.set_update(UpdateRecord(app="flights", old="v0", new="v1", started_at=now, outcome="promoted"))
-    app.set_update(
-        UpdateRecord(app="flights", old="v1", new="v2", started_at=now, step="snapshotted", snapshot="before-v2")
-    )
-    lease.acquire(app.folder, "v2", ProcessIdentity.own())
-    result = run("status", "flights")
-    assert "to v2 has been under way since" in result.stdout and "snapshotted, snapshot before-v2" in result.stdout
-    assert "next step" not in result.stdout
-    assert [row[0] for row in table(result)[-2:]] == ["v0", "v1"] and table(result)[-1][-1] == "promoted"
 
 
 def interrupted(app: AppRegistry) -> str:
@@ -203,12 +207,6 @@ def test_an_update_between_two_tasks_of_a_dag_is_under_way_and_waits_when_that_t
     assert examined["outcome"] == "ok" and "has been waiting since" in examined["found"]
 
 
-def test_status_of_a_failed_driver_shows_its_error(run: Run, app: AppRegistry) -> None:
-    set_status(app, "v1", status("failed", error="ValueError: no such column\nsecond line", reason="ValueError"))
-    result = run("status", "flights")
-    assert "failed" in table(result)[1] and "ValueError: no such column" in result.stdout
-
-
 def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegistry) -> None:
     secret = Application(file="a.py", conf={"spark.hadoop.fs.s3a.secret.key": "hunter2"}, env_vars={"API_TOKEN": "x"})
     write_json(app, "deployments/v1/spec.json", attrs.evolve(app.spec("v1"), application=secret))
@@ -226,17 +224,6 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     assert "hunter2" not in run("status", "flights").stdout
 
 
-def test_status_of_a_deployment_that_never_started(run: Run, root: Path) -> None:
-    deploy(Registry(str(root)).app("young"), state=None)
-    assert ["state", "new"] in table(run("status", "young"))
-    assert document(run("status", "young", "--json"))["status"] is None
-
-
-def test_text_from_files_is_not_taken_for_markup(run: Run, app: AppRegistry) -> None:
-    set_status(app, "v1", status("failed", error="no [bold]column[/bold] [/nope]"))
-    assert "no [bold]column[/bold] [/nope]" in run("status", "flights").stdout
-
-
 # log
 
 
@@ -252,61 +239,37 @@ def test_log_shows_the_last_lines(run: Run, app: AppRegistry, tmp_path: Path) ->
     log.unlink()
     result = run("log", "flights")
     assert (result.stdout, result.stderr) == ("", f"{log}: there is no log at {log}\n")
+    app.set_launch("v1", attrs.evolve(_launch(app), log="/nowhere.log", host="elsewhere"))
+    assert run("log", "flights").stderr == "/nowhere.log: the log is on elsewhere at /nowhere.log\n"
+    unknown = run("log", "flights", "--deployment", "v9")
+    assert unknown.exit_code == 1 and "app flights has no deployment 'v9' (known: v1)" in unknown.stderr
 
 
-def test_a_log_on_another_machine_is_told(run: Run, app: AppRegistry) -> None:
-    result = run("log", "flights")
-    where = f"the log is on {_launch(app).host} at /nowhere.log"
-    assert (result.stdout, result.stderr) == ("", f"/nowhere.log: {where}\n")
-
-
-def test_an_unknown_deployment_s_log_is_told(run: Run, app: AppRegistry) -> None:
-    result = run("log", "flights", "--deployment", "v9")
-    assert result.exit_code == 1 and "app flights has no deployment 'v9' (known: v1)" in result.stderr
-
-
-# What needs a running app
+# What needs another state
 
 
 @pytest.mark.parametrize("state", ["cancelled", "failed", "finished", None])
-@pytest.mark.parametrize("args", [("save-snapshot", "flights", "s1"), ("suspend", "flights")])
-def test_an_app_that_is_not_running_is_1_and_nothing_is_asked_of_it(
-    run: Run, root: Path, state: str | None, args: tuple[str, ...]
-) -> None:
-    registry = Registry(str(root)).app("flights")
-    deploy(registry, state=state)
-    result = run(*args, "--json")
-    assert result.exit_code == 1
-    error = document(result)["error"]
-    assert error["type"] == "NotRunningError" and (state or "new") in error["message"]
-    assert not registry.folder.exists("deployments/v1/commands")
-
-
-@pytest.mark.parametrize("state", ["cancelled", "finished"])
-def test_cancel_of_what_has_ended_says_so_and_changes_nothing(run: Run, root: Path, state: str) -> None:
+def test_an_app_that_is_not_running_is_1_and_nothing_is_asked_of_it(run: Run, root: Path, state: str | None) -> None:
     registry = Registry(str(root)).app("flights")
     deploy(registry, state=state)
     before = registry.current()
-    result = run("cancel", "flights")
-    assert (result.exit_code, result.stdout) == (0, f"flights is {state}; no driver of it ran\n"), result.stderr
-    assert registry.current() == before and not registry.folder.exists("deployments/v1/commands")
+    for args in (("save-snapshot", "flights", "s1"), ("suspend", "flights")):
+        result = run(*args, "--json")
+        error = document(result)["error"]
+        assert (result.exit_code, error["type"]) == (1, "NotRunningError") and (state or "new") in error["message"]
+    if state in ("cancelled", "finished"):
+        result = run("cancel", "flights")
+        assert (result.exit_code, result.stdout) == (0, f"flights is {state}; no driver of it ran\n"), result.stderr
+        assert registry.current() == before
+    assert not registry.folder.exists("deployments/v1/commands")
 
 
-def test_resume_needs_a_suspended_app(run: Run, app: AppRegistry) -> None:
+def test_what_a_running_app_has_nothing_of(run: Run, app: AppRegistry) -> None:
     result = run("resume", "flights")
     assert result.exit_code == 1 and "app flights is running; to resume it, it must be suspended" in result.stderr
-
-
-def test_the_first_deployment_has_nothing_to_roll_back_to(run: Run, app: AppRegistry) -> None:
     result = run("rollback", "flights")
     assert result.exit_code == 1 and "so there is nothing to roll back to" in result.stderr
     assert app.current() == Current(deployment="v1", epoch=1, promoted=True)
-
-
-def test_a_truncated_command_or_lease_is_told(run: Run, app: AppRegistry) -> None:
-    app.folder.write("lease/1.json", b'{"num')
-    result = run("delete-snapshot", "flights", "s1", "--json")
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "CorruptError"
 
 
 def _launch(app: AppRegistry) -> Launch:

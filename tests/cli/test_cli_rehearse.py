@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.control.operations import rehearse
 from airflow_provider_streamupdate.core.coordination import lease
 
 from .conftest import Site, document, table
@@ -43,18 +42,6 @@ def test_a_rehearsal_is_shown_beside_the_old_versions(running: Site) -> None:
     assert files(running) == before, "the scratch folders are removed, though the drivers left them"
     assert running.client.status("alarm").current == current and running.alive() == ["v1"]
     assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"]
-
-
-def test_a_rehearsal_on_a_given_snapshot_as_json_and_markdown(running: Site) -> None:
-    found = document(running.run("rehearse", running.application("v2"), "--snapshot", "s1", "--batches", "1", "--json"))
-    assert (found["snapshot"], found["newest"], found["wanted"], found["passed"]) == ("s1", False, 1, True)
-    assert found["outcome"] == "went well" and found["compatibility"]["compatible"] is True
-    [new], [old] = found["new"]["queries"], found["old"]["queries"]
-    assert (new["batches"][0]["rows_out"], old["batches"][0]["rows_out"]) == (1, 2)
-    markdown = running.run("rehearse", running.application("v2"), "--snapshot", "s1", "--markdown")
-    assert markdown.exit_code == 0
-    assert "Rehearsal of the new version of **alarm** on snapshot s1: **went well**" in markdown.stdout
-    assert "| stage | in the snapshot | after | old after |" in markdown.stdout
 
 
 def test_what_fails_is_1(running: Site) -> None:
@@ -113,21 +100,3 @@ def test_an_update_rehearses_first(running: Site) -> None:
     assert steps.index("checked") < steps.index("rehearsed") < steps.index("standby")
     assert registry.folder.exists("updates/v3.rehearsal.report.json")
     assert [r.new for r in registry.updates()] == ["v2", "v3"]
-
-
-def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_streamupdate.control.update.strategies import standby
-
-    def crash(*_args: object, **_more: object) -> None:
-        raise KeyboardInterrupt
-
-    args = ("update", running.application("v2"), "--deployment", "v2", "--rehearse", "1")
-    with monkeypatch.context() as crashing:
-        crashing.setattr(standby, "stand_by", crash)
-        assert running.run(*args).exit_code == 130
-    record = running.client.registry.app("alarm").update("v2")
-    assert record is not None and record.step == "rehearsed"
-    with monkeypatch.context() as counting:
-        counting.setattr(rehearse, "rehearse", crash)
-        assert running.run(*args).exit_code == 0
-    assert running.alive() == ["v2"]

@@ -5,27 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry
-from airflow_provider_streamupdate.core.serde import to_json
 
 from .conftest import Site, document
-
-
-@pytest.fixture
-def running(site: Site) -> Site:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    return site
 
 
 @pytest.fixture
@@ -38,12 +27,7 @@ def dead(running: Site) -> Site:
 
 
 def committed(site: Site, deployment: str = "v1") -> int:
-    found = Checkpoint(registry(site).checkpoint(deployment, "events")).committed_batch()
-    return -1 if found is None else found
-
-
-def registry(site: Site) -> AppRegistry:
-    return site.client.registry.app("alarm")
+    return max(site.commits(deployment), default=-1)
 
 
 def files(site: Site) -> set[str]:
@@ -72,13 +56,8 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     if end == "snapshot":
         assert f"snapshot nightly (events after batch {last})" in result.stderr
     assert files(running) == before and running.alive() == []
-    folder = registry(running).folder
+    folder = running.app.folder
     assert not lease.held(folder, lease.read(folder))
-
-
-def test_the_refusal_is_a_document_too(dead: Site) -> None:
-    result = dead.run("--json", "submit", dead.application("v2"))
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "RefusedError"
 
 
 def test_a_snapshot_alone_is_state(dead: Site) -> None:
@@ -87,38 +66,18 @@ def test_a_snapshot_alone_is_state(dead: Site) -> None:
     dead.client.registry.folder.remove("alarm/deployments/v1/checkpoint")
     result = dead.run("submit", dead.application("v2"))
     assert result.exit_code == 1 and "snapshot last" in result.stderr and "up to batch" not in result.stderr
+    manifest = "alarm/snapshots/last/snapshot.json"
+    whole = dead.client.registry.folder.read(manifest)
+    dead.client.registry.folder.write(manifest, b"{")
+    assert "snapshot last (damaged)" in dead.run("submit", dead.application("v2")).stderr
+    dead.client.registry.folder.write(manifest, whole or b"")
     assert dead.run("submit", dead.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
-
-
-def test_a_damaged_snapshot_is_state_as_well(dead: Site) -> None:
-    assert dead.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
-    dead.client.registry.folder.remove("alarm/deployments/v1/checkpoint")
-    dead.client.registry.folder.write("alarm/snapshots/last/snapshot.json", b"{")
-    result = dead.run("submit", dead.application("v2"))
-    assert result.exit_code == 1 and "snapshot last (damaged)" in result.stderr
 
 
 def test_a_deployment_that_never_committed_leaves_nothing(site: Site) -> None:
     assert site.run("submit", site.application(FAIL="start"), "--deployment", "v1").exit_code == 1
     result = site.run("submit", site.application("v2"), "--deployment", "v2")
     assert result.exit_code == 0, result.output
-
-
-def test_what_an_earlier_deployment_has_counts_after_a_failed_fresh_start(dead: Site) -> None:
-    failed = dead.run("submit", dead.application("v2", FAIL="start"), "--deployment", "v2", "--fresh")
-    assert failed.exit_code == 1 and "last words" in failed.stderr
-    result = dead.run("submit", dead.application("v3"), "--deployment", "v3")
-    assert result.exit_code == 1 and "deployment v1 (lost, events up to batch" in result.stderr
-    assert "v2" not in result.stderr.partition("nothing was started")[2]
-
-
-def test_a_rerun_of_a_killed_submit_does_not_start_without_the_state_that_came_meanwhile(dead: Site) -> None:
-    """Its deployment was made before the app had state, and never started."""
-    made = registry(dead)
-    made.create_deployment(attrs.evolve(made.spec("v1"), deployment="v0", owner="me"))
-    with pytest.raises(Exception, match="streamupdate restart alarm"):
-        client(dead).submit(application(dead), owner="me", deployment="v0", app="alarm")
-    assert made.current_id() == "v1"
 
 
 def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site) -> None:
@@ -137,12 +96,7 @@ def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site) -> None:
 def test_fresh_starts_without_state_on_purpose(dead: Site) -> None:
     result = dead.run("submit", dead.application("v2"), "--deployment", "v2", "--fresh")
     assert result.exit_code == 0, result.output
-    assert first_batch(dead) == 0 and registry(dead).spec("v2").fresh
-
-
-def test_fresh_and_a_snapshot_exclude_each_other(dead: Site) -> None:
-    result = dead.run("submit", dead.application("v2"), "--fresh", "--snapshot", "s")
-    assert result.exit_code == 2 and "--fresh" in result.stderr
+    assert first_batch(dead) == 0 and dead.app.spec("v2").fresh
 
 
 @pytest.mark.parametrize(
@@ -171,41 +125,17 @@ def test_a_fresh_start_into_a_sink_that_has_the_batches_needs_agreement_or_is_re
         assert agreed.exit_code == 0, agreed.stderr
 
 
-def test_a_rerun_of_a_fresh_submit_is_not_asked_about_its_own_batches(dead: Site) -> None:
-    first = client(dead).submit(application(dead, "v2"), owner="me", app="alarm", fresh=True)
-    wait_for(lambda: committed(dead, first.deployment) > 0 or None, "batches", 60)
-    dead.crash(first.deployment)
-    again = client(dead).submit(application(dead, "v2"), owner="me", app="alarm", fresh=True)
-    assert again.deployment == first.deployment and first_batch(dead) > 0
-
-
 # restart
 
 
 def test_restart_goes_on_from_the_deployment_s_own_checkpoint(dead: Site) -> None:
-    last = committed(dead)
+    last, promoted = committed(dead), dead.current.promoted
     result = dead.run("restart", "alarm")
     assert result.exit_code == 0, result.output
     assert result.stdout == "alarm runs as deployment v1 again (epoch 2)\n"
     assert "starting v1 again, from its own checkpoint (events up to batch" in result.stderr
     assert first_batch(dead) == last + 1 and dead.alive() == ["v1"]
-    current = registry(dead).current()
-    assert current is not None and (current.deployment, current.epoch) == ("v1", 2)
-
-
-def test_restart_as_a_document(dead: Site) -> None:
-    told = document(dead.run("restart", "alarm", "--json"))
-    assert told == {"app": "alarm", "deployment": "v1", "epoch": 2, "reattached": False}
-
-
-@pytest.mark.parametrize("promoted", [True, False])
-def test_restart_keeps_whether_the_deployment_was_promoted(dead: Site, promoted: bool) -> None:
-    current = registry(dead).current()
-    assert current is not None
-    registry(dead).set_current(attrs.evolve(current, promoted=promoted))
-    assert dead.run("restart", "alarm").exit_code == 0
-    after = registry(dead).current()
-    assert after is not None and after.promoted is promoted
+    assert (dead.current.deployment, dead.current.epoch, dead.current.promoted) == ("v1", 2, promoted)
 
 
 @pytest.mark.parametrize("end", [("cancel", "alarm", "--drain"), ("save-snapshot", "alarm", "s", "--cancel")])
@@ -222,19 +152,13 @@ def test_restart_of_a_living_driver_is_refused(running: Site, state: str, monkey
     result = running.run("restart", "alarm")
     assert result.exit_code == 1 and f"deployment v1 is {state}" in result.stderr
     assert ("streamupdate resume alarm" in result.stderr) is (state == "suspended")
-    assert registry(running).current().epoch == 1 and running.alive() == ["v1"]  # type: ignore[union-attr]
-
-
-def test_restart_of_what_is_not_there(site: Site) -> None:
-    result = site.run("restart", "alarm")
-    assert result.exit_code == 1 and "no app 'alarm'" in result.stderr
-    assert not site.client.registry.folder.names("")
+    assert running.current.epoch == 1 and running.alive() == ["v1"]
 
 
 def test_restart_names_the_deployment_it_is_of(dead: Site) -> None:
     result = dead.run("restart", "alarm", "--deployment", "v0")
     assert result.exit_code == 1 and "v1 is" in result.stderr
-    assert registry(dead).current().epoch == 1  # type: ignore[union-attr]
+    assert dead.current.epoch == 1
 
 
 def test_restart_during_an_update_is_refused_and_says_which(running: Site) -> None:
@@ -243,7 +167,7 @@ def test_restart_during_an_update_is_refused_and_says_which(running: Site) -> No
     result = running.run("restart", "alarm")
     assert result.exit_code == 1
     assert "an update of alarm to v2 is under way" in result.stderr and "streamupdate rollback alarm" in result.stderr
-    assert registry(running).current().epoch == 1  # type: ignore[union-attr]
+    assert running.current.epoch == 1
     assert running.run("rollback", "alarm").exit_code == 0  # the way it names
 
 
@@ -256,43 +180,7 @@ def test_a_driver_that_dies_at_its_restart_can_be_restarted_again(dead: Site) ->
     with open(file, "a") as code:
         code.write("FAIL = None\n")
     assert dead.run("restart", "alarm").exit_code == 0
-    assert registry(dead).current().epoch == 3  # type: ignore[union-attr]
-
-
-def test_a_restart_that_was_cut_off_after_its_claim_is_done_again(dead: Site) -> None:
-    """The epoch is claimed, and no driver was started for it."""
-    current = registry(dead).current()
-    assert current is not None and registry(dead).claim(attrs.evolve(current, epoch=2))
-    assert dead.run("restart", "alarm").exit_code == 0
-    assert registry(dead).current().epoch == 3  # type: ignore[union-attr]
-
-
-def test_a_silent_driver_on_another_machine_is_fenced_before_its_restart(
-    dead: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may still run: it can begin no batch in the checkpoint that the new driver goes on with, which takes the fence
-    away. Who only looks does not know that it is dead."""
-    monkeypatch.setattr(module, "SILENT_SECONDS", 2.0)
-    made, write = registry(dead), dead.client.registry.folder.write
-    launch, status = made.launch("v1"), made.status("v1")
-    assert launch is not None and launch.process is not None and status is not None and status.process is not None
-    far = attrs.evolve(launch.process, boot="another machine's")
-    made.set_launch("v1", attrs.evolve(launch, process=far))
-    silent = attrs.evolve(status, state="running", heartbeat_at="2024-01-01T00:00:00+00:00", process=far)
-    write("alarm/deployments/v1/status.json", to_json(silent))
-    assert "streamupdate restart alarm watches it" in dead.run("list").stderr
-    checkpoint = Checkpoint(made.checkpoint("v1", "events"))
-
-    def die(*_: object) -> None:
-        raise SystemExit(143)
-
-    with monkeypatch.context() as dying:  # just before the epoch is claimed
-        dying.setattr(AppRegistry, "claim", die)
-        assert dead.run("restart", "alarm").exit_code == 143
-    logged = checkpoint.logged_batch()  # it may have died in a batch
-    assert logged is not None and checkpoint.fenced() == logged + 1 and logged - committed(dead) in (0, 1)
-    again = dead.run("restart", "alarm")
-    assert again.exit_code == 0, again.stderr
+    assert dead.current.epoch == 3
 
 
 # the next step

@@ -11,7 +11,6 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.deployment import Status
 
 from .conftest import Site, document
-from .test_cli_follow import commits
 
 
 def status(site: Site) -> Status:
@@ -59,7 +58,7 @@ def test_a_new_version_that_fails_leaves_the_old_one_finished_and_current(finish
     wait_for(lambda: finished.client.status("alarm").state == "finished" or None, "the end of v1", 60.0)
     assert finished.client.status("alarm").spec.deployment == "v1" and status(finished).epoch == epoch + 2
     assert update(finished, "v3", INPUT=5).exit_code == 0
-    assert commits(finished, "v3")[-1] == 4
+    assert finished.commits("v3")[-1] == 4
 
 
 def test_an_update_that_is_refused_starts_nothing(finished: Site) -> None:

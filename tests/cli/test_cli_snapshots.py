@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from tests.core.builders import app_with_snapshots, take
 
 from .conftest import Run, document, table
-from .test_cli_usage import BAD_NAMES
 
 
 @pytest.fixture
@@ -36,24 +32,17 @@ def test_list_snapshots_begins_with_the_four_columns(run: Run, root: Path, app: 
         ("flights", "s2", "v1", "live", "1"),
         ("alarm", "other", "v1", "live", "0"),
     ]
-    for row in rows:
-        assert row[0].endswith("Z") and row[2] in ("bytes", "kB")
-
-
-def test_list_snapshots_of_one_app(run: Run, root: Path, app: AppRegistry) -> None:
-    app_with_snapshots(root, ["other"], app="alarm")
-    assert [row[4] for row in table(run("list-snapshots", "alarm"))[1:]] == ["other"]
-    assert [s["name"] for s in document(run("list-snapshots", "flights", "--json"))] == ["s1", "s2"]
-
-
-def test_list_snapshots_as_json(run: Run, app: AppRegistry) -> None:
+    assert all(row[0].endswith("Z") and row[2] in ("bytes", "kB") for row in rows)
     take(app, "s3", cancelled=True)
-    found = document(run("list-snapshots", "--json"))[-1]
-    snapshot = SnapshotStore(app).get("s3")
-    assert found["name"] == "s3" and found["kind"] == "cancelled" and found["size"] == snapshot.size
-    assert found["created_at"] == snapshot.created_at
-    assert found["queries"]["windows"]["batch"] == 1
-    assert found["queries"]["windows"]["files"] == len(snapshot.queries["windows"].files)
+    snapshot, found = SnapshotStore(app).get("s3"), document(run("list-snapshots", "flights", "--json"))
+    assert [s["name"] for s in found] == ["s1", "s2", "s3"]
+    assert (found[-1]["kind"], found[-1]["size"], found[-1]["created_at"]) == (
+        "cancelled",
+        snapshot.size,
+        snapshot.created_at,
+    )
+    query = found[-1]["queries"]["windows"]
+    assert (query["batch"], query["files"]) == (1, len(snapshot.queries["windows"].files))
 
 
 def test_without_snapshots_there_is_a_header_and_an_empty_document(run: Run) -> None:
@@ -64,15 +53,6 @@ def test_without_snapshots_there_is_a_header_and_an_empty_document(run: Run) -> 
 def test_an_unknown_app_is_told(run: Run, app: AppRegistry) -> None:
     result = run("list-snapshots", "nosuch")
     assert result.exit_code == 1 and "no app 'nosuch'" in result.stderr and "known: flights" in result.stderr
-
-
-@pytest.mark.parametrize("command", ["save-snapshot", "verify-snapshot", "delete-snapshot"])
-@pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_bad_snapshot_name_is_2(run: Run, app: AppRegistry, command: str, name: str) -> None:
-    result = run(command, "flights", name, "--json")
-    assert result.exit_code == 2
-    assert document(result)["error"]["type"] == "InvalidInputError"
-    assert not app.folder.exists("deployments/v1/commands")
 
 
 @pytest.mark.parametrize("command", ["verify-snapshot", "delete-snapshot"])
@@ -123,14 +103,8 @@ def test_a_damaged_snapshot_is_listed_beside_the_others_and_told(run: Run, app: 
     assert as_json.exit_code == 1
     assert (whole["name"], damaged["name"], damaged["kind"]) == ("s2", "s1", "damaged")
     assert damaged["error"]["type"] == "CorruptError"
-
-
-def test_verify_of_a_damaged_manifest_is_1(run: Run, app: AppRegistry) -> None:
-    damage(app, "s1")
-    result = run("verify-snapshot", "flights", "s1")
-    assert result.exit_code == 1
-    assert "snapshot s1 of flights is damaged: " in result.stderr
-    assert "snapshots/s1/snapshot.json is not valid JSON" in result.stderr
+    verified = run("verify-snapshot", "flights", "s1")
+    assert verified.exit_code == 1 and "snapshot s1 of flights is damaged: " in verified.stderr
 
 
 def test_delete_of_a_damaged_snapshot_says_what_goes(run: Run, app: AppRegistry) -> None:
@@ -138,14 +112,6 @@ def test_delete_of_a_damaged_snapshot_says_what_goes(run: Run, app: AppRegistry)
     result = run("delete-snapshot", "flights", "s1")
     assert result.exit_code == 0 and "all bytes that no other snapshot needs are deleted with it" in result.stderr
     assert run("list-snapshots").exit_code == 0
-
-
-def test_delete_beside_a_damaged_snapshot_frees_nothing(run: Run, app: AppRegistry) -> None:
-    take(app, "s3")
-    damage(app, "s1")
-    result = run("delete-snapshot", "flights", "s2")
-    assert result.exit_code == 0 and result.stdout == "deleted snapshot s2 of flights: 0 bytes freed\n"
-    assert "s1 of flights is damaged and may need them" in result.stderr
 
 
 # delete
@@ -157,47 +123,5 @@ def test_delete_says_what_was_freed(run: Run, app: AppRegistry) -> None:
     assert SnapshotStore(app).names() == ["s2"]
     held = lease.read(app.folder)
     assert held is not None and not lease.held(app.folder, held), "the lease is given back"
-
-
-def test_delete_as_json(run: Run, app: AppRegistry) -> None:
-    found = document(run("delete-snapshot", "flights", "s1", "--json"))
-    assert found.pop("bytes_freed") > 0
-    assert found == {"app": "flights", "name": "s1"}
-
-
-def test_the_last_one_cannot_be_deleted(run: Run, app: AppRegistry) -> None:
-    assert run("delete-snapshot", "flights", "s1").exit_code == 0
-    result = run("delete-snapshot", "flights", "s2", "--json")
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "InUseError"
-    assert SnapshotStore(app).verify("s2")
-    held = lease.read(app.folder)
-    assert held is not None and not lease.held(app.folder, held), "the lease is given back after a refusal too"
-
-
-def test_none_can_be_deleted_during_an_update(run: Run, app: AppRegistry) -> None:
-    lease.acquire(app.folder, "v2")
-    result = run("delete-snapshot", "flights", "s1", "--json")
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "LeaseHeldError"
-    assert SnapshotStore(app).names() == ["s1", "s2"]
-
-
-def test_a_killed_delete_keeps_nobody_waiting(run: Run, app: AppRegistry) -> None:
-    lease.acquire(app.folder, "delete-snapshot s1", attrs.evolve(ProcessIdentity.own(), start=1))
-    result = run("delete-snapshot", "flights", "s1")
-    assert result.exit_code == 0, result.stderr
-
-
-def test_two_that_delete_the_same_snapshot_do_not_work_side_by_side(
-    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delete, second = SnapshotStore.delete, []
-
-    def meanwhile(self: SnapshotStore, name: str, *args: Any) -> int:
-        if not second:
-            second.append(None)
-            second[0] = run("delete-snapshot", "flights", name, "--json")
-        return delete(self, name, *args)
-
-    monkeypatch.setattr(SnapshotStore, "delete", meanwhile)
-    assert run("delete-snapshot", "flights", "s1").exit_code == 0
-    assert document(second[0])["error"]["type"] == "LeaseHeldError"
+    refused = document(run("delete-snapshot", "flights", "s2", "--json"))
+    assert refused["error"]["type"] == "InUseError", "it is the last one"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.operations import check, rehearse, submit
-from airflow_provider_streamupdate.core import boundaries
-from airflow_provider_streamupdate.core.boundaries import KILL
 from airflow_provider_streamupdate.core.registry.application import Application
 
+from .another import killed_at
 from .conftest import Site, document
-from .test_cli_each_boundary import Marks, ended, forked
 
 
 def application(site: Site, version: str) -> Path:
@@ -48,43 +43,20 @@ def test_the_same_again_waits_for_what_runs(running: Site, named: tuple[str, ...
     assert running.alive() == ["v1"]
 
 
-@pytest.mark.processes
-def test_after_its_process_died_it_waits_for_its_driver(site: Site, tmp_path: Path) -> None:
-    marks, file = Marks(tmp_path / "boundaries"), application(site, "v1")
-    marks.arm("driver-noted", KILL)
-
-    def start() -> None:
-        boundaries._folder = str(marks.folder)
-        StreamUpdateClient(site.client.root, SparkSubmit()).submit(Application(file=str(file)))
-
-    assert ended(forked(start)) == -signal.SIGKILL
-    result = site.run("submit", file, "--json")
-    assert (result.exit_code, document(result)["reattached"]) == (0, True), result.stderr
-    assert site.client.status("alarm").state == "running" and len(site.alive()) == 1
-
-
 @pytest.mark.parametrize("named", [(), ("--deployment", "mine")])
-@pytest.mark.parametrize("place", ["code-stored", "deployment-made", "epoch-claimed", "current-replaced"])
-def test_after_its_process_died_before_a_driver_was_started_it_goes_on(
-    site: Site, tmp_path: Path, place: str, named: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(
+    "place", ["code-stored", "deployment-made", "epoch-claimed", "current-replaced", "driver-noted"]
+)
+def test_after_its_process_died_it_goes_on(site: Site, place: str, named: tuple[str, ...]) -> None:
     """The id counted as used: "ids are never reused", and without one a second deployment was made."""
-    marks, file = Marks(tmp_path / "boundaries"), application(site, "v1")
-    marks.arm(place, KILL)
-
-    def start() -> None:
-        boundaries._folder = str(marks.folder)
-        StreamUpdateClient(site.client.root, SparkSubmit()).submit(Application(file=str(file)), *named[1:])
-
-    assert ended(forked(start)) == -signal.SIGKILL
-    if named:
+    file = application(site, "v1")
+    killed_at(site, place, lambda client: client.submit(Application(file=str(file)), *named[1:]))
+    if named and place != "code-stored":
         other = site.run("submit", application(site, "v2"), *named)
-        refused = place != "code-stored"
-        assert not refused or (other.exit_code == 1 and "already has a deployment 'mine'" in other.stderr)
-        if not refused:
-            return  # there was no deployment: the id is free
+        assert other.exit_code == 1 and "already has a deployment 'mine'" in other.stderr
     result = site.run("submit", file, *named, "--json")
     assert result.exit_code == 0, result.stderr
+    assert document(result)["reattached"] is (place == "driver-noted")
     [spec] = site.client.deployments("alarm")
     assert spec.deployment == document(result)["deployment"] and (not named or spec.deployment == "mine")
     assert site.client.status("alarm").state == "running" and site.alive() == [spec.deployment]

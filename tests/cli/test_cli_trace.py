@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.update.trace import sending
-from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from tests.otlp_receiver import Receiver, receiver
 
 from .conftest import Site, document
-from .test_cli_crash_points import stopped_for
 
 STEPS = ["plan", "check", "standby", "snapshot", "submit", "verify", "promote"]
-
-
-@pytest.fixture
-def running(site: Site) -> Site:
-    """App alarm runs as deployment v1."""
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    return site
 
 
 @pytest.fixture
@@ -101,53 +88,6 @@ def test_a_rolled_back_update_has_the_error(
     failed = [span for span in found["spans"] if span["error"]]
     assert {"submit", "verify"} & {span["name"] for span in failed}
     assert collector.spans[0].status.code == collector.spans[0].status.STATUS_CODE_ERROR
-
-
-@pytest.mark.processes
-def test_a_refused_one_too(running: Site, collector: Receiver) -> None:
-    assert running.run("update", running.application("v2", FAIL="start"), "--deployment", "v2").exit_code == 1
-    assert len(collector.requests) == 1
-    found = trace(running, "v2")
-    assert found["spans"][0]["attributes"]["streamupdate.outcome"] == "refused"
-    errors = {span["name"]: span["error"] for span in found["spans"] if span["error"]}
-    assert "dies at start" in errors["update alarm"] and "dies at start" in errors["standby"]
-    assert "rollback" not in [span["name"] for span in found["spans"]]  # the old version was not touched
-
-
-def test_an_update_that_is_continued_after_a_crash_has_both_tries(running: Site, collector: Receiver) -> None:
-    file = str(running.application("v2"))
-    stopped_for(running, file)  # by a process that is gone
-    assert running.run("update", file, "--deployment", "v2", "--strategy", "restart").exit_code == 0
-    assert len(collector.requests) == 1
-    found = trace(running)
-    assert found["trace_id"] == collector.spans[0].trace_id.hex()
-    assert {"snapshot", "submit", "verify", "promote"} <= {span["name"] for span in found["spans"]}
-
-
-def test_an_update_that_another_one_superseded_is_sent_then(running: Site, collector: Receiver) -> None:
-    app = running.client.registry.app("alarm")
-    app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
-    lease.acquire(app.folder, "v2", seconds=-1)
-    assert running.run("update", running.application("v3"), "--deployment", "v3").exit_code == 0
-    first, second = (r.resource_spans[0].scope_spans[0].spans[0] for r in collector.requests)
-    assert first.trace_id != second.trace_id
-    assert "superseded" in first.status.message and second.status.code == second.status.STATUS_CODE_OK
-
-
-@pytest.mark.processes
-def test_a_collector_that_does_not_answer_costs_seconds_after_the_update(
-    running: Site, collector: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collector.never = True
-    monkeypatch.setattr(sending, "SECONDS", 1.0)
-    result = running.run("update", running.application("v2"), "--deployment", "v2")
-    ended = time.time()
-    assert result.exit_code == 0, result.output
-    record = running.client.registry.app("alarm").update("v2")
-    assert record is not None and record.outcome == "promoted" and record.ended_at is not None
-    sent = trace(running)
-    assert sent["spans"][0]["seconds"] < ended  # the wait is no part of it
-    assert running.run("update", running.application("v3"), "--deployment", "v3").exit_code == 0
 
 
 def test_what_cannot_be_shown_or_sent(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:

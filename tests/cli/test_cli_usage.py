@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -15,42 +16,17 @@ from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.cli.option_types import Duration, KeyValue
 from airflow_provider_streamupdate.cli.output import ago, number
 from airflow_provider_streamupdate.core.errors import InvalidInputError
-from airflow_provider_streamupdate.core.redaction import redacted
 from airflow_provider_streamupdate.hooks.update_options import verify_for
+from tests.core.builders import app_with_snapshots
 
 from .conftest import Run, document
 
-COMMANDS = (
-    "submit",
-    "restart",
-    "supervise",
-    "standby",
-    "update",
-    "rollback",
-    "plan",
-    "check",
-    "rehearse",
-    "list",
-    "status",
-    "log",
-    "history",
-    "output",
-    "metrics",
-    "trace",
-    "save-snapshot",
-    "list-snapshots",
-    "verify-snapshot",
-    "delete-snapshot",
-    "gc",
-    "adopt",
-    "pipeline",
-    "suspend",
-    "resume",
-    "cancel",
-    "delete-app",
-    "doctor",
-    "init-dags",
-)
+_COMMANDS = """
+submit restart supervise standby update rollback plan check rehearse list status log history output metrics trace
+save-snapshot list-snapshots verify-snapshot delete-snapshot gc adopt pipeline suspend resume cancel delete-app doctor
+init-dags
+"""
+COMMANDS = tuple(_COMMANDS.split())
 BAD_NAMES = ("a/b", "..", "", "x" * 201)
 
 
@@ -77,38 +53,28 @@ def test_every_command_has_help_with_an_example_and_the_shared_options(run: Run,
         assert option in result.stdout
 
 
-def test_check_s_help_says_its_exit_codes(run: Run) -> None:
+def test_version_and_the_exit_codes_of_check(run: Run) -> None:
+    assert run("--version").stdout.strip() == f"streamupdate, version {__version__}"
     assert "0 compatible, 1 not compatible, 2 wrong usage or unreadable input" in run("check", "--help").stdout
 
 
-def test_version(run: Run) -> None:
-    assert run("--version").stdout.strip() == f"streamupdate, version {__version__}"
-
-
-def test_importing_the_command_line_imports_neither_airflow_nor_spark_nor_what_a_command_may_not_need() -> None:
-    code = (
-        "import sys, airflow_provider_streamupdate.cli\n"
-        "slow = {'airflow', 'pyspark', 'fsspec', 'cattrs', 'rich', 'pendulum', 'psutil'}\n"
-        "print(sorted(slow & set(sys.modules)))"
+@pytest.mark.parametrize(
+    ("code", "without"),
+    [
+        ("pass", "airflow pyspark fsspec cattrs rich pendulum psutil"),
+        # What `list` imports is what all commands import for the client.
+        ("main(['list'], standalone_mode=False)", "airflow pyspark"),
+    ],
+)
+def test_importing_the_command_line_imports_neither_airflow_nor_spark_nor_what_a_command_may_not_need(
+    root: Path, code: str, without: str
+) -> None:
+    seen = f"print(sorted({{*{without.split()!r}}} & set(sys.modules)))"
+    code = f"import sys\nfrom airflow_provider_streamupdate.cli import main\ntry:\n    {code}\nfinally:\n    {seen}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
     )
-    repository = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_no_command_needs_airflow_or_spark(root: Path) -> None:
-    """What `list` imports is what all commands import for the client."""
-    code = (
-        "import sys\n"
-        "from airflow_provider_streamupdate.cli import main\n"
-        "try:\n"
-        "    main(['list'])\n"
-        "except SystemExit as end:\n"
-        "    print(end.code, sorted({'airflow', 'pyspark'} & set(sys.modules)))"
-    )
-    repository = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "0 []"
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(
@@ -188,25 +154,25 @@ def test_storage_options_that_cannot_be_read_are_2_and_not_shown(run: Run, monke
     assert "STREAMUPDATE_STORAGE_OPTIONS is not valid JSON" in result.output and "s3cr3t" not in result.output
 
 
-@pytest.mark.parametrize("command", ["status", "log", "cancel", "suspend", "resume", "rollback"])
+OF_AN_APP = ("status", "log", "cancel", "suspend", "resume", "rollback")
+OF_A_SNAPSHOT = ("save-snapshot", "verify-snapshot", "delete-snapshot")
+
+
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_bad_app_name_is_2(run: Run, command: str, name: str) -> None:
-    result = run(command, name, "--json")
-    assert result.exit_code == 2
-    assert document(result)["error"]["type"] == "InvalidInputError"
+def test_a_bad_name_is_2_and_nothing_is_asked(run: Run, root: Path, name: str) -> None:
+    app = app_with_snapshots(root, ["s1"])
+    for args in (*((c, name) for c in OF_AN_APP), *((c, "flights", name) for c in OF_A_SNAPSHOT)):
+        result = run(*args, "--json")
+        assert (result.exit_code, document(result)["error"]["type"]) == (2, "InvalidInputError"), args
+    assert not app.folder.exists("deployments/v1/commands")
 
 
-@pytest.mark.parametrize("command", ["status", "log", "cancel", "suspend", "resume", "rollback"])
-def test_an_unknown_app_is_1(run: Run, command: str) -> None:
-    result = run(command, "nosuch")
+@pytest.mark.parametrize("args", [*((c, "nosuch") for c in OF_AN_APP), *((c, "nosuch", "s1") for c in OF_A_SNAPSHOT)])
+def test_an_unknown_app_is_1(run: Run, args: tuple[str, ...]) -> None:
+    result = run(*args)
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith("Error: no app 'nosuch' under")
-
-
-@pytest.mark.parametrize("command", ["save-snapshot", "verify-snapshot", "delete-snapshot"])
-def test_an_unknown_app_is_1_for_snapshots_too(run: Run, command: str) -> None:
-    result = run(command, "nosuch", "s1", "--json")
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "NotFoundError"
+    assert document(run(*args, "--json"))["error"]["type"] == "NotFoundError"
 
 
 @pytest.mark.parametrize("command", ["submit", "update", "plan", "check"])
@@ -242,15 +208,14 @@ def test_a_missing_extra_file_is_2(run: Run, tmp_path: Path, option: str) -> Non
 
 @pytest.mark.parametrize("name", [name for name in BAD_NAMES if name])
 @pytest.mark.parametrize(
-    ("command", "option"),
-    [("submit", "--deployment"), ("submit", "--snapshot"), ("update", "--deployment"), ("update", "--snapshot"),
-     ("check", "--snapshot")],
-)  # fmt: skip
+    "option", ["submit --deployment", "update --deployment", "submit --snapshot", "check --snapshot"]
+)
 def test_a_bad_name_in_an_option_is_2_before_anything_is_started(
-    run: Run, tmp_path: Path, command: str, option: str, name: str
+    run: Run, tmp_path: Path, option: str, name: str
 ) -> None:
     (tmp_path / "app.py").write_text("")
-    result = run(command, tmp_path / "app.py", option, name, "--spark-submit", "/nix/spark-submit", "--json")
+    command, flag = option.split()
+    result = run(command, tmp_path / "app.py", flag, name, "--spark-submit", "/nix/spark-submit", "--json")
     assert result.exit_code == 2 and document(result)["error"]["type"] == "InvalidInputError"
 
 
@@ -265,42 +230,43 @@ def test_an_unknown_snapshot_is_told_before_a_driver_is_started(
 
 # What a driver needs
 
-EXPECTED = {"submit": 1, "update": 1, "plan": 1, "check": 2}  # for check, 1 means "not compatible" and nothing else
+
+def no_java(spark: Path) -> None:
+    (spark.parents[2] / "java" / "bin" / "java").unlink()
 
 
-@pytest.mark.parametrize(("command", "code"), EXPECTED.items())
-def test_without_spark_submit_the_ways_to_name_it_are_told(run: Run, tmp_path: Path, command: str, code: int) -> None:
-    (tmp_path / "app.py").write_text("")
-    result = run(command, tmp_path / "app.py", "--spark-submit", "/nix/spark-submit", "--json")
-    assert result.exit_code == code
-    error = document(result)["error"]
-    assert error["type"] == "EnvironmentProblem"
-    assert "'/nix/spark-submit'" in error["message"] and "STREAMUPDATE_SPARK_SUBMIT" in error["message"]
+def old_java(spark: Path) -> None:
+    java = spark.parents[2] / "java" / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
 
 
-@pytest.mark.parametrize(("command", "code"), EXPECTED.items())
-def test_without_java_what_to_install_is_told(
-    run: Run, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, code: int
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    (tmp_path / "app.py").write_text("")
-    result = run(command, tmp_path / "app.py")
-    assert result.exit_code == code
-    assert f"no Java was found (JAVA_HOME={tmp_path}/nowhere); install Java 17 or newer" in result.stderr
+def no_spark(spark: Path) -> None:
+    spark.unlink()
 
 
-def test_an_old_java_is_refused(run: Run, spark: Path, tmp_path: Path) -> None:
-    (tmp_path / "java" / "bin" / "java").write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
-    (tmp_path / "app.py").write_text("")
-    result = run("plan", tmp_path / "app.py")
-    assert result.exit_code == 1 and "is Java 8; Spark 4 needs Java 17 or newer" in result.stderr
-
-
-def test_a_mixed_spark_environment_is_explained(run: Run, spark: Path, tmp_path: Path) -> None:
+def mixed(spark: Path) -> None:
     (spark.parent.parent / "lib/python3.11/site-packages/pyspark_client-4.2.0.dist-info").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "told"),
+    [
+        (no_spark, ("spark-submit'", "STREAMUPDATE_SPARK_SUBMIT")),
+        (no_java, ("no Java was found (JAVA_HOME=", "install Java 17 or newer")),
+        (old_java, ("is Java 8; Spark 4 needs Java 17 or newer",)),
+        (mixed, ("also holds pyspark-client, which overwrites pyspark's files",)),
+    ],
+)
+def test_what_a_driver_needs_is_told(
+    run: Run, spark: Path, tmp_path: Path, breaks: Callable[[Path], None], told: tuple[str, ...]
+) -> None:
     (tmp_path / "app.py").write_text("")
-    result = run("plan", tmp_path / "app.py")
-    assert result.exit_code == 1 and "also holds pyspark-client, which overwrites pyspark's files" in result.stderr
+    breaks(spark)
+    for command, code in {"submit": 1, "update": 1, "plan": 1, "check": 2}.items():  # of check, 1 is "not compatible"
+        result = run(command, tmp_path / "app.py", "--json")
+        error = document(result)["error"]
+        assert (result.exit_code, error["type"]) == (code, "EnvironmentProblem")
+        assert all(words in error["message"] for words in told)
 
 
 # The root
@@ -342,33 +308,13 @@ def test_a_root_on_a_server_that_cannot_be_reached_is_told(run: Run) -> None:
 # Values
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90", 90),
-        ("1.5", 1.5),
-        ("90s", 90),
-        ("0.5s", 0.5),
-        ("5m", 300),
-        ("1h30m", 5400),
-        ("2d", 172800),
-        ("1H30M", 5400),
-        ("PT5M", 300),
-        ("PT1H30M", 5400),
-        ("P1DT1S", 86401),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert Duration().convert(text, None, None) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "soon", "0", "-5", "0m", "5 m x", "nan", "inf", "PT", "2024-01-01", "m5"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        Duration().convert(text, None, None)
-
-
-def test_a_duration_may_be_none_where_that_means_something() -> None:
+def test_durations() -> None:
+    texts = {"90": 90, "1.5": 1.5, "90s": 90, "0.5s": 0.5, "5m": 300, "1h30m": 5400, "2d": 172800, "1H30M": 5400}
+    texts |= {"PT5M": 300, "PT1H30M": 5400, "P1DT1S": 86401}
+    assert {text: Duration().convert(text, None, None) for text in texts} == texts
+    for text in ("", "soon", "0", "-5", "0m", "5 m x", "nan", "inf", "PT", "2024-01-01", "m5"):
+        with pytest.raises(click.BadParameter):
+            Duration().convert(text, None, None)
     assert Duration(zero=True).convert("0", None, None) == 0
     with pytest.raises(click.BadParameter, match="must be a non-negative, finite duration"):
         Duration(zero=True).convert("-1", None, None)
@@ -399,11 +345,6 @@ def test_what_is_shown_for_people() -> None:
     ages = {seconds: ago(clock.from_epoch_ms((now - seconds) * 1000)) for seconds in (45, 600, 7300, 200_000)}
     assert ages == {45: "45 s ago", 600: "10 min ago", 7300: "2 h ago", 200_000: "2 d ago"}
     assert [number(v) for v in (None, 0.0, 3.14159, 12.0, 123.456)] == [None, "0", "3.1", "12", "123"]
-
-
-def test_secrets_are_hidden() -> None:
-    shown = redacted({"spark.hadoop.fs.s3a.secret.key": "x", "DB_PASSWORD": "y", "input": "/in", "apiToken": "z"})
-    assert shown["input"] == "/in" and {v for k, v in shown.items() if k != "input"} == {"(hidden)"}
 
 
 def test_a_query_without_a_batch_has_none() -> None:

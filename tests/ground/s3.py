@@ -21,10 +21,9 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
-from tests.cli import test_cli_each_boundary as each_boundary
 from tests.cli.conftest import Site, no_fsync, run, site, spark  # noqa: F401 (fixtures)
 from tests.e2e.conftest import SPARK_SUBMIT
-from tests.fights import fight
+from tests.simulation.in_process import world  # noqa: F401 (a fixture)
 
 from .daemon import daemon, free_port
 from .migrated import Migrated
@@ -32,6 +31,7 @@ from .records import PARTS, jars
 from .slow import SlowNetwork, slow_network
 from .snapshots import go_through_snapshots
 
+pytestmark = pytest.mark.processes  # what drivers ask of a real server, in real time
 PATIENCE = 900.0  # seconds
 CONF = {
     "spark.jars": jars("s3"),
@@ -139,47 +139,10 @@ def test_a_snapshot_in_a_bucket_is_stored_shared_verified_restored_and_deleted(s
 
 
 @pytest.fixture
-def root(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of the command line, its drivers' stand-ins, and each process that a test makes."""
-    for name, value in {
-        "STREAMUPDATE_ROOT": (address := f"s3://bucket/{tmp_path.name}/root"),
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ACCESS_KEY_ID": "someone",
-        "AWS_SECRET_ACCESS_KEY": "something",
-        "PYTHONPATH": str((PARTS / "s3" / "python").resolve()),
-    }.items():
-        monkeypatch.setenv(name, value)
-    return address
-
-
-@pytest.mark.parametrize(
-    "case", [c for c in each_boundary.CASES if c.victims == (each_boundary.STORAGE,)], ids=lambda case: case.name
-)
-def test_a_storage_call_fails_and_the_update_is_run_again(site: Site, tmp_path: Path, case: each_boundary.Case) -> None:  # noqa: F811
-    """The crash suite's, with stand-ins for Spark."""
-    each_boundary.test_an_update_is_struck_and_run_again(site, tmp_path, case)
-
-
-@pytest.fixture
 def network(server: str) -> Iterator[SlowNetwork]:
     """Between this package and the server."""
     with slow_network(int(server.rsplit(":", 1)[1])) as made:
         yield made
-
-
-@pytest.mark.timeout(400)
-def test_a_lease_has_one_holder_and_an_epoch_one_deployment(server: str, tmp_path: Path) -> None:
-    fight(f"s3://bucket/{tmp_path.name}", tmp_path, options(server)).check(held=3, claimed=10)
-
-
-@pytest.mark.timeout(400)
-def test_the_same_where_answers_are_slow_or_lost(network: SlowNetwork, tmp_path: Path) -> None:
-    network.delay, network.lost = (0.0, 0.1), 0.02
-    fight(f"s3://bucket/{tmp_path.name}", tmp_path, options(f"http://127.0.0.1:{network.port}")).check(
-        5, 10, failing=True
-    )
-    print(f"{network.answers_lost} answers lost")
-    assert network.answers_lost
 
 
 @pytest.mark.timeout(900)
@@ -214,7 +177,11 @@ def test_an_update_over_a_slow_storage_loses_and_doubles_nothing(
     assert updated.exit_code == 0, updated.stderr
     network.delay = (0.0, 0.0)
     assert site.alive() == ["v2"] == [app.current_id()]
-    each_boundary.check_batches(site, strategy, promoted=True)
+    old, new = (
+        sorted(int(name) for name in app.checkpoint(version, "events").names("commits")) for version in ("v1", "v2")
+    )
+    cut = site.client.snapshot("alarm", "before-v2").queries["events"].batch
+    assert old == list(range(cut + 1)) and new == list(range(new[0], new[-1] + 1)) and new[0] <= cut < new[-1]
 
 
 class InBucket(Migrated):

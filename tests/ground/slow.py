@@ -1,5 +1,4 @@
-"""A network that is slow: a proxy before an HTTP server that delays what it is asked, loses answers, stands still, and
-counts."""
+"""A network that is slow: a proxy before an HTTP server that delays what it is asked, stands still, and counts."""
 
 from __future__ import annotations
 
@@ -22,7 +21,6 @@ _BEGINS = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) ")  # a request
 class SlowNetwork:
     """server, port: where the server is on this machine, and where one reaches it through this network
     delay: least and most seconds before a request is passed on
-    lost: the part of the requests that write whose answer is lost; answers_lost: how many were
     passing: while it is cleared, nothing gets through
     asked: requests by method
     """
@@ -30,15 +28,12 @@ class SlowNetwork:
     server: int
     port: int = 0
     delay: tuple[float, float] = (0.0, 0.0)
-    lost: float = 0.0
     passing: threading.Event = attrs.field(factory=threading.Event)
-    answers_lost: int = 0
     asked: Counter[str] = attrs.field(factory=Counter)
     chance: random.Random = attrs.field(factory=lambda: random.Random(1))
 
     def carry(self, client: socket.socket) -> None:
-        """One connection, until either side ends it or an answer is lost."""
-        loses = threading.Event()
+        """One connection, until either side ends it."""
         with socket.create_connection(("127.0.0.1", self.server)) as server:
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -46,9 +41,6 @@ class SlowNetwork:
             def answers() -> None:
                 while data := _received(server):
                     self.passing.wait()
-                    if loses.is_set():
-                        self.answers_lost += 1
-                        break
                     client.sendall(data)
                 client.shutdown(socket.SHUT_RDWR)
 
@@ -59,8 +51,6 @@ class SlowNetwork:
                     self.asked[begins[1].decode()] += 1
                     time.sleep(self.chance.uniform(*self.delay))
                 self.passing.wait()
-                if data.startswith(b"PUT ") and self.chance.random() < self.lost:
-                    loses.set()
                 server.sendall(data)
             server.shutdown(socket.SHUT_WR)
             back.join()

@@ -22,7 +22,6 @@ from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
 from tests.e2e.conftest import SPARK_SUBMIT
-from tests.fights import fight
 
 from .daemon import free_port
 from .hadoop import Hadoop, hadoop
@@ -53,11 +52,6 @@ def folder(cluster: Hadoop, tmp_path: Path) -> Folder:
 @pytest.mark.parametrize("promise", folders.CONTRACT, ids=lambda promise: promise.__name__)
 def test_the_contract(folder: Folder, tmp_path: Path, promise: Callable[[Folder, Folder], None]) -> None:
     promise(folder, Folder.open(str(tmp_path)))
-
-
-@pytest.mark.timeout(400)
-def test_a_lease_has_one_holder_and_an_epoch_one_deployment(cluster: Hadoop, tmp_path: Path) -> None:
-    fight(f"{cluster.address}/{tmp_path.name}", tmp_path).check(held=3, claimed=10)
 
 
 def test_spark_is_given_the_name_node_by_its_own_protocol(folder: Folder, cluster: Hadoop, tmp_path: Path) -> None:
