@@ -14,9 +14,8 @@ from airflow_provider_streamupdate.control.operations.version import store_copy
 from airflow_provider_streamupdate.control.update.inheritance import inherit, setting_changes, without
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError, RefusedError
+from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
 from airflow_provider_streamupdate.core.registry.application import Application, default_deployment_id
-from airflow_provider_streamupdate.core.registry.in_flight import check_applications
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.serde import to_json
 
@@ -34,10 +33,6 @@ def application(tmp_path: Path) -> Application:
         params={"input": "/in"},
         conf={"spark.x": "1"},
     )
-
-
-def test_a_good_one_passes(application: Application) -> None:
-    application.check()
 
 
 @pytest.mark.parametrize(("file", "problem"), [("nix.py", "does not exist"), (".", "is a folder"), ("", "is a folder")])
@@ -184,17 +179,6 @@ def test_changes_are_told_with_both_values_and_without_secrets(running: Applicat
     assert "parameter limit: 5 -> 7" in lines and "environment variable TZ: UTC -> not given" in lines
     assert "option master: local[2] -> yarn" in lines and "hunter2" not in "".join(lines)
     assert setting_changes(old, running) == ["parameters and settings are those of v1"]
-
-
-def test_what_keeps_a_change_from_being_made_in_flight_has_both_values(running: Application) -> None:
-    """Old behaviour: "besides parameters, these differ: the Spark master"."""
-    check_applications(running, updated(running, params={"limit": "7"}), {"limit"})
-    with pytest.raises(RefusedError, match=r"the Spark master \(local\[2\], now yarn\)"):
-        check_applications(running, updated(running, master="yarn"), {"limit"})
-    with pytest.raises(
-        RefusedError, match=r"configuration \(spark.x is not given, now 1\), the environment \(TZ is UTC"
-    ):
-        check_applications(running, updated(running, conf={"spark.x": "1"}, env_vars={"TZ": "CET"}), {"limit"})
 
 
 # A copy of a version: a hot standby's, a comparison's

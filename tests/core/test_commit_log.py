@@ -180,17 +180,6 @@ def test_a_restore_rewrites_the_entries_for_the_new_operator_ids(files: Checkpoi
     ]
 
 
-def test_entries_of_format_v1_are_moved_as_they_are(files: CheckpointFiles, tmp_path: Path) -> None:
-    files.batch(0)
-    files.rocksdb(0, 0, 1)
-    exported = Checkpoint(files.folder).export(carry_in_flight=False)
-    assert (exported.state_format, exported.made_state_name) == (1, "1")
-    plan = plan_restore(exported, query_plan(stage_plan("a", 0)), query_plan(stage_plan("a", 0)))
-    target = Folder.open(str(tmp_path / "restored"))
-    bring_files(plan, files.folder, target)
-    assert target.read("commits/0") == files.folder.read("commits/0")
-
-
 # Blocks
 
 

@@ -23,13 +23,12 @@ from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.coordination.commands import CANCEL, CommandBox
 from airflow_provider_streamupdate.core.errors import CorruptError, NewerFormatError
 from airflow_provider_streamupdate.core.formats import EVENT, FILES, Format, files_of, format_of
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, Launch, QueryStatus, Status
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import from_json, to_json
@@ -188,17 +187,6 @@ def test_a_snapshot_of_a_newer_version_hides_no_other_and_costs_none_its_bytes(a
     assert app.folder.files("objects") == objects and names[-1] in store.names()
 
 
-def test_a_driver_answers_a_command_that_it_cannot_read(app: AppRegistry) -> None:
-    box = CommandBox(app.deployment_folder("v1"), 1)
-    name = box.issue(CANCEL)
-    make_newer(app, f"deployments/v1/commands/1/{name}.json", kind="something new")
-    assert box.pending() == [] and box.result(name) is None
-    assert box.pending(refuse=True) == []
-    answer = box.result(name)
-    assert answer is not None and answer.error is not None
-    assert "the driver cannot read this command" in answer.error and ">= 7.1.0" in answer.error
-
-
 def test_a_plan_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(fields(app_plan(), format=2))
@@ -206,20 +194,6 @@ def test_a_plan_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         PlanFile.read(str(path))
     path.write_bytes(to_json(app_plan()))
     assert PlanFile.read(str(path)).plan == app_plan()
-
-
-def test_values_that_are_no_file_have_no_version() -> None:
-    assert format_of(AppPlan) is not None and format_of(type(spec().application)) is None
-    assert "format" not in json.loads(to_json(spec().application)) and "format" in json.loads(to_json(spec()))
-    assert "format" not in json.loads(to_json(spec()))["application"]
-
-
-def test_an_app_beside_it_is_not_affected(app: AppRegistry, tmp_path: Path) -> None:
-    registry = Registry(str(tmp_path / "root"))
-    make_newer(app, "current.json")
-    with pytest.raises(NewerFormatError):
-        app.current()
-    assert registry.app("other").current() is None and registry.apps() == ["flights"]
 
 
 def test_the_table_is_light_to_import() -> None:

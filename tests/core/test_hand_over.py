@@ -168,15 +168,6 @@ def test_it_goes_on_when_nothing_was_claimed(app: AppRegistry, fail: Failing) ->
     assert answer.error and "cannot create epochs/2.json" in answer.error
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_it_does_not_go_on_when_it_cannot_tell_who_may_commit(app: AppRegistry, fail: Failing, after: bool) -> None:
-    fail("create", "epochs/2.json", after=after)
-    fail("read", "epochs/2.json")
-    _, queries, error = hand_over(app)
-    assert "may commit in epoch 2 of flights is unknown" in str(error)
-    assert not queries.running and queries.started == []
-
-
 @pytest.mark.parametrize(
     ("method", "path", "after"),
     [
@@ -248,15 +239,6 @@ def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.M
     assert error is None and queries.started == ["one"]
 
 
-def test_a_claim_back_that_fails_is_tried_again(
-    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dies_when_it_begins(app, monkeypatch)
-    fail("create", "epochs/3.json", times=2)
-    _, queries, error = hand_over(app)
-    assert error is None and queries.started == ["one"] and app.current_id() == "one"
-
-
 def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
     app: AppRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,31 +304,12 @@ def test_queries_go_on_while_the_storage_fails(app: AppRegistry, fail: Failing, 
     assert agent.driver.final is not None and agent.driver.final[0] == "stopped"
 
 
-def test_a_driver_ends_when_the_storage_does_not_come_back(app: AppRegistry, fail: Failing) -> None:
-    agent, _ = runs(app, looks=10**6, patience=0)
-    fail("read", "current.json", times=10**9)
-    with pytest.raises(StorageError, match=r"cannot read current\.json"):
-        serve(agent.driver)
-
-
 def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(app: AppRegistry, fail: Failing) -> None:
     agent, _ = runs(app, looks=10**6, patience=600)
     assert app.claim(Current(deployment="two", epoch=2))
     fail("read", "current.json", times=20)
     with pytest.raises(FencedError, match="epoch 1 of deployment one is over"):
         serve(agent.driver)
-
-
-def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing) -> None:
-    agent = standing_by(app)
-    assert app.claim(Current(deployment="two", epoch=2))
-    fail("read", "current.json", times=5)
-    assert stand_by(agent.driver, False, NewVersion(agent.driver))
-    other = standing_by(app)
-    other.driver.settings = DriverSettings(patience=0)
-    fail("read", "current.json", times=10**9)
-    with pytest.raises(StorageError):
-        stand_by(other.driver, False, NewVersion(other.driver))
 
 
 def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,16 +117,6 @@ def test_each_state_is_one_of_all(app: AppRegistry, client: StreamUpdateClient, 
     assert (samples(client, "lag_records") == {}) is dead  # nobody is behind any more
 
 
-def test_an_app_that_cannot_be_read_is_told_beside_the_others(app: AppRegistry, client: StreamUpdateClient) -> None:
-    other = Registry(client.root).app("other")
-    deploy(other)
-    app.folder.write("current.json", b"{")
-    text = client.metrics().decode()
-    assert f'streamupdate_app_state{{app="{APP}",state="unreadable"}} 1.0' in text
-    assert 'streamupdate_app_state{app="other",state="unreadable"} 0.0' in text
-    assert "streamupdate_apps 2.0" in text
-
-
 @pytest.mark.parametrize("damaged", ["updates/v2.json", "deployments/v1/status.json", "deployments/v1/spec.json"])
 def test_any_damaged_file_makes_an_app_unreadable_once(
     app: AppRegistry, client: StreamUpdateClient, damaged: str
@@ -135,11 +125,6 @@ def test_any_damaged_file_makes_an_app_unreadable_once(
     app.folder.write(damaged, b"nothing")
     found = {dict(labels)["state"]: value for labels, value in samples(client, "app_state").items()}
     assert found["unreadable"] == 1.0 and sum(found.values()) == 1.0
-
-
-def test_an_empty_root_and_an_app_without_a_driver(tmp_path: Path) -> None:
-    client = StreamUpdateClient(str(tmp_path))
-    assert samples(client, "apps") == {(): 0.0}
 
 
 def update(app: AppRegistry, new: str, began: float, **more: Any) -> None:

@@ -171,13 +171,6 @@ def test_a_flow_that_had_no_checkpoint_has_the_one_that_it_got(storage: Folder) 
         assert (found.version, found.batch, found.plan) == (0, 0, flow.plan)
 
 
-def test_a_flow_that_got_no_checkpoint_is_as_new_as_before(storage: Folder) -> None:
-    flow = FlowRecord(plan=query_plan(name="new"), folder=folder_of("new"))
-    record = steps.begin(storage, before(), {"new": flow})
-    assert steps.settle(storage, record).flows.keys() == before().flows.keys()
-    assert records.need(storage).flows.keys() == before().flows.keys()
-
-
 class Died(Exception):
     """The process, at a write to the storage."""
 

@@ -90,10 +90,6 @@ def test_branches_of_what_is_gone_are_left_out(text: str, left: str) -> None:
     assert without({"keys": [text], "n": 1}, ["c"], ["a", "b"]) == {"keys": [left], "n": 1}
 
 
-def test_equal_branches_are_one() -> None:
-    assert union(["'x'", "'x'"]) == "'x'" and union(["a.k", "b.k"]) == "⟨a.k ∪ b.k⟩"
-
-
 def reading(*names: str, **definition: Any) -> QueryPlan:
     sources = tuple(SourcePlan(name=n, named=True, format="json", location=f"/{n}") for n in names)
     made = {"keys": [union([f"{n}.k" for n in sorted(names)])], "aggregates": ["count(1)"], **definition}

@@ -1,6 +1,6 @@
 """The repository's own scripts. `.ci/run`: what it ran, what it did not run and why, and nothing that was not earned.
-The locked jars. The examples of the docs are those of the system tests. The lock of scripts/setup.sh, in real processes:
-never two at work, also after an owner died with others waiting."""
+The locked jars. The examples of the docs are those of the system tests. The lock of scripts/setup.sh, in real
+processes: never two at work, also after an owner died with others waiting."""
 
 from __future__ import annotations
 

@@ -139,21 +139,6 @@ def test_another_deployment_s_sst_of_the_same_name_is_not_taken_for_its_own(
     assert mine.object != sst.object and app.folder.read(mine.object) == b"x" * sst.size
 
 
-def test_a_crash_before_the_manifest_leaves_no_snapshot_and_the_name_free(
-    app: AppRegistry, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def crash(*_: object) -> bool:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(app.folder), "create", crash)
-        with pytest.raises(KeyboardInterrupt):
-            take(app, "s4")
-    assert not store.exists("s4")
-    take(app, "s4")
-    assert store.verify("s4")
-
-
 def test_a_file_that_vanishes_during_the_export_is_told(app: AppRegistry, store: SnapshotStore) -> None:
     exported = store.get("s1").queries["windows"]
     gone = attrs.evolve(exported, files=(attrs.evolve(exported.files[0], path="state/0/0/9.zip", object="x"),))
@@ -163,14 +148,6 @@ def test_a_file_that_vanishes_during_the_export_is_told(app: AppRegistry, store:
 
 
 # Verifying
-
-
-def test_a_file_written_into_after_the_export_is_found(app: AppRegistry, store: SnapshotStore) -> None:
-    """Objects are hard links on a local disk: whoever changes the checkpoint's file in place is caught."""
-    with open(app.checkpoint("v1", "windows").path("state/0/0/3.zip"), "r+b") as file:
-        file.write(b"X")
-    with pytest.raises(CorruptError, match="another checksum"):
-        store.verify("s3")
 
 
 def test_verify_names_a_few_files_and_counts_the_rest(app: AppRegistry, store: SnapshotStore) -> None:
@@ -452,11 +429,3 @@ def test_where_exactly_one_version_cannot_be_removed_a_name_is_used_once(
         store.delete("s1")
     with pytest.raises(AlreadyExistsError, match=r"which was deleted; .* a name can be used only once"):
         take(app, "s1")
-
-
-def test_what_an_older_version_stored_is_read_verified_and_deleted(app: AppRegistry, store: SnapshotStore) -> None:
-    """Its mark lay beside the manifest, and may have stayed there."""
-    write_json(app, "snapshots/s1/exporting.json", {"export": "0" * 32, "started_at": clock.now()})
-    assert store.verify("s1") and [s.name for s in store.all()] == ["s1", "s2", "s3"]
-    assert store.delete("s1") > 0
-    assert store.names() == ["s2", "s3"]
