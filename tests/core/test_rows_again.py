@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.errors import InvalidInputError
-from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
+from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.fresh_start import (
@@ -22,7 +22,7 @@ from airflow_provider_streamupdate.core.snapshots.fresh_start import (
 )
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import batches_again, other_losses, with_again
 
-from .builders import app_plan, live_snapshot, query_plan, spec, stage_plan
+from .builders import app_plan, live_snapshot, query_plan, spec
 
 
 def writing(format: str, **options: str) -> QueryPlan:
@@ -67,18 +67,6 @@ def test_a_fork_s_sink(old: QueryPlan, new: QueryPlan, expected: str) -> None:
     assert verdict(forked(old, new)) == expected
 
 
-def test_a_fork_that_removes_what_the_other_reads_needs_agreement() -> None:
-    def reading(clean: str, location: str = "/in") -> QueryPlan:
-        source = SourcePlan(
-            name="source-1", named=False, format="json", location=location, options={"cleansource": clean}
-        )
-        return query_plan(sources=(source,))
-
-    assert verdict(forked(reading("off"), reading("delete"))) == "carried with loss"
-    assert verdict(forked(reading("off"), reading("off"))) == "carried"
-    assert verdict(forked(reading("off", "/elsewhere"), reading("delete"))) != "carried with loss"
-
-
 def test_agreement_is_to_the_fork_by_its_name() -> None:
     both = writing("foreachBatch"), writing("foreachBatch")
     report = forked(*both)
@@ -93,12 +81,6 @@ def test_what_the_forked_app_writes_to_now_counts_as_well() -> None:
     old, new = writing("kafka", topic="old"), writing("kafka", topic="new")
     assert verdict(forked(old, new)) == "carried"
     assert verdict(forked(old, new, beside=(moved,))) == "carried with loss"
-
-
-def test_a_fork_s_stages_are_judged_like_any_others() -> None:
-    other = query_plan(stage_plan(definition={"keys": ["source-1.dest"], "aggregates": ["count(1)"]}))
-    assert not forked(query_plan(), other).compatible
-    assert any(i.name == "windows/daily" and i.verdict == "refused" for i in forked(query_plan(), other).items)
 
 
 # What runs again when a version starts from an older snapshot, in the place of the current one

@@ -388,6 +388,10 @@ TOLD = {
     "source.start": "only a new source uses it",
     "source.new-unnamed": "name the sources with source()",
     "sink.files": "json /x to json /y: the log of a file sink cannot begin in the middle",
+    "source.columns-unknown": "column 1 was k and is l",
+    "source.columns-number": "had 2 columns and has 3",
+    "setting.recorded": "has no effect: Spark keeps the value in the offset log",
+    "stage.read-otherwise": "a.x from int to bigint",
     "app.other": "the saved state belongs to app another",
 }
 

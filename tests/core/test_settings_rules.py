@@ -44,12 +44,6 @@ def test_each_that_changes_results_is_asked_about_by_name(key: str) -> None:
         assert f"{key} changed from {old} to {new}" in item.reason and "{" not in item.reason.split("`")[0]
 
 
-def test_what_the_offset_log_holds_does_not_change() -> None:
-    [item] = settings({POLICY: "min"}, {POLICY: "max"})
-    assert item.rules == ("setting.recorded",) and item.needs_agreement
-    assert "has no effect: Spark keeps the value in the offset log" in item.reason
-
-
 def test_a_plan_from_before_does_not_hold_it() -> None:
     """Plans of earlier versions have three settings: what the others were is not known, so Spark's default stands for
     harmless, and any other value is asked about."""

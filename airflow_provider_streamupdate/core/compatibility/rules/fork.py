@@ -117,6 +117,6 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="source {names} removes or moves files after reading them, maybe before the other query has read them",
         source="FileStreamSource: cleanSource",
         applies=_cleaned,
-        tests=("core/test_rows_again.py::test_a_fork_that_removes_what_the_other_reads_needs_agreement",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
     ),
 )

@@ -366,7 +366,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="{moved}, and it is unknown whether {format} assigns data to columns by position or by name: agree if "
         "by name",
         source="what is not known to be harmless needs agreement or is refused",
-        tests=("core/test_source_rules.py::test_columns_of_a_format_that_is_not_known",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_columns_unknown,
     ),
     _SourceRule(
@@ -376,7 +376,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="the saved plan does not hold the order of the schema's columns, which decides what they mean: agree "
         "if it has not changed",
         source="earlier plans have the columns by name only",
-        tests=("core/test_source_rules.py::test_a_plan_without_the_order_of_columns",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_order_unknown,
     ),
     _SourceRule(
@@ -386,7 +386,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="the schema had {old} columns and has {new}: in this mode, lines with another number of values are "
         "dropped or fail. Agree if the same lines are kept and dropped as before",
         source="UnivocityParser.convert: a line with more or fewer tokens than the schema is a bad record",
-        tests=("core/test_source_rules.py::test_the_number_of_csv_columns",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_columns_number,
     ),
     _SourceRule(
@@ -421,7 +421,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="the saved plan does not hold which of its columns the query reads, which decides which records are "
         "malformed: agree if the query uses the same columns as before",
         source="earlier plans do not hold them",
-        tests=("core/test_source_rules.py::test_a_plan_without_the_columns_that_are_read",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_read_earlier,
     ),
     _SourceRule(
