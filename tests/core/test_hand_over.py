@@ -168,34 +168,6 @@ def test_it_goes_on_when_nothing_was_claimed(app: AppRegistry, fail: Failing) ->
     assert answer.error and "cannot create epochs/2.json" in answer.error
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "after"),
-    [
-        ("create", "epochs/2.json", True),
-        ("write", "current.json", False),
-        ("write", "events.jsonl", False),
-        ("read", "two/status.json", False),
-        ("create", "drivers/3.json", False),
-    ],
-)
-def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
-    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch, method: str, path: str, after: bool
-) -> None:
-    dies_when_it_begins(app, monkeypatch)
-    if (method, path) != ("read", "two/status.json"):  # that one is to fail after the look whether it stands by
-        fail(method, path, after=after)
-    else:
-        monkeypatch.setattr(module, "Successor", looks_once(module.Successor))
-    agent, queries, error = hand_over(app)
-    assert error is None and queries.started == ["one"]
-    assert app.current() == Current(deployment="one", epoch=3, promoted=True)
-    assert (
-        agent.driver.epoch.number == 3
-        and agent.driver.reporter.state == "running"
-        and agent.driver.reporter._status.epoch == 3
-    )
-
-
 def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     app: AppRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,19 +181,6 @@ def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     agent, queries, error = hand_over(app)
     assert isinstance(error, StreamUpdateError) and "would skip" in str(error)
     assert queries.started == [] and agent.driver.reporter.state == "restoring"
-
-
-def looks_once(kind: type) -> type:
-    class Looks(kind):  # type: ignore[misc,valid-type]
-        failed = False
-
-        def committed(self) -> bool:
-            if not self.failed:
-                self.failed = True
-                raise StorageError("cannot read status.json")
-            return bool(super().committed())
-
-    return Looks
 
 
 def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

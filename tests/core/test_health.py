@@ -72,9 +72,6 @@ def test_what_has_finished_is_held_to_its_lag_and_state_alone() -> None:
 def test_what_does_not_run_yet_may_become_healthy(state: str) -> None:
     health = assess("v2", state, None)
     assert not health.healthy and not health.failed and health.reasons == (f"deployment v2 is {state}",)
-
-
-def test_no_query_has_reported() -> None:
     assert assess("v2", "running", status(queries={})).reasons == ("no query has reported yet",)
 
 

@@ -65,6 +65,12 @@ def test_what_a_killed_driver_was_putting_aside_is_not_lost(tmp_path: Path) -> N
     assert log.rotate() and tail(log.path, 9) == "before the kill\nafter the kill"
 
 
+def test_none_is_kept_when_none_is_to_be(tmp_path: Path) -> None:
+    log = OutputLog(tmp_path / "driver-1.log", limit=100, kept=0)
+    log.path.write_text("x" * 100)
+    assert log.rotate() and [p.name for p in tmp_path.iterdir()] == ["driver-1.log"]
+
+
 def test_a_process_goes_on_writing_to_it(tmp_path: Path) -> None:
     """It writes to what is emptied, at its end, and little is lost."""
     log = OutputLog(tmp_path / "driver-1.log", limit=5000, kept=1000)

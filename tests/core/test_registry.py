@@ -30,18 +30,16 @@ def registry(tmp_path: Path) -> Registry:
     return made
 
 
-def test_an_app_is_known_from_its_first_deployment_on(registry: Registry) -> None:
+def test_an_app_is_known_from_its_first_deployment_on(registry: Registry, tmp_path: Path) -> None:
     registry.app("later").folder.write("lease/1.json", b"{}")
     assert registry.apps() == ["flights"]
-    with pytest.raises(NotFoundError, match=r"no app 'later' under .* \(known: flights\); correct the name$"):
-        registry.existing("later")
-
-
-def test_a_name_that_is_nearly_an_apps_is_asked_back(registry: Registry, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"\(known: flights\); did you mean 'flights'\?"):
-        registry.existing("fligths")
-    with pytest.raises(NotFoundError, match=r"\(known: none\); correct the root, or submit the app first"):
-        Registry(str(tmp_path / "other")).existing("flights")
+    for made, name, told in (
+        (registry, "later", r"no app 'later' under .* \(known: flights\); correct the name$"),
+        (registry, "fligths", r"\(known: flights\); did you mean 'flights'\?"),
+        (Registry(str(tmp_path / "other")), "flights", r"\(known: none\); correct the root, or submit the app first"),
+    ):
+        with pytest.raises(NotFoundError, match=told):
+            made.existing(name)
 
 
 def test_deployments_are_listed_oldest_first(registry: Registry) -> None:
