@@ -1,4 +1,4 @@
-"""Writes the examples of the docs from the system tests, which run them (tests/core/test_examples_docs.py compares).
+"""Writes the examples of the docs from the system tests, which run them (tests/core/test_scripts.py compares).
 
 A page says where its example is from, on the line before the block; the rest of the block is written here:
 

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -20,6 +21,7 @@ from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 
 PACKAGE = Path(airflow_provider_streamupdate.__file__).parent
 NAME = PACKAGE.name
+Node = TypeVar("Node", bound=ast.AST)
 FOLDER = PACKAGE / "control" / "update" / "strategies"
 CLUSTER_FOLDER = PACKAGE / "control" / "drivers" / "clusters"
 STORAGE_FOLDER = PACKAGE / "core" / "storage"
@@ -28,6 +30,22 @@ STORAGE_FOLDER = PACKAGE / "core" / "storage"
 def module_of(file: Path) -> str:
     parts = (NAME, *file.relative_to(PACKAGE).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def nodes(kind: type[Node], *without: Path) -> Iterator[tuple[Path, Node, str]]:
+    """The nodes of a kind in all files but those in some folders: the file, the node, and where it is."""
+    for file in PACKAGE.rglob("*.py"):
+        if not set(without) & set(file.parents):
+            for node in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, kind)):
+                line = getattr(node, "lineno", 0)
+                yield file, node, f"{file.relative_to(PACKAGE)}:{line}: {ast.unparse(node)[:200]}"
+
+
+def compared(node: ast.Compare) -> tuple[set[object], list[str]]:
+    """The constants that are compared, and the operands as they are written."""
+    operands = [node.left, *node.comparators]
+    constants = {n.value for o in operands for n in ast.walk(o) if isinstance(n, ast.Constant)}
+    return constants, [ast.unparse(o) for o in operands]
 
 
 MODULES = {module_of(file): file for file in PACKAGE.rglob("*.py")}
@@ -188,15 +206,10 @@ def test_a_cluster_is_known_by_its_name_in_its_folder_only() -> None:
     """What differs by cluster is asked of the cluster (`Cluster`)."""
     others = {c.name for c in CLUSTERS} - {"local"}
     assert others
-    for file in PACKAGE.rglob("*.py"):
-        if CLUSTER_FOLDER in file.parents:
-            continue
-        for node in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Compare)):
-            operands = [node.left, *node.comparators]
-            texts = {n.value for o in operands for n in ast.walk(o) if isinstance(n, ast.Constant)}
-            where = f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
-            assert texts.isdisjoint(others), where
-            assert not any(ast.unparse(o).endswith((".cluster", "launch.record")) for o in operands), where
+    for _, node, where in nodes(ast.Compare, CLUSTER_FOLDER):
+        constants, operands = compared(node)
+        assert constants.isdisjoint(others), where
+        assert not any(operand.endswith((".cluster", "launch.record")) for operand in operands), where
     inside = {m for m in MODULES if m.startswith(f"{NAME}.control.drivers.clusters.")}
     asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.control.drivers.clusters")}
     assert inside and not asked, "one comes in by the folder's door"
@@ -205,14 +218,11 @@ def test_a_cluster_is_known_by_its_name_in_its_folder_only() -> None:
 def test_a_storage_is_known_by_its_kind_in_its_folder_only() -> None:
     """Others ask a folder for what they mean (`links`, `path_here` ...), not where it lies, nor its backend."""
     looked_at = 0
-    for file in PACKAGE.rglob("*.py"):
-        if STORAGE_FOLDER in file.parents or PACKAGE / "streaming" / "code" in file.parents:
-            continue  # the second: names of Python's own, local ones among them
-        for node in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Attribute)):
-            looked_at += 1
-            where = f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
-            assert node.attr != "local" or ast.unparse(node) == "threading.local", where
-            assert not ast.unparse(node).endswith((".folder.fs", ".folder.backend")), where
+    # the second folder: names of Python's own, local ones among them
+    for _, node, where in nodes(ast.Attribute, STORAGE_FOLDER, PACKAGE / "streaming" / "code"):
+        looked_at += 1
+        assert node.attr != "local" or ast.unparse(node) == "threading.local", where
+        assert not ast.unparse(node).endswith((".folder.fs", ".folder.backend")), where
     assert looked_at > 10_000
     inside = {m for m in MODULES if m.startswith(f"{NAME}.core.storage.backends.")}
     asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.core.storage")}
@@ -251,16 +261,23 @@ def test_an_operation_is_a_method_of_the_client(tmp_path: Path) -> None:
 
 def test_a_strategy_is_known_by_its_name_in_its_folder_only() -> None:
     """What differs by strategy is asked of the strategy: nobody else compares its name with anything."""
-    compared = 0
-    for file in PACKAGE.rglob("*.py"):
-        if FOLDER in file.parents:
-            continue
-        for node in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Compare)):
-            compared += 1
-            where = f"{file.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}"
-            operands = [node.left, *node.comparators]
-            texts = {n.value for o in operands for n in ast.walk(o) if isinstance(n, ast.Constant)}
-            assert texts.isdisjoint(STRATEGIES), where
-            asked = any(ast.unparse(o).endswith(".strategy") for o in operands)
-            assert not asked or file.name == "usual_times.py", where  # those of two records
-    assert compared > 1000
+    looked_at = 0
+    for file, node, where in nodes(ast.Compare, FOLDER):
+        looked_at += 1
+        constants, operands = compared(node)
+        assert constants.isdisjoint(STRATEGIES), where
+        asked = any(operand.endswith(".strategy") for operand in operands)
+        assert not asked or file.name == "usual_times.py", where  # those of two records
+    assert looked_at > 1000
+
+
+DOOR = PACKAGE / "streaming" / "spark_internals"
+INSIDE = {"_jvm", "_jdf", "_jsc", "_jspark", "_jsparkSession", "_jwrite", "_jsq", "_gateway", "_jc"}
+
+
+def test_nothing_else_touches_the_jvm_or_looks_behind_the_door() -> None:
+    assert len(list(nodes(ast.Module, DOOR))) > 100
+    for _, node, where in nodes(ast.Attribute, DOOR):
+        assert node.attr not in INSIDE, where
+    for _, node, where in nodes(ast.ImportFrom, DOOR):
+        assert "spark_internals." not in (node.module or ""), where

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES, strategy_named
-from airflow_provider_streamupdate.core import boundaries
-from airflow_provider_streamupdate.core.boundaries import BOUNDARIES, FAIL, KILL, VARIABLE, WAIT, boundary
+from airflow_provider_streamupdate.core.boundaries import BOUNDARIES, FAIL, KILL, VARIABLE, boundary
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -113,15 +112,6 @@ def test_the_next_storage_call_fails_once(tmp_path: Path) -> None:
     assert "a test wants it to" in out and out.endswith("done\n")
 
 
-def test_a_process_waits_until_it_may_go_on(tmp_path: Path) -> None:
-    process = run(tmp_path, begun=WAIT)
-    reached = tmp_path / "reached" / f"begun.{process.pid}"
-    while not reached.exists():
-        assert process.poll() is None
-    (tmp_path / "go" / "begun").touch()
-    assert process.communicate(timeout=60)[0] == "read\ndone\n"
-
-
 DRIVER = """
 import sys
 from pathlib import Path
@@ -144,7 +134,3 @@ def test_a_driver_begins_when_its_launch_was_noted(tmp_path: Path) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(int(out)).wait(60)
     assert (tmp_path / "log").read_text() == "a b began\n"
-
-
-def test_nothing_is_looked_for_unless_a_folder_is_named() -> None:
-    assert boundaries._folder is None

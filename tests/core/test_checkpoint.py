@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint, _full_and_changes
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
-from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError
+from airflow_provider_streamupdate.core.errors import CorruptError, InvalidInputError, NotFoundError
+from airflow_provider_streamupdate.core.snapshots.adoption import find_checkpoint
 from airflow_provider_streamupdate.core.storage import Folder
 
 from .builders import CheckpointFiles, golden, rocksdb_zip
@@ -52,14 +53,6 @@ def test_a_rocksdb_checkpoint_of_spark(tmp_path: Path) -> None:
     assert {f.path: f.size for f in exported.files} == {f.path: folder.size(f.path) for f in exported.files}
 
 
-def test_a_checkpoint_of_spark_on_the_default_store(tmp_path: Path) -> None:
-    exported = Checkpoint(golden("default-store", tmp_path)).export(carry_in_flight=False)
-    assert exported.batch == 2
-    deltas = [p for p in paths(exported, "state/1/1/") if p.endswith(".delta")]
-    assert deltas == ["state/1/1/1.delta", "state/1/1/2.delta", "state/1/1/3.delta"]
-    assert "state/1/_metadata/metadata" in paths(exported) and "state/1/0/_metadata/schema" in paths(exported)
-
-
 # Which batch
 
 
@@ -80,11 +73,6 @@ def test_a_stopped_query_s_logged_batch_is_carried_on_purpose(files: CheckpointF
     assert (exported.batch, exported.in_flight) == (0, 1)
     assert paths(exported, "offsets") == ["offsets/0", "offsets/1"]
     assert paths(exported, "commits") == ["commits/0"]
-
-
-def test_nothing_was_logged_after_the_last_commit(files: CheckpointFiles) -> None:
-    files.batch(0)
-    assert export(files, carry_in_flight=True).in_flight is None
 
 
 def test_the_watermark_is_what_the_next_batch_starts_with(files: CheckpointFiles) -> None:
@@ -152,40 +140,44 @@ def test_named_stores_and_spark_s_descriptions_are_taken(files: CheckpointFiles)
     assert paths(export(files), "state") == sorted(f"state/{path}" for path in [*described, *stores])
 
 
-def test_a_gap_in_the_state_s_files_is_refused(files: CheckpointFiles) -> None:
-    for number in range(4):
-        files.batch(number)
-    for name in ("1.delta", "2.delta", "4.delta"):  # 3 was removed
-        files.state(f"0/0/{name}")
-    with pytest.raises(CorruptError, match="has no files for version 4"):
-        export(files)
+def without(files: CheckpointFiles, path: str) -> None:
+    files.folder.write(path, b"x")
+    files.folder.remove(path)
 
 
-def test_a_missing_sst_is_told(files: CheckpointFiles) -> None:
-    files.batch(0)
-    files.rocksdb(0, 0, 1, ["000008-a.sst"])
-    files.folder.remove("state/0/0/SSTs/000008-a.sst")
-    with pytest.raises(CorruptError, match=r"000008-a\.sst is missing, but the checkpoint refers to it"):
-        export(files)
-
-
-@pytest.mark.parametrize("data", [b"no zip", rocksdb_zip({})[:40], b""])
-def test_a_version_file_that_is_no_zip_is_told(files: CheckpointFiles, data: bytes) -> None:
-    files.batch(0)
-    files.state("0/0/1.zip", data)
-    with pytest.raises(CorruptError, match=r"1\.zip is not a RocksDB version file"):
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda files: files.batch(1, sources=['{"logOffset":2}']), "has no files for version 2"),
+        (
+            lambda files: without(files, "state/0/0/SSTs/8-a.sst"),
+            r"8-a\.sst is missing",
+        ),
+        *(
+            (lambda files, data=data: files.state("0/0/1.zip", data), r"1\.zip is not a RocksDB version file")
+            for data in (b"no zip", rocksdb_zip({})[:40], b"")
+        ),
+        *(
+            (lambda files, log=log: files.folder.write(f"{log}/0", b"v9\n{}\n-"), "has version 'v9'; ")
+            for log in ("offsets", "commits")
+        ),
+        (lambda files: without(files, "offsets/0"), "offsets/0 is missing, but the checkpoint needs it"),
+        (lambda files: files.folder.write("offsets/0", b'v1\n{"batchWater'), "offsets/0 is not valid JSON"),
+        (lambda files: without(files, "sources/0/2"), "has no entry 2, which the offset log names"),
+    ],
+)
+def test_what_is_damaged_is_told(files: CheckpointFiles, damage: Callable[[CheckpointFiles], None], told: str) -> None:
+    files.batch(0, sources=['{"logOffset":2}'])
+    files.rocksdb(0, 0, 1, ["8-a.sst"])
+    for number in range(3):
+        files.source_log(str(number), (f"{number}.json", number))
+    assert export(files).batch == 0
+    damage(files)
+    with pytest.raises(CorruptError, match=told):
         export(files)
 
 
 # Logs
-
-
-@pytest.mark.parametrize("log", ["offsets", "commits"])
-def test_a_log_of_another_version_is_refused(files: CheckpointFiles, log: str) -> None:
-    files.batch(0)
-    files.folder.write(f"{log}/0", b"v9\n{}\n-")
-    with pytest.raises(CorruptError, match="has version 'v9'; "):
-        export(files)
 
 
 def test_an_offset_log_by_name_is_understood(files: CheckpointFiles) -> None:
@@ -199,20 +191,6 @@ def test_an_offset_log_by_name_is_understood(files: CheckpointFiles) -> None:
     assert {"sources/a/0", "sources/b/0"} <= {f.path for f in export(files).files}
 
 
-def test_a_missing_offset_entry_is_told(files: CheckpointFiles) -> None:
-    files.batch(0)
-    files.folder.remove("offsets/0")
-    with pytest.raises(CorruptError, match="offsets/0 is missing, but the checkpoint needs it"):
-        export(files)
-
-
-def test_a_truncated_offset_entry_is_told(files: CheckpointFiles) -> None:
-    files.batch(0)
-    files.folder.write("offsets/0", b'v1\n{"batchWater')
-    with pytest.raises(CorruptError, match="offsets/0 is not valid JSON"):
-        export(files)
-
-
 def test_all_of_another_source_s_own_files_are_taken(files: CheckpointFiles) -> None:
     files.batch(0, sources=['{"flights":{"0":7}}', "-"])
     files.folder.write("sources/0/0", b"v1\n{}")
@@ -220,35 +198,26 @@ def test_all_of_another_source_s_own_files_are_taken(files: CheckpointFiles) -> 
     assert paths(export(files), "sources") == ["sources/0/0", "sources/1/0"]
 
 
-def test_a_file_source_s_log_is_cut_at_its_offset(files: CheckpointFiles) -> None:
-    files.batch(0, sources=['{"logOffset":2}'])
-    for number in range(5):
-        files.source_log(str(number), (f"{number}.json", number))
-    assert paths(export(files), "sources") == ["sources/0/0", "sources/0/1", "sources/0/2"]
-
-
-def test_a_file_source_s_log_begins_with_the_last_but_one_compaction(files: CheckpointFiles) -> None:
-    files.batch(0, sources=['{"logOffset":31}'])
-    for number in range(35):
-        compact = ".compact" if number % 10 == 9 else ""
-        files.source_log(f"{number}{compact}", (f"{number}.json", number))
-    kept = paths(export(files), "sources")
-    assert sorted(int(p.split("/")[-1].removesuffix(".compact")) for p in kept) == list(range(19, 32))
-    assert "sources/0/19.compact" in kept and "sources/0/29.compact" in kept
-
-
-def test_one_compaction_alone_begins_the_log(files: CheckpointFiles) -> None:
-    files.batch(0, sources=['{"logOffset":10}'])
-    for name in ("8", "9.compact", "10"):
-        files.source_log(name, (f"{name}.json", 1))
-    assert paths(export(files), "sources") == ["sources/0/10", "sources/0/9.compact"]
-
-
-def test_a_file_source_s_log_that_ends_before_its_offset_is_refused(files: CheckpointFiles) -> None:
-    files.batch(0, sources=['{"logOffset":2}'])
-    files.source_log("0", ("a.json", 0))
-    with pytest.raises(CorruptError, match="has no entry 2, which the offset log names"):
-        export(files)
+@pytest.mark.parametrize(
+    ("offset", "names", "kept"),
+    [
+        (2, [str(n) for n in range(5)], ["0", "1", "2"]),
+        # it begins with the last compaction but one, or with the only one
+        (
+            31,
+            [f"{n}.compact" if n % 10 == 9 else str(n) for n in range(35)],
+            ["19.compact", *map(str, range(20, 29)), "29.compact", "30", "31"],
+        ),
+        (10, ["8", "9.compact", "10"], ["9.compact", "10"]),
+    ],
+)
+def test_a_file_source_s_log_is_cut_at_its_offset(
+    files: CheckpointFiles, offset: int, names: list[str], kept: list[str]
+) -> None:
+    files.batch(0, sources=[f'{{"logOffset":{offset}}}'])
+    for number, name in enumerate(names):
+        files.source_log(name, (f"{number}.json", number))
+    assert paths(export(files), "sources") == sorted(f"sources/0/{name}" for name in kept)
 
 
 def test_the_state_of_the_batch_in_flight_is_carried_when_it_is_whole(files: CheckpointFiles) -> None:
@@ -291,14 +260,6 @@ def test_a_source_that_is_used_twice_has_two_lines_and_one_folder(files: Checkpo
         Checkpoint(files.folder).export(False, source_order=("left", "right"))
 
 
-def test_the_files_a_source_has_read_can_be_listed(files: CheckpointFiles) -> None:
-    files.source_log("1.compact", ("a.json", 0), ("b.json", 1))
-    files.source_log("2", ("c.json", 2))
-    checkpoint = Checkpoint(files.folder)
-    assert [e["path"] for e in checkpoint.source_file_log(0)] == ["a.json", "b.json", "c.json"]
-    assert [e["path"] for e in checkpoint.source_file_log(0, upto=1)] == ["a.json", "b.json"]
-
-
 # The choice of files, for any set of them
 
 versions = st.sets(st.integers(1, 12))
@@ -329,7 +290,20 @@ def test_so_do_those_of_the_default_store(deltas: set[int], snapshots: set[int],
         assert version not in snapshots and not set(range(1, version + 1)) <= deltas
 
 
-def test_offsets_without_metadata_have_no_conf(files: CheckpointFiles) -> None:
-    files.folder.write("offsets/0", b"v1\n\n" + json.dumps({"logOffset": 0}).encode())
-    entry = Checkpoint(files.folder).offsets(0)
-    assert (entry.watermark_ms, entry.conf, entry.sources) == (0, {}, ('{"logOffset": 0}',))
+# Which folder is a checkpoint
+
+
+def test_the_folder_of_a_pipeline_s_flow_names_its_newest_checkpoint(tmp_path: Path) -> None:
+    flow = tmp_path / "_checkpoints" / "spark_catalog" / "default" / "orders" / "orders"
+    for version in ("9", "10"):
+        (flow / version / "offsets").mkdir(parents=True)
+        (flow / version / "metadata").write_text("{}")
+    with pytest.raises(InvalidInputError, match=r"Spark Declarative Pipeline.* give the one in use, .*/orders/10$"):
+        find_checkpoint(str(flow))
+
+
+def test_an_empty_folder_and_the_offsets_of_a_checkpoint_are_none(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="is not a checkpoint: it has no metadata and no offsets"):
+            find_checkpoint(str(tmp_path))
+        (tmp_path / "0").write_text("v1\n{}\n")

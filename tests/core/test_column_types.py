@@ -65,11 +65,6 @@ def test_a_key_that_is_computed() -> None:
     assert judged(computed, *types).verdict == "refused"
 
 
-def test_what_is_carried_is_told() -> None:
-    found = judged(aggregating("sum(source-1.a)"), {"source-1.a": "int"}, {"source-1.a": "bigint"})
-    assert "stage.read-otherwise" in found.rules and "source-1.a from int to bigint" in found.reason, found
-
-
 def test_a_field_is_no_part_of_its_neighbour() -> None:
     stage = stage_plan(definition={"keys": ["source-1.user.id"], "aggregates": ["max(source-1.user.idle)"]})
     old = {"source-1.user.id": "bigint", "source-1.user.idle": "int"}

@@ -30,12 +30,6 @@ def test_commands_wait_in_the_order_they_were_given(deployment: Folder) -> None:
     assert (pending[1].kind, pending[1].snapshot, pending[1].cancel) == (SNAPSHOT, "s1", True)
 
 
-def test_asking_twice_is_asking_once(deployment: Folder) -> None:
-    box = CommandBox(deployment, 1)
-    assert box.issue(DRAIN) == box.issue(DRAIN)
-    assert len(box.pending()) == 1
-
-
 def test_a_fulfilled_snapshot_is_not_asked_for_again_but_a_pause_is(deployment: Folder) -> None:
     box = CommandBox(deployment, 1)
     taken = box.issue(SNAPSHOT, snapshot="s1")

@@ -23,41 +23,48 @@ from airflow_provider_streamupdate.control.operations import plan as planning
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, NotFoundError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
-from airflow_provider_streamupdate.core.redaction import without_secrets
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.driver_settings import DriverSettings
 from airflow_provider_streamupdate.core.registry.output_log import OutputLog, own_log
 from airflow_provider_streamupdate.core.storage import Folder
-from tests.core.builders import deploy, set_status, spec, status
+from tests.core.builders import set_status, spec, status
 
 SAID = "first\nconnecting with hunter2 and /in\nRuntimeError: hunter2 was refused\n"
 SHOWN = ("connecting with (hidden) and /in", "RuntimeError: (hidden) was refused")
 APPLICATION = Application(file="a.py", params={"input": "/in"}, env_vars={"API_TOKEN": "hunter2"})
 
 
+class Logged:
+    """An app with a driver on this machine, and the file of its log."""
+
+    def __init__(self, root: Path, text: str, **changes: Any) -> None:
+        self.client = StreamUpdateClient(str(root))
+        self.app = self.client.registry.app("flights")
+        self.app.create_deployment(spec("v1", application=APPLICATION))
+        self.path = root / "flights" / "deployments" / "v1" / "driver-1.log"
+        self.path.write_text(text)
+        self.launched(self.path, **changes)
+
+    def launched(self, log: Path, **changes: Any) -> None:
+        self.app.set_launch("v1", attrs.evolve(launch(log), host=os.uname().nodename, **changes))
+
+
+def launch(log: Path) -> Launch:
+    return Launch(epoch=1, host="h", pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+
+
 def test_the_end_of_a_log_and_the_text_of_a_death_hide_secrets(tmp_path: Path) -> None:
-    client = StreamUpdateClient(str(tmp_path))
-    app, log = client.registry.app("flights"), tmp_path / "flights" / "deployments" / "v1" / "driver-1.log"
-    app.create_deployment(spec("v1", application=APPLICATION))
-    log.write_text(SAID)
-    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
-    app.set_launch("v1", launch)
+    logged = Logged(tmp_path, SAID)
+    client, log = logged.client, logged.path
     found = client.driver_log("flights", "v1", 2)
     assert (found.path, found.lines) == (str(log), SHOWN)
     told = client.drivers("flights").death("v1", "lost")
     assert told.endswith("\n".join((f"last lines of {log}:", "first", *SHOWN))) and "hunter2" not in told
     log.unlink()
     assert client.drivers("flights").last_lines("v1") == f"(there is no log at {log})"
-    app.folder.remove("deployments/v1/launch.json")
+    logged.app.folder.remove("deployments/v1/launch.json")
     assert client.drivers("flights").last_lines("v1") == "(no driver was started)"
-
-
-def test_each_line_of_a_secret_of_several_lines_is_hidden() -> None:
-    key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nend\n"
-    for line in key.splitlines()[:2]:
-        assert without_secrets(f"read {line}", {"PRIVATE_KEY": key}) == "read (hidden)"
-    assert without_secrets("the end", {"PRIVATE_KEY": key}) == "the end"
 
 
 def test_the_text_of_a_plan_that_failed_hides_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,12 +96,8 @@ def test_nobody_else_reads_a_log() -> None:
 
 def test_a_log_is_followed_to_its_end_through_a_rotation(tmp_path: Path) -> None:
     """What was there, what comes, what comes after it was emptied, and a last line without an end; no secret."""
-    client = StreamUpdateClient(str(tmp_path))
-    app, log = client.registry.app("flights"), tmp_path / "flights" / "deployments" / "v1" / "driver-1.log"
-    app.create_deployment(spec("v1", application=APPLICATION))
-    log.write_text("old\n" + SAID + "half a ")
-    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
-    app.set_launch("v1", launch)
+    logged = Logged(tmp_path, "old\n" + SAID + "half a ")
+    app, log = logged.app, logged.path
 
     def onward(text: str, rotate: bool = False) -> None:
         with log.open("a") as file:
@@ -134,14 +137,7 @@ def test_what_is_submitted_is_followed_from_spark_submit_to_the_driver(
     monkeypatch.setattr(log_tail, "FOLLOW_SECONDS", 0.01)
     cluster = Elsewhere(looks)
     monkeypatch.setattr(driver_log, "cluster_of", lambda _launch: cluster)
-    app, log = (
-        StreamUpdateClient(str(tmp_path)).registry.app("flights"),
-        tmp_path / "flights/deployments/v1/driver-1.log",
-    )
-    app.create_deployment(spec("v1", application=APPLICATION))
-    log.write_text("of spark-submit\n")
-    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
-    app.set_launch("v1", attrs.evolve(launch, handed_over=True))
+    app = Logged(tmp_path, "of spark-submit\n", handed_over=True).app
     found = list(follow_log(app, "v1", 10, lambda: False))
     assert found == [*(["of spark-submit"] if looks else []), "of the driver"]
 
@@ -167,12 +163,12 @@ def test_from_now_on_begins_with_a_whole_line(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("kind", ["named", "of another deployment", "link", "link to a folder"])
 def test_launch_json_names_no_other_file_of_this_machine(tmp_path: Path, kind: str) -> None:
     """Whoever may write to the root could have the API server show any file, and a driver empty it."""
-    client = StreamUpdateClient(str(tmp_path / "root"))
-    app, folder = client.registry.app("flights"), tmp_path / "root/flights/deployments/v1"
-    app.create_deployment(spec("v1"))
+    logged = Logged(tmp_path / "root", "")
+    app, folder = logged.app, logged.path.parent
+    logged.path.unlink()
     app.create_deployment(spec("v2", application=APPLICATION))
     (tmp_path / "etc").mkdir()
-    secret, log = tmp_path / "etc/driver-1.log", folder / "driver-1.log"
+    secret, log = tmp_path / "etc/driver-1.log", logged.path
     secret.write_text("fernet_key = hunter2")
     if kind == "link":
         log.symlink_to(secret)
@@ -181,9 +177,8 @@ def test_launch_json_names_no_other_file_of_this_machine(tmp_path: Path, kind: s
         log = folder / "sub/driver-1.log"
     else:
         log = secret if kind == "named" else tmp_path / "root/flights/deployments/v2/spec.json"
-    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
-    app.set_launch("v1", attrs.evolve(launch, process=ProcessIdentity.own()))
-    found = client.driver_log("flights", "v1")
+    logged.launched(log, process=ProcessIdentity.own())
+    found = logged.client.driver_log("flights", "v1")
     assert found.lines == () and found.note is not None and "is not the log of a driver of v1" in found.note
     with pytest.raises(NotFoundError, match="is not the log of a driver of v1"):
         list(follow_log(app, "v1", 3, lambda: True))
@@ -206,12 +201,10 @@ def test_the_log_of_a_root_elsewhere_is_in_this_user_s_private_folder(
     deployment = Folder.open("memory://elsewhere/flights/deployments/v1")
     log = private_folder("deployments") / "elsewhere_v1" / "driver-1.log"
     log.parent.mkdir()
-    launch = Launch(epoch=1, host="h", pid=1, pid_started=None, log=str(log), launched_at=clock.now())
-    assert own_log(launch, deployment) == log
+    assert own_log(launch(log), deployment) == log
     log.parent.parent.chmod(0o777)
-    assert own_log(launch, deployment) is None, "somebody else may have put it there"
-    other = attrs.evolve(launch, log=str(tmp_path / "driver-1.log"))
-    assert own_log(other, deployment) is None
+    assert own_log(launch(log), deployment) is None, "somebody else may have put it there"
+    assert own_log(launch(tmp_path / "driver-1.log"), deployment) is None
 
 
 FAILED_LOG = [
@@ -241,12 +234,9 @@ def test_the_lines_around_an_error_hold_its_cause() -> None:
 
 
 def test_log_shows_the_error_of_a_failed_driver(tmp_path: Path) -> None:
-    client = StreamUpdateClient(str(tmp_path))
-    app, log = client.registry.app("flights"), tmp_path / "flights" / "deployments" / "v1" / "driver-1.log"
-    deploy(app)
-    log.write_text("\n".join(FAILED_LOG))
-    launch = Launch(epoch=1, host=os.uname().nodename, pid=1, pid_started=None, log=str(log), launched_at=clock.now())
-    app.set_launch("v1", launch)
+    logged = Logged(tmp_path, "\n".join(FAILED_LOG))
+    client, app = logged.client, logged.app
+    app.set_current(Current(deployment="v1", epoch=1))
     assert "KeyError: 'EUR'" not in client.driver_log("flights", "v1", 30).lines
     set_status(app, "v1", status("failed", error="KeyError: 'EUR'"))
     assert "KeyError: 'EUR'" in client.driver_log("flights", "v1", 30).lines

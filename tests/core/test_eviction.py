@@ -91,16 +91,6 @@ def test_a_start_is_interrupted(app: AppRegistry, during: str) -> None:
     assert "start" not in engine.done and "drain" not in engine.done
 
 
-def test_a_suspended_one_has_nothing_to_finish(app: AppRegistry) -> None:
-    engine = Engine()
-    made = agent(app, engine)
-    made.driver.reporter.report(state="suspended")
-    made.driver.evict()
-    with pytest.raises(DriverError, match="its node is drained"):
-        serve(made.driver)
-    assert "drain" not in engine.done
-
-
 def test_a_suspended_one_stays_suspended(app: AppRegistry) -> None:
     """So that no supervisor and no hot standby starts it: its status is what it was."""
     engine = Engine(asks="ended")

@@ -1,29 +1,34 @@
-"""The table of formats: what is written says its version, what is older is understood, what is newer is refused."""
+"""What is written comes back, and the table of formats: a file says its version, what is older is understood, what is
+newer is refused."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import runpy
+import string
 import subprocess
 import sys
+from datetime import timezone
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_streamupdate import __version__
 from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.coordination.commands import CANCEL, CommandBox
 from airflow_provider_streamupdate.core.errors import CorruptError, NewerFormatError
 from airflow_provider_streamupdate.core.formats import EVENT, FILES, Format, files_of, format_of
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
-from airflow_provider_streamupdate.core.registry.deployment import Launch
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, Launch, QueryStatus, Status
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import from_json, to_json
@@ -182,17 +187,6 @@ def test_a_snapshot_of_a_newer_version_hides_no_other_and_costs_none_its_bytes(a
     assert app.folder.files("objects") == objects and names[-1] in store.names()
 
 
-def test_a_driver_answers_a_command_that_it_cannot_read(app: AppRegistry) -> None:
-    box = CommandBox(app.deployment_folder("v1"), 1)
-    name = box.issue(CANCEL)
-    make_newer(app, f"deployments/v1/commands/1/{name}.json", kind="something new")
-    assert box.pending() == [] and box.result(name) is None
-    assert box.pending(refuse=True) == []
-    answer = box.result(name)
-    assert answer is not None and answer.error is not None
-    assert "the driver cannot read this command" in answer.error and ">= 7.1.0" in answer.error
-
-
 def test_a_plan_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(fields(app_plan(), format=2))
@@ -200,20 +194,6 @@ def test_a_plan_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         PlanFile.read(str(path))
     path.write_bytes(to_json(app_plan()))
     assert PlanFile.read(str(path)).plan == app_plan()
-
-
-def test_values_that_are_no_file_have_no_version() -> None:
-    assert format_of(AppPlan) is not None and format_of(type(spec().application)) is None
-    assert "format" not in json.loads(to_json(spec().application)) and "format" in json.loads(to_json(spec()))
-    assert "format" not in json.loads(to_json(spec()))["application"]
-
-
-def test_an_app_beside_it_is_not_affected(app: AppRegistry, tmp_path: Path) -> None:
-    registry = Registry(str(tmp_path / "root"))
-    make_newer(app, "current.json")
-    with pytest.raises(NewerFormatError):
-        app.current()
-    assert registry.app("other").current() is None and registry.apps() == ["flights"]
 
 
 def test_the_table_is_light_to_import() -> None:
@@ -226,3 +206,66 @@ def test_the_page_is_what_the_table_says() -> None:
     """scripts/formats_docs.py writes it."""
     made = runpy.run_path(str(REPOSITORY / "scripts" / "formats_docs.py"))["page"]()
     assert (REPOSITORY / "docs" / "reference" / "formats.md").read_text() == made
+
+
+# Values that are written and read
+
+
+words = st.text(string.printable + "é🙂", max_size=20)
+maps = st.dictionaries(words, words, max_size=3)
+moments = st.datetimes(timezones=st.just(timezone.utc)).map(lambda found: found.isoformat())
+numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+applications = st.builds(
+    Application,
+    file=words,
+    py_files=st.tuples(words),
+    params=maps,
+    conf=maps,
+    master=st.none() | words,
+    env_vars=maps,
+)
+queries = st.builds(
+    QueryStatus,
+    batch=st.integers(-1, 2**40),
+    last_commit_at=st.none() | moments,
+    lag=numbers,
+    state_rows=st.dictionaries(words, st.integers(0, 2**60), max_size=3),
+    active=st.booleans(),
+)
+
+
+@given(applications, words, st.tuples(words, words))
+def test_a_spec_comes_back_equal(application: Application, owner: str, agree: tuple[str, ...]) -> None:
+    value = spec(application=application, owner=owner, agree=agree)
+    assert from_json(to_json(value), DeploymentSpec, "x") == value
+
+
+@given(st.dictionaries(words, queries, max_size=2))
+def test_a_status_comes_back_equal(found: dict[str, QueryStatus]) -> None:
+    value = status(queries=found)
+    assert from_json(to_json(value), Status, "x") == value
+
+
+def test_a_plan_comes_back_equal_and_in_the_same_bytes() -> None:
+    text = to_json(app_plan())
+    assert from_json(text, AppPlan, "x") == app_plan()
+    assert to_json(from_json(text, AppPlan, "x")) == text
+
+
+def test_a_newer_writer_s_fields_are_ignored() -> None:
+    text = to_json(app_plan()).replace(b"{", b'{"a field of the next version": 1,', 1)
+    assert from_json(text, AppPlan, "x") == app_plan()
+
+
+@given(st.integers(0, 400))
+def test_truncated_text_is_told_with_its_place(length: int) -> None:
+    text = to_json(spec())
+    cut = text.rstrip()[: min(length, len(text.rstrip()) - 1)]
+    with pytest.raises(CorruptError, match=r"^/root/spec\.json is not valid JSON .*truncated or altered"):
+        from_json(cut, DeploymentSpec, "/root/spec.json")
+
+
+@pytest.mark.parametrize("text", [b"[]", b"null", b'{"app": "x"}', b'"text"'])
+def test_json_of_another_form_is_told_with_its_place(text: bytes) -> None:
+    with pytest.raises(CorruptError, match=r"^/root/spec\.json does not hold a valid DeploymentSpec"):
+        from_json(text, DeploymentSpec, "/root/spec.json")

@@ -19,7 +19,6 @@ from tests.fuzz.spec import (
     Filter,
     Function,
     Join,
-    Limit,
     Session,
     Spec,
     Step,
@@ -48,22 +47,6 @@ def totals(*functions: Function, keys: tuple[str, ...] = ("k",), window: Window 
     return Aggregate(name="totals", keys=keys, functions=functions, window=window)
 
 
-def test_update_mode_emits_the_groups_that_changed() -> None:
-    found = read(spec(totals(N, S), mode="update"), [row("a", 1), row("b", 2)], [row("a", 3)])
-    assert found == [[{"k": "a", "n": 1, "s": 1}, {"k": "b", "n": 1, "s": 2}], [{"k": "a", "n": 2, "s": 4}]]
-
-
-def test_complete_mode_emits_all_groups_every_time() -> None:
-    found = read(spec(totals(N), mode="complete"), [row("a", 1)], [row("b", 1)])
-    assert found == [[{"k": "a", "n": 1}], [{"k": "a", "n": 1}, {"k": "b", "n": 1}]]
-
-
-def test_append_mode_emits_a_window_once_the_watermark_has_passed_it_and_drops_late_rows() -> None:
-    version = spec(totals(N, window=Window(10, 10)), watermark=5)
-    batches = ([row("a", 1, minute)] for minute in (3, 14, 15, 16, 9))
-    assert read(version, *batches) == [[{"k": "a", "w": 0, "n": 1}]]
-
-
 def test_a_row_is_late_by_the_watermark_of_the_batch_before() -> None:
     """The second batch's own watermark is 20, but it is the first one's that counts for its row."""
     version = spec(totals(N, window=Window(10, 10)), mode="update", watermark=0)
@@ -73,27 +56,10 @@ def test_a_row_is_late_by_the_watermark_of_the_batch_before() -> None:
     ]
 
 
-def test_a_batch_without_rows_follows_the_last_one_when_the_watermark_has_moved() -> None:
-    version = spec(totals(N, window=Window(10, 10)), watermark=0)
-    assert read(version, [row("a", 1, 3), row("a", 1, 25)]) == [[{"k": "a", "w": 0, "n": 1}]]
-
-
-def test_a_filter_keeps_rows_from_moving_the_watermark() -> None:
-    version = spec(Filter("a", "<", 5), totals(N, window=Window(10, 10)), watermark=0)
-    assert read(version, [row("a", 1, 3)], [row("a", 9, 50)]) == []
-
-
 def test_sessions_that_overlap_become_one() -> None:
     visits = Session(name="visits", keys=("k",), functions=(N,), gap=5)
     found = read(spec(visits, watermark=0), [row("a", 1, 1), row("a", 1, 8)], [row("a", 1, 4)], [row("b", 1, 50)])
     assert found == [[{"k": "a", "w": 1, "n": 3}]]  # the row of minute 4 puts 1 to 6 and 8 to 13 together
-
-
-def test_sessions_that_touch_become_one() -> None:
-    visits = Session(name="visits", keys=("k",), functions=(N,), gap=5)
-    assert read(spec(visits, watermark=0), [row("a", 1, 1), row("a", 1, 6), row("b", 1, 50)]) == [
-        [{"k": "a", "w": 1, "n": 2}]
-    ]
 
 
 def test_deduplications_remember_and_forget() -> None:
@@ -102,13 +68,6 @@ def test_deduplications_remember_and_forget() -> None:
     within = Deduplicate(name="fresh", columns=("k",), within=True)
     batches = ([row(k, a, ts)] for k, a, ts in [("a", 1, 1), ("a", 2, 5), ("b", 3, 40), ("c", 4, 41), ("a", 5, 42)])
     assert [r["a"] for rows in read(spec(within, watermark=10), *batches) for r in rows] == [1, 3, 4, 5]
-
-
-def test_a_limit_counts_over_batches() -> None:
-    assert read(spec(Limit(name="few", rows=2)), [row("a", 1)], [row("b", 2), row("c", 3)], [row("d", 4)]) == [
-        [row("a", 1)],
-        [row("b", 2)],
-    ]
 
 
 def test_a_join_pairs_rows_of_other_batches() -> None:

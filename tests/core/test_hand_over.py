@@ -168,43 +168,6 @@ def test_it_goes_on_when_nothing_was_claimed(app: AppRegistry, fail: Failing) ->
     assert answer.error and "cannot create epochs/2.json" in answer.error
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_it_does_not_go_on_when_it_cannot_tell_who_may_commit(app: AppRegistry, fail: Failing, after: bool) -> None:
-    fail("create", "epochs/2.json", after=after)
-    fail("read", "epochs/2.json")
-    _, queries, error = hand_over(app)
-    assert "may commit in epoch 2 of flights is unknown" in str(error)
-    assert not queries.running and queries.started == []
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "after"),
-    [
-        ("create", "epochs/2.json", True),
-        ("write", "current.json", False),
-        ("write", "events.jsonl", False),
-        ("read", "two/status.json", False),
-        ("create", "drivers/3.json", False),
-    ],
-)
-def test_a_successor_that_dies_is_taken_back_from_whatever_call_failed(
-    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch, method: str, path: str, after: bool
-) -> None:
-    dies_when_it_begins(app, monkeypatch)
-    if (method, path) != ("read", "two/status.json"):  # that one is to fail after the look whether it stands by
-        fail(method, path, after=after)
-    else:
-        monkeypatch.setattr(module, "Successor", looks_once(module.Successor))
-    agent, queries, error = hand_over(app)
-    assert error is None and queries.started == ["one"]
-    assert app.current() == Current(deployment="one", epoch=3, promoted=True)
-    assert (
-        agent.driver.epoch.number == 3
-        and agent.driver.reporter.state == "running"
-        and agent.driver.reporter._status.epoch == 3
-    )
-
-
 def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     app: AppRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,19 +183,6 @@ def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     assert queries.started == [] and agent.driver.reporter.state == "restoring"
 
 
-def looks_once(kind: type) -> type:
-    class Looks(kind):  # type: ignore[misc,valid-type]
-        failed = False
-
-        def committed(self) -> bool:
-            if not self.failed:
-                self.failed = True
-                raise StorageError("cannot read status.json")
-            return bool(super().committed())
-
-    return Looks
-
-
 def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fence is looked at every second, in another thread: perhaps in the moment after the claim."""
     dies_when_it_begins(app, monkeypatch)
@@ -246,15 +196,6 @@ def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.M
     monkeypatch.setattr(AppRegistry, "set_current", replaced)
     _, queries, error = hand_over(app, agent)
     assert error is None and queries.started == ["one"]
-
-
-def test_a_claim_back_that_fails_is_tried_again(
-    app: AppRegistry, fail: Failing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dies_when_it_begins(app, monkeypatch)
-    fail("create", "epochs/3.json", times=2)
-    _, queries, error = hand_over(app)
-    assert error is None and queries.started == ["one"] and app.current_id() == "one"
 
 
 def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
@@ -322,31 +263,12 @@ def test_queries_go_on_while_the_storage_fails(app: AppRegistry, fail: Failing, 
     assert agent.driver.final is not None and agent.driver.final[0] == "stopped"
 
 
-def test_a_driver_ends_when_the_storage_does_not_come_back(app: AppRegistry, fail: Failing) -> None:
-    agent, _ = runs(app, looks=10**6, patience=0)
-    fail("read", "current.json", times=10**9)
-    with pytest.raises(StorageError, match=r"cannot read current\.json"):
-        serve(agent.driver)
-
-
 def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(app: AppRegistry, fail: Failing) -> None:
     agent, _ = runs(app, looks=10**6, patience=600)
     assert app.claim(Current(deployment="two", epoch=2))
     fail("read", "current.json", times=20)
     with pytest.raises(FencedError, match="epoch 1 of deployment one is over"):
         serve(agent.driver)
-
-
-def test_a_standby_waits_for_the_storage(app: AppRegistry, fail: Failing) -> None:
-    agent = standing_by(app)
-    assert app.claim(Current(deployment="two", epoch=2))
-    fail("read", "current.json", times=5)
-    assert stand_by(agent.driver, False, NewVersion(agent.driver))
-    other = standing_by(app)
-    other.driver.settings = DriverSettings(patience=0)
-    fail("read", "current.json", times=10**9)
-    with pytest.raises(StorageError):
-        stand_by(other.driver, False, NewVersion(other.driver))
 
 
 def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

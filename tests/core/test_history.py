@@ -84,8 +84,32 @@ def app(tmp_path: Path) -> Folder:
     return Folder.scratch(tmp_path / "app")
 
 
-def recorder(app: Folder, at: Clock, epoch: int = 1, deployment: str = "v1") -> Recorder:
-    return Recorder(app, deployment, epoch, at)
+class Driver:
+    """A driver with one query, whose batches are known."""
+
+    def __init__(
+        self,
+        app: Folder,
+        at: Clock | datetime = BEGIN,
+        epoch: int = 1,
+        deployment: str = "v1",
+        query: Query | None = None,
+    ) -> None:
+        self.app = app
+        self.at = at if isinstance(at, Clock) else Clock(at)
+        self.query = query or Query(self.at)
+        self.recorder = Recorder(app, deployment, epoch, self.at)
+
+    def run(self, batches: int = 1, rows: int = 1, seconds: float = 0.1) -> None:
+        for _ in range(batches):
+            self.query.run(rows, seconds)
+
+    def note(self, **more: object) -> None:
+        self.recorder.note({"q": self.query.status(**more)})
+
+    def end(self) -> list[Span]:
+        self.recorder.write(over=True)
+        return spans(self.app)
 
 
 def spans(app: Folder, query: str = "q") -> list[Span]:
@@ -94,10 +118,17 @@ def spans(app: Folder, query: str = "q") -> list[Span]:
     return [span for minutes in found if minutes for span in minutes.spans.get(query, ())]
 
 
+def only_month(app: Folder) -> Month:
+    [(_, path)] = month_files(app)
+    month = read_month(app, path)
+    assert month is not None
+    return month
+
+
 def test_every_batch_is_counted_once_in_its_minute(app: Folder) -> None:
     """Two hours of batches at random moments, looked at now and then, written whenever a minute has ended."""
-    rng, at = random.Random(7), Clock()
-    mine, query = recorder(app, at), Query(at)
+    rng, driver = random.Random(7), Driver(app)
+    at, mine, query = driver.at, driver.recorder, driver.query
     while at.now < BEGIN + timedelta(hours=2):
         for _ in range(rng.randrange(4)):
             query.run(rng.randrange(100), rng.random(), rng.choice([None, *range(0, 50)]))
@@ -126,86 +157,93 @@ def test_every_batch_is_counted_once_in_its_minute(app: Folder) -> None:
 
 
 def test_the_batches_of_a_driver_before_are_not_this_ones(app: Folder) -> None:
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
-    for _ in range(5):
-        query.run(10, 1.0)
-    query.first = None  # all of them are another driver's
-    mine.note({"q": query.status(first_batch=None)})
-    query.first = 5
-    query.run(3, 0.5)
-    mine.note({"q": query.status()})
-    mine.write(over=True)
-    [span] = spans(app)
+    driver = Driver(app)
+    driver.run(5, rows=10, seconds=1.0)
+    driver.query.first = None  # all of them are another driver's
+    driver.note(first_batch=None)
+    driver.query.first = 5
+    driver.run(rows=3, seconds=0.5)
+    driver.note()
+    [span] = driver.end()
     assert (span.batches, span.rows_in, span.seconds) == (1, 3, 0.5)
 
 
 def test_more_batches_than_are_kept_between_two_looks_are_still_counted(app: Folder) -> None:
     """Their rows are known of the last ones only."""
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
-    for _ in range(KEPT + 20):
-        query.run(1, 0.01)
-    mine.note({"q": query.status()})
-    mine.write(over=True)
-    [span] = spans(app)
+    driver = Driver(app)
+    driver.run(KEPT + 20)
+    driver.note()
+    [span] = driver.end()
     assert (span.batches, span.timed, span.rows_in) == (KEPT + 20, KEPT, KEPT)
 
 
 def test_figures_that_are_reported_after_the_commit_are_added_then(app: Folder) -> None:
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
+    driver = Driver(app)
     for _ in range(5):
-        query.run(7, 0.5)
-        whole = query.status()
-        mine.note({"q": attrs.evolve(whole, figures=whole.figures[:-1])})
-    mine.note({"q": whole})
-    mine.write(over=True)
-    [span] = spans(app)
+        driver.run(rows=7, seconds=0.5)
+        driver.note(figures=driver.query.status().figures[:-1])
+    driver.note()
+    [span] = driver.end()
     assert (span.batches, span.rows_in, span.seconds) == (5, 35, 2.5)
 
 
+def test_ids_that_others_used_are_no_batches(app: Folder) -> None:
+    driver = Driver(app)
+    driver.run(11)
+    driver.note()
+    driver.recorder.skip({"q": 60})
+    driver.query.batch = 60
+    driver.run()
+    driver.note()
+    [span] = driver.end()
+    assert (span.batches, span.timed) == (12, 12)
+
+
+def test_rows_out_are_told_when_they_are_known_of_every_batch(app: Folder) -> None:
+    driver = Driver(app)
+    for minute in ((3, 4), (3, None), (None, 4), ()):
+        for out in minute:
+            driver.query.run(1, 0.1, out)
+            driver.note()
+        driver.note()
+        driver.at.pass_(seconds=60)
+    assert [span.rows_out for span in driver.end()] == [7, None, None, None]
+
+
 def test_levels_are_those_at_the_end_of_the_minute(app: Folder) -> None:
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
+    driver = Driver(app)
     for lag, rows in ((5.0, 1), (9.0, 2), (2.0, 3)):
-        query.run(1, 0.1)
-        watermark = (at.now - timedelta(seconds=40)).isoformat()
-        mine.note({"q": query.status(lag=lag, state_rows={"s": rows}, state_bytes=rows * 10, watermark=watermark)})
-    mine.write(over=True)
-    [span] = spans(app)
+        driver.run()
+        watermark = (driver.at.now - timedelta(seconds=40)).isoformat()
+        driver.note(lag=lag, state_rows={"s": rows}, state_bytes=rows * 10, watermark=watermark)
+    [span] = driver.end()
     assert (span.lag, span.lag_most, span.state_rows, span.state_bytes) == (2.0, 9.0, {"s": 3}, 30)
     assert span.watermark_age == 40.0
 
 
 @pytest.mark.parametrize("watermark", [None, "1970-01-01T00:00:00.000Z", "no time"])
 def test_a_query_without_a_watermark_has_no_age_of_it(app: Folder, watermark: str | None) -> None:
-    at = Clock()
-    mine = recorder(app, at)
-    mine.note({"q": Query(at).status(watermark=watermark)})
-    mine.write(over=True)
-    assert [span.watermark_age for span in spans(app)] == [None]
+    driver = Driver(app)
+    driver.note(watermark=watermark)
+    assert [span.watermark_age for span in driver.end()] == [None]
 
 
 def test_a_minute_is_written_once_it_has_ended_and_only_when_there_is_something_new(app: Folder) -> None:
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
-    mine.write()
+    driver = Driver(app)
+    driver.recorder.write()
+    driver.run()
+    driver.note()
+    driver.recorder.write()
     assert minute_files(app) == []
-    query.run(1, 0.1)
-    mine.note({"q": query.status()})
-    mine.write()
-    assert minute_files(app) == []
-    at.pass_(seconds=60)
-    mine.write()
+    driver.at.pass_(seconds=60)
+    driver.recorder.write()
     [(_, path)] = minute_files(app)
-    before = app.modified(path)
     app.write(path, b"changed")  # what writes it again is seen
-    mine.write()
-    assert app.read(path) == b"changed" and before
-    mine.note({"q": query.status()})
-    at.pass_(seconds=60)
-    mine.write()
+    driver.recorder.write()
+    assert app.read(path) == b"changed"
+    driver.note()
+    driver.at.pass_(seconds=60)
+    driver.recorder.write()
     assert [span.batches for span in spans(app)] == [1, 0]
 
 
@@ -219,39 +257,34 @@ class Failing(Folder):
 
 
 def test_what_could_not_be_written_is_written_with_the_next_minute(app: Folder) -> None:
-    at = Clock()
-    failing = Failing(app.backend, app.base)
-    mine, query = recorder(failing, at), Query(at)
+    driver = Driver(Failing(app.backend, app.base))
     app.write("fails", b"")
     for _ in range(3):
-        query.run(2, 0.1)
-        mine.note({"q": query.status()})
-        at.pass_(seconds=60)  # into the next hour
+        driver.run(rows=2)
+        driver.note()
+        driver.at.pass_(seconds=60)  # into the next hour
         with pytest.raises(StorageError):
-            mine.write()
+            driver.recorder.write()
     app.remove("fails")
-    mine.write()
+    driver.recorder.write()
     assert sum(span.rows_in for span in spans(app)) == 6
     assert len(minute_files(app)) == 2
 
 
 def test_two_drivers_of_an_hour_do_not_meet(app: Folder) -> None:
     """An update: the old driver's last words come after the new one's first."""
-    at = Clock()
-    old, new, query = recorder(app, at), recorder(app, at, 2, "a-b.v2"), Query(at)
-    query.run(1, 0.1)
-    old.note({"q": query.status()})
-    query.first = 1
-    query.run(5, 0.1)
-    new.note({"q": query.status()})
-    new.write(over=True)
-    old.write(over=True)
-    at.pass_(hours=1)
-    sum_up(app, at.now)
-    [(_, path)] = month_files(app)
-    month = read_month(app, path)
-    assert month is not None
-    rows = {of_driver(key): [s.rows_in for s in queries["q"]] for key, queries in month.spans.items()}
+    old = Driver(app)
+    new = Driver(app, old.at, 2, "a-b.v2", old.query)
+    old.run()
+    old.note()
+    new.query.first = 1
+    new.run(rows=5)
+    new.note()
+    new.end()
+    old.end()
+    old.at.pass_(hours=1)
+    sum_up(app, old.at.now)
+    rows = {of_driver(key): [s.rows_in for s in queries["q"]] for key, queries in only_month(app).spans.items()}
     assert rows == {("v1", 1): [1], ("a-b.v2", 2): [5]}
 
 
@@ -349,14 +382,6 @@ def test_a_copy_is_not_counted(app: Folder, name: str) -> None:
     assert [span.rows_in for span in hours(app)] == [60]
 
 
-@pytest.mark.parametrize("long", [100, 300])
-def test_the_file_of_a_long_id_is_its_own(app: Folder, long: int) -> None:
-    made = Minutes(deployment="v" * long, epoch=12, spans={})
-    write_minutes(app, BEGIN, made)
-    [(_, path)] = minute_files(app)
-    assert read_minutes(app, path) == made
-
-
 @pytest.mark.parametrize(
     ("entry", "left"),
     [(f"{MINUTES}/20261101T01-1-v1.json", ["01T01", "01T02"]), (f"{MONTHS}/202610.json", ["31T22", "01T02"])],
@@ -438,33 +463,34 @@ def test_a_sum_that_is_cut_anywhere_is_made_up_for(
     assert 10 < call < 59
 
 
-def test_merged_spans(app: Folder) -> None:
+def test_merged_spans() -> None:
     with pytest.raises(ValueError, match="no spans"):
         merged("2026-11-27T00:00:00+00:00", [])
     [one] = by_hour(hour(BEGIN.replace(minute=0, second=0), 2).spans["q"])
     assert (one.at, one.batches, one.rows_in, one.rows_out) == ("2026-11-27T10:00:00+00:00", 60, 120, None)
 
 
-@pytest.mark.parametrize("key", ["", "3", "3-", "x-v1"])
-def test_a_key_that_names_no_driver(key: str) -> None:
+@pytest.mark.parametrize("key", ["", "3", "3-", "x-v1", "nonsense"])
+def test_a_key_that_names_no_driver_is_damage_of_its_month(app: Folder, key: str) -> None:
     with pytest.raises(ValueError):
         of_driver(key)
+    app.write(f"{MONTHS}/202611.json", json.dumps({"spans": {key: {}}}).encode())
+    with pytest.raises(CorruptError):
+        read_month(app, f"{MONTHS}/202611.json")
 
 
 @pytest.mark.parametrize("back", [10, 61, 3700])
 def test_a_clock_that_is_set_back_loses_nothing(app: Folder, back: int) -> None:
     """Over a minute, an hour, more: before and after the hour was written and forgotten."""
-    at = Clock(datetime(2026, 11, 27, 10, 30, tzinfo=timezone.utc))
-    mine, query = recorder(app, at), Query(at)
+    driver = Driver(app, datetime(2026, 11, 27, 10, 30, tzinfo=timezone.utc))
     for step in range(1200):
-        query.run(1, 0.1)
-        mine.note({"q": query.status()})
-        mine.write()
-        at.pass_(seconds=5 if step != 362 else -back)  # soon after 11:00
-    mine.write(over=True)
-    sum_up(app, at.now + timedelta(hours=2))
-    assert sum(span.batches for span in spans(app)) == len(query.ran)
-    assert sum(span.rows_in for span in hours(app)) == len(query.ran)
+        driver.run()
+        driver.note()
+        driver.recorder.write()
+        driver.at.pass_(seconds=5 if step != 362 else -back)  # soon after 11:00
+    assert sum(span.batches for span in driver.end()) == len(driver.query.ran)
+    sum_up(app, driver.at.now + timedelta(hours=2))
+    assert sum(span.rows_in for span in hours(app)) == len(driver.query.ran)
 
 
 def test_a_clock_that_was_ahead_stops_no_writing_and_removes_nothing(app: Folder) -> None:
@@ -473,15 +499,14 @@ def test_a_clock_that_was_ahead_stops_no_writing_and_removes_nothing(app: Folder
         write_minutes(app, begin - timedelta(hours=number), hour(begin - timedelta(hours=number), 1))
     sum_up(app, begin)
     before = sum(1 for _ in hours(app))
-    at = Clock(begin + timedelta(days=400))
-    mine, query = recorder(app, at), Query(at)
+    driver = Driver(app, begin + timedelta(days=400))
     for step in range(120):
-        query.run(1, 0.1)
-        mine.note({"q": query.status()})
-        at.pass_(seconds=30)
-        mine.write()
+        driver.run()
+        driver.note()
+        driver.at.pass_(seconds=30)
+        driver.recorder.write()
         if step == 10:
-            at.now = begin + timedelta(minutes=10)
+            driver.at.now = begin + timedelta(minutes=10)
     assert sum(span.batches for span in spans(app) if span.timed) >= 118
     assert sum(1 for _ in hours(app)) >= before
     assert len(minute_files(app)) >= 25
@@ -494,16 +519,15 @@ def test_nothing_that_goes_wrong_ends_the_writing(app: Folder, monkeypatch: pyte
         raise RuntimeError("a fault of our own")
 
     monkeypatch.setattr(recording, "sum_up", broken)
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
-    with mine.writing():
+    driver = Driver(app)
+    with driver.recorder.writing():
         for _ in range(3):
-            query.run(1, 0.1)
-            mine.note({"q": query.status()})
-            at.pass_(seconds=60)
-            wait_for(lambda: len(spans(app)) == len(query.ran) or None, "the minute", 20, 0.01)
-    mine.settle()
-    assert mine._thread is not None and not mine._thread.is_alive()
+            driver.run()
+            driver.note()
+            driver.at.pass_(seconds=60)
+            wait_for(lambda: len(spans(app)) == len(driver.query.ran) or None, "the minute", 20, 0.01)
+    driver.recorder.settle()
+    assert driver.recorder._thread is not None and not driver.recorder._thread.is_alive()
 
 
 def test_the_end_waits_for_no_storage(app: Folder) -> None:
@@ -515,62 +539,31 @@ def test_the_end_waits_for_no_storage(app: Folder) -> None:
             go.wait(60)
             return super().read(relative, first)
 
-    at = Clock()
-    mine, query = recorder(Hangs(app.backend, app.base), at), Query(at)
-    query.run(1, 0.1)
-    mine.note({"q": query.status()})
+    driver = Driver(Hangs(app.backend, app.base))
+    driver.run()
+    driver.note()
     began = time.monotonic()
-    with mine.writing():
+    with driver.recorder.writing():
         pass
     assert time.monotonic() - began < 1.0
-    mine.settle(0.1)
+    driver.recorder.settle(0.1)
     assert time.monotonic() - began < 2.0
     go.set()
-    mine.settle(30)
+    driver.recorder.settle(30)
     assert len(spans(app)) == 1
 
 
 @pytest.mark.slow
 def test_memory_is_bounded_while_the_storage_fails(app: Folder) -> None:
     app.write("fails", b"")
-    at = Clock()
-    mine, query = recorder(Failing(app.backend, app.base), at), Query(at)
+    driver = Driver(Failing(app.backend, app.base))
     for _ in range(60 * 24 * 3):
-        query.run(1, 0.1)
-        mine.note({"q": query.status()})
-        at.pass_(seconds=60)
-    assert len(mine._spans["q"]) <= 60 * (recording.HOURS_KEPT + 1)
+        driver.run()
+        driver.note()
+        driver.at.pass_(seconds=60)
+    assert len(driver.recorder._spans["q"]) <= 60 * (recording.HOURS_KEPT + 1)
     app.remove("fails")
-    mine.write(over=True)
-    assert len(spans(app)) >= 60 * (recording.HOURS_KEPT - 1)
-
-
-def test_ids_that_others_used_are_no_batches(app: Folder) -> None:
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
-    for _ in range(11):
-        query.run(1, 0.1)
-    mine.note({"q": query.status()})
-    mine.skip({"q": 60})
-    query.batch = 60
-    query.run(1, 0.1)
-    mine.note({"q": query.status()})
-    mine.write(over=True)
-    [span] = spans(app)
-    assert (span.batches, span.timed) == (12, 12)
-
-
-def test_rows_out_are_told_when_they_are_known_of_every_batch(app: Folder) -> None:
-    at = Clock()
-    mine, query = recorder(app, at), Query(at)
-    for minute in ((3, 4), (3, None), (None, 4), ()):
-        for out in minute:
-            query.run(1, 0.1, out)
-            mine.note({"q": query.status()})
-        mine.note({"q": query.status()})
-        at.pass_(seconds=60)
-    mine.write(over=True)
-    assert [span.rows_out for span in spans(app)] == [7, None, None, None]
+    assert len(driver.end()) >= 60 * (recording.HOURS_KEPT - 1)
 
 
 def test_minutes_that_were_not_summed_up_are_kept(app: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -590,21 +583,13 @@ def test_minutes_that_were_not_summed_up_are_kept(app: Folder, monkeypatch: pyte
     assert len(minute_files(app)) == 3
 
 
-def test_the_longest_deployment_id_has_a_history(app: Folder) -> None:
-    at = Clock()
+def test_the_longest_deployment_id_has_a_history_of_its_own(app: Folder) -> None:
     names = ["x" * 199 + end for end in "ab"]
     for name in names:
-        mine, query = recorder(app, at, 1_000_000, name), Query(at)
-        query.run(1, 0.1)
-        mine.note({"q": query.status()})
-        mine.write(over=True)
-    sum_up(app, at.now + timedelta(hours=1))
-    [(_, path)] = month_files(app)
-    month = read_month(app, path)
-    assert month is not None and set(month.spans) == {driver_key(name, 1_000_000) for name in names}
-
-
-def test_a_month_that_names_no_driver_is_damaged(app: Folder) -> None:
-    app.write(f"{MONTHS}/202611.json", json.dumps({"spans": {"nonsense": {}}}).encode())
-    with pytest.raises(CorruptError):
-        read_month(app, f"{MONTHS}/202611.json")
+        driver = Driver(app, epoch=1_000_000, deployment=name)
+        driver.run()
+        driver.note()
+        driver.end()
+    assert {minutes.deployment for _, path in minute_files(app) if (minutes := read_minutes(app, path))} == set(names)
+    sum_up(app, BEGIN + timedelta(hours=1))
+    assert set(only_month(app).spans) == {driver_key(name, 1_000_000) for name in names}

@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.control import history
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.history import MOST_SECONDS
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError
+from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.history import recorded
 from airflow_provider_streamupdate.core.history.history import (
     MINUTES,
@@ -200,27 +200,6 @@ def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamU
     assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0)]
 
 
-def test_levels_are_the_newest_driver_s_alone(app: AppRegistry, client: StreamUpdateClient) -> None:
-    """Its query has another name."""
-    at = ago(minutes=3)
-    minutes(app, span(at, lag=7.0, state_bytes=100), deployment="v1", epoch=1, query="old")
-    minutes(app, span(at, lag=7.0, state_bytes=100), deployment="v2", epoch=2, query="new")
-    found = client.history("a", 3600)
-    assert (found["lag"], found["bytes"]) == ([7.0], [100])
-
-
-def test_only_what_was_asked_for(app: AppRegistry, client: StreamUpdateClient) -> None:
-    minutes(app, *(span(ago(minutes=n)) for n in range(300, 1, -1)))
-    for length in (600, 3600, 4 * 3600):
-        at = client.history("a", length)["at"]
-        assert abs(len(at) - length / 60) <= 2 and at == sorted(at)
-
-
-def test_an_app_without_a_history_has_empty_columns(app: AppRegistry, client: StreamUpdateClient) -> None:
-    found = client.history("a", 3600)
-    assert (found["at"], found["in"], found["rows"]) == ([], [], {})
-
-
 def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateClient) -> None:
     hour = hour_of(NOW - timedelta(hours=2))
     minutes(app, span(hour))
@@ -237,11 +216,6 @@ def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateC
 def test_a_time_that_is_not_kept_is_refused(app: AppRegistry, client: StreamUpdateClient, length: float) -> None:
     with pytest.raises(InvalidInputError, match="seconds must be more than 0 and at most 7776000"):
         client.history("a", length)
-
-
-def test_an_unknown_app(client: StreamUpdateClient) -> None:
-    with pytest.raises(NotFoundError):
-        client.history("none", 3600)
 
 
 def test_a_history_of_ninety_days_is_read_in_less_than_a_second(app: AppRegistry, client: StreamUpdateClient) -> None:

@@ -1,4 +1,4 @@
-"""Processes that hold an app's lease: living ones, dead ones, ones on another machine."""
+"""Processes that hold an app's lease, or that were handed over to: living ones, dead ones, ones on another machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
@@ -15,14 +17,20 @@ import pytest
 from airflow_provider_streamupdate.control import app_lease as module
 from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import lease, renewing
+from airflow_provider_streamupdate.core.coordination import lease, renewing, watched
 from airflow_provider_streamupdate.core.coordination.lease import Lease
-from airflow_provider_streamupdate.core.errors import LeaseHeldError, StorageError
+from airflow_provider_streamupdate.core.coordination.successor import Successor
+from airflow_provider_streamupdate.core.errors import LeaseHeldError, NotRunningError, StorageError
 from airflow_provider_streamupdate.core.processes.kernel import this_kernel
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from airflow_provider_streamupdate.core.processes.pulse import Pulse
+from airflow_provider_streamupdate.core.registry.deployment import SILENT_SECONDS, Launch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.streaming.agent.roles.hot_standby import HotStandby
+
+from .builders import deploy, set_status, status
 
 
 @pytest.fixture
@@ -203,3 +211,82 @@ def test_a_lease_that_cannot_be_given_back_is_told_of(
     with holding(app, "v2"):  # the same process goes on with it
         pass
     assert not lease.held(app.folder, newest(app))
+
+
+# A hot standby and a holder that it cannot look at
+
+
+HERE = ProcessIdentity.own()
+ELSEWHERE = attrs.evolve(HERE, boot="another machine's", host="another")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1800.0])
+def test_a_holder_elsewhere_is_gone_once_it_is_silent_and_its_lease_is_over(tmp_path, seconds: float) -> None:
+    """Found from outside: it was waited for for good, so that an app stayed down whose machine had died."""
+    folder, now = Folder.open(str(tmp_path)), [0.0]
+    driver: Any = SimpleNamespace(app=SimpleNamespace(folder=folder))
+    role = HotStandby(driver)
+    role._holder = Pulse(seconds=lambda: now[0])
+    held = lease.acquire(folder, "v1", ELSEWHERE, seconds=seconds, work="a restart")
+    held = attrs.evolve(held, uptime=None)
+    assert ELSEWHERE.lives() is None and role._works(held)
+    now[0] = SILENT_SECONDS - 1
+    assert role._works(held)
+    moment = "2026-11-01T00:00:00+00:00"
+    renewed = attrs.evolve(held, renewed_at=moment, expires_at=moment if not seconds else held.expires_at)
+    assert role._works(renewed), "a sign of life"
+    now[0] += SILENT_SECONDS - 1
+    assert role._works(renewed)
+    now[0] += 1
+    assert role._works(renewed) == (seconds > 0)
+    assert role._works(attrs.evolve(held, holder=HERE)) and role._works(attrs.evolve(held, holder=None))
+    assert not role._works(attrs.evolve(held, holder=attrs.evolve(HERE, start=HERE.start + 1)))
+
+
+# Whether the deployment that was handed over to is dead
+
+
+@pytest.fixture
+def handed_over(tmp_path: Path) -> AppRegistry:
+    registry = Registry(str(tmp_path)).app("flights")
+    deploy(registry, "v2", epoch=2)
+    return registry
+
+
+def ended() -> ProcessIdentity:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        found = ProcessIdentity.of(process.pid)
+    assert found.exact
+    return found
+
+
+def note(handed_over: AppRegistry, jvm: ProcessIdentity, python: ProcessIdentity, **changes: Any) -> None:
+    launch = Launch(epoch=2, host=jvm.host, pid=jvm.pid, pid_started=None, log="", launched_at=clock.now(), process=jvm)
+    handed_over.set_launch("v2", launch)
+    found = status("standby", epoch=2, host=python.host, pid=python.pid, process=python)
+    set_status(handed_over, "v2", attrs.evolve(found, **changes))
+
+
+@pytest.mark.parametrize(("jvm_lives", "dead"), [(True, False), (False, True)])
+def test_a_driver_is_dead_when_its_jvm_is_dead_too(handed_over: AppRegistry, jvm_lives: bool, dead: bool) -> None:
+    """Until then a batch may be under way in it."""
+    note(handed_over, ProcessIdentity.own() if jvm_lives else ended(), ended())
+    assert (Successor(handed_over, "v2", 2).death() is not None) is dead
+
+
+def test_one_that_stands_by_is_ready_whatever_the_clocks_say(handed_over: AppRegistry) -> None:
+    """Its clock is an hour behind; its next heartbeat shows that it lives."""
+    elsewhere, old = ProcessIdentity(host="elsewhere", pid=1), "2020-01-01T00:00:0%d+00:00"
+    note(handed_over, elsewhere, elsewhere, heartbeat_at=old % 1)
+    beat = threading.Timer(0.5, note, (handed_over, elsewhere, elsewhere), {"heartbeat_at": old % 2})
+    beat.start()
+    Successor(handed_over, "v2", 2).check_ready()
+    beat.join()
+
+
+def test_one_that_gives_no_sign_of_life_is_not_ready(handed_over: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched, "SILENT_SECONDS", 0.5)
+    elsewhere = ProcessIdentity(host="elsewhere", pid=1)
+    note(handed_over, elsewhere, elsewhere, heartbeat_at="2020-01-01T00:00:00+00:00")
+    with pytest.raises(NotRunningError, match="it has given no sign of life"):
+        Successor(handed_over, "v2", 2).check_ready()

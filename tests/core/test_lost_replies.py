@@ -19,6 +19,7 @@ from airflow_provider_streamupdate.core.registry.deployment import Current, Depl
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
+from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from tests.stores import ObjectStore
 
 
@@ -200,3 +201,15 @@ def test_a_rename_that_was_not_done_is_an_error(namenode: tuple[Folder, type[_Na
     with pytest.raises(StorageError, match="cannot create"):
         folder.create("lease/1.json", b"mine")
     assert handler.files == {}  # nor is anything left of it
+
+
+def test_a_driver_is_the_one_of_its_epoch() -> None:
+    store = Repeating(skip_instance_cache=True)
+    app = AppRegistry("app", Folder(FsspecStore(store), f"/{uuid.uuid4().hex}/app"))
+    spec = DeploymentSpec(
+        app="app", deployment="v1", application=Application(file="v1.py"), digest="d", submitted_at="2026-11-24"
+    )
+    epoch = Epoch(app, spec, 1, standby=False, beside=False)
+    store.lost = 1
+    assert epoch.claim()
+    assert not epoch.claim()  # a second driver, even of the same process

@@ -46,10 +46,6 @@ def test_answers_of_tables(problem: str, rule: str) -> None:
     assert problem in found.reason and "file:/tables/orders" in found.reason
 
 
-def test_a_table_that_gives_its_next_rows_is_not_mentioned() -> None:
-    assert judge(INPUT_RULES, NextInput(source=table())) == []
-
-
 def test_what_a_new_source_cannot_read_is_not_called_expired() -> None:
     """It has no saved place: its author has to give another start."""
     problem = "DELTA_VERSION_NOT_FOUND: Cannot time travel Delta table to version 0"

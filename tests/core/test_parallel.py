@@ -96,10 +96,6 @@ def test_caught_up_is_to_have_read_all_that_the_other_has_read(old: Position, ne
     assert behind({("q", "s"): old}, {("q", "s"): new}) == ([] if reached else [("q", "s")])
 
 
-def test_a_source_that_only_one_of_them_reads_does_not_count() -> None:
-    assert behind({("q", "gone"): FILES}, {("q", "new"): FILES}) == []
-
-
 class Written:
     """A checkpoint's logs, by hand."""
 

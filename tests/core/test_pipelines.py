@@ -171,13 +171,6 @@ def test_a_flow_that_had_no_checkpoint_has_the_one_that_it_got(storage: Folder) 
         assert (found.version, found.batch, found.plan) == (0, 0, flow.plan)
 
 
-def test_a_flow_that_got_no_checkpoint_is_as_new_as_before(storage: Folder) -> None:
-    flow = FlowRecord(plan=query_plan(name="new"), folder=folder_of("new"))
-    record = steps.begin(storage, before(), {"new": flow})
-    assert steps.settle(storage, record).flows.keys() == before().flows.keys()
-    assert records.need(storage).flows.keys() == before().flows.keys()
-
-
 class Died(Exception):
     """The process, at a write to the storage."""
 
@@ -225,6 +218,19 @@ def attempts(
     raise AssertionError("it never ends")
 
 
+def settled(folder: Folder) -> int:
+    """Return the version of `counts` that is in use once whoever comes next has settled it. The code that is recorded
+    is that of the checkpoint that is used."""
+    record = steps.settle(folder, records.need(folder))
+    used = in_use(folder)
+    assert used in ({"counts": 0, "late": 0, "same": 0}, {"counts": 1, "late": 1, "same": 0})
+    for name, flow in record.flows.items():
+        assert flow.version == used[name]
+        assert (flow.plan.stages[0] == NEW) == folder.exists(f"{folder_of(name)}/{used[name]}/new")
+    assert (record.phase, records.need(folder)) == (Phase.IDLE, record)
+    return used["counts"]
+
+
 def test_whoever_comes_next_completes_a_change_that_died_at_any_write(
     storage: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,18 +245,8 @@ def test_whoever_comes_next_completes_a_change_that_died_at_any_write(
             flows[flow] = attrs.evolve(flows[flow], plan=query_plan(NEW, name=flow), version=1)
         steps.carry(folder, record, flows)
 
-    seen = []
-    for folder, _died in attempts(tmp_path, monkeypatch, made, work):
-        record = steps.settle(folder, records.need(folder))
-        used = in_use(folder)
-        assert used in ({"counts": 0, "late": 0, "same": 0}, {"counts": 1, "late": 1, "same": 0})
-        for name, flow in record.flows.items():  # the code that is recorded is that of the checkpoint that is used
-            assert flow.version == used[name]
-            assert (flow.plan.stages[0] == NEW) == folder.exists(f"{folder_of(name)}/{used[name]}/new")
-        assert (record.phase, records.need(folder)) == (Phase.IDLE, record)
-        seen.append(used["counts"])
-    assert seen[0] == 0  # nothing was written
-    assert seen[-1] == 1
+    seen = [settled(folder) for folder, _died in attempts(tmp_path, monkeypatch, made, work)]
+    assert (seen[0], seen[-1]) == (0, 1)
     assert len(seen) == 4  # the record, and a checkpoint each
 
 
@@ -262,15 +258,8 @@ def test_whoever_comes_next_completes_the_way_back(
 
     seen = []
     for folder, _died in attempts(tmp_path, monkeypatch, made, steps.go_back):
-        record = steps.settle(folder, records.need(folder))
-        used = in_use(folder)
-        assert used in ({"counts": 0, "late": 0, "same": 0}, {"counts": 1, "late": 1, "same": 0})
-        for name, flow in record.flows.items():
-            assert flow.version == used[name]
-            assert (flow.plan.stages[0] == NEW) == folder.exists(f"{folder_of(name)}/{used[name]}/new")
-        assert record.phase == Phase.IDLE
-        assert used["counts"] or not leftovers(folder)
-        seen.append(used["counts"])
+        seen.append(settled(folder))
+        assert seen[-1] or not leftovers(folder)
     assert (seen[0], seen[-1]) == (1, 0)
     assert len(seen) == 7  # two records, two names, two removals, and the end
 

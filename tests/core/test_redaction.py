@@ -1,4 +1,4 @@
-"""What counts as a secret, and what is hidden of it where records are shown."""
+"""What counts as a secret, and what is hidden of it where records and addresses are shown."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.core.address import without_credentials
 from airflow_provider_streamupdate.core.redaction import hide, redacted, secret_values, without_secrets
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import FAILED
@@ -236,3 +237,43 @@ def test_a_driver_writes_no_declared_secret_into_its_status(tmp_path: Path) -> N
     reporter.report(state=FAILED, error=json.dumps('hun"ter2'), reason='not hun\\"ter2')
     written = (folder.read("status.json") or b"") + (folder.read("events.jsonl") or b"")
     assert b"ter2" not in written and written.count(b"(hidden)") == 3
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3a://AK:hunter2@b/in", "s3a://***@b/in"),
+        ("s3a://hunter2@b/in", "s3a://***@b/in"),
+        ("s3a://AKIA:hun/ter2@b/p", "s3a://***@b/p"),
+        ("s3a://AKIA:12/hunter2@b/p", "s3a://***@b/p"),
+        ("s3a://AK:hun@ter/2@b/p", "s3a://***@b/p"),
+        ("ftp://me:hun@ter2:w@h/x", "ftp://***@h/x"),
+        ("hdfs://u:hunter2@nn:8020/x", "hdfs://***@nn:8020/x"),
+        ("abfss://c:hunter2@acc/in", "abfss://***@acc/in"),
+        ("SASL_SSL://u:hunter2@h:9092", "SASL_SSL://***@h:9092"),
+        ("hdfs://nn:8020/a,s3a://AK:hunter2@b", "hdfs://nn:8020/a,s3a://***@b"),
+        ("kept from json s3a://AK:hunter2@b/in to json", "kept from json s3a://***@b/in to json"),
+        ("https://h/c?sv=1&sig=hunter2&se=1", "https://h/c?sv=1&sig=***&se=1"),
+        ("abfss://c@acc/p;sig=hunter2", "abfss://c@acc/p;sig=***"),
+        ("s3://b/p#sig=hunter2", "s3://b/p#sig=***"),
+        ("s3a://b/p?a[0]=x&X-Amz-Signature=hunter2", "s3a://b/p?a[0]=x&X-Amz-Signature=***"),
+        ("s3://b/p%3Fsig=hunter2", "s3://b/p%3Fsig=***"),
+        ("jdbc:postgresql://h/db?user=u&password=hunter2", "jdbc:postgresql://h/db?user=u&password=***"),
+    ],
+)
+def test_credentials_are_hidden(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("abfss://prod@acc/in", "wasbs://c@acc.blob.core.windows.net/p", "hdfs://nn:8020/user/me@x", "s3a://b/x@y"),
+        *("https://h:443?at=1@2", "/data/in/day=1?key=7", "x@y.z", "/a?design=1&keys=2", "", "https://h/x?a=b;c=d"),
+    ],
+)
+def test_an_address_without_a_secret_is_shown(text: str) -> None:
+    assert without_credentials(text) == text

@@ -219,12 +219,3 @@ def test_a_damaged_file_stops_the_restore(app: AppRegistry, tmp_path: Path, dama
         path.write_bytes(data)
     with pytest.raises(CorruptError, match=rf"\({damaged}\) {message}"):
         bring(app, Folder.open(str(tmp_path / "new")))
-
-
-def test_changing_the_new_checkpoint_s_logs_does_not_alter_the_snapshot(app: AppRegistry, tmp_path: Path) -> None:
-    """Spark replaces its files and never writes into one; the offset log is written anew by the restore."""
-    checkpoint = Folder.open(str(tmp_path / "new"))
-    bring(app, checkpoint)
-    checkpoint.write("commits/1", b"replaced")
-    checkpoint.write("offsets/1", b"replaced")
-    assert SnapshotStore(app).verify("s2")

@@ -44,18 +44,6 @@ def test_each_that_changes_results_is_asked_about_by_name(key: str) -> None:
         assert f"{key} changed from {old} to {new}" in item.reason and "{" not in item.reason.split("`")[0]
 
 
-def test_the_reason_has_an_example_of_what_changes() -> None:
-    [item] = settings({PARSER: "CORRECTED"}, {PARSER: "LEGACY"})
-    assert item.rules == ("setting.changed",)
-    assert "it changes" in item.reason and MEASURED[PARSER].example[:40] in item.reason
-
-
-def test_what_the_offset_log_holds_does_not_change() -> None:
-    [item] = settings({POLICY: "min"}, {POLICY: "max"})
-    assert item.rules == ("setting.recorded",) and item.needs_agreement
-    assert "has no effect: Spark keeps the value in the offset log" in item.reason
-
-
 def test_a_plan_from_before_does_not_hold_it() -> None:
     """Plans of earlier versions have three settings: what the others were is not known, so Spark's default stands for
     harmless, and any other value is asked about."""

@@ -56,10 +56,6 @@ def test_a_column_that_files_are_partitioned_by_has_no_place_in_them() -> None:
     assert found.verdict == "carried"
 
 
-def test_plans_of_earlier_versions_have_no_columns() -> None:
-    assert item(sink("csv"), sink("csv", "k:string")).verdict == "carried"
-
-
 @pytest.mark.parametrize("format", ["json", "JSON", "org.apache.spark.sql.execution.datasources.json.JsonFileFormat"])
 def test_a_format_written_otherwise_is_the_same(format: str) -> None:
     found = item(sink("json"), sink(format))

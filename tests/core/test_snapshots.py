@@ -1,3 +1,6 @@
+"""The store of snapshots: what is saved, shared, verified and deleted, also beside exports that run, fail or died.
+Damage to every file of checkpoints that Spark wrote is in test_corruption.py."""
+
 from __future__ import annotations
 
 import os
@@ -9,6 +12,8 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.checkpoint.snapshot import SnapshotFile
 from airflow_provider_streamupdate.core.errors import (
     AlreadyExistsError,
     CorruptError,
@@ -45,10 +50,16 @@ def referred(store: SnapshotStore) -> set[str]:
     return {f.object for s in store.all() for q in s.queries.values() for f in q.files}
 
 
+def files_of(store: SnapshotStore, name: str) -> dict[str, SnapshotFile]:
+    return {f.path: f for f in store.get(name).queries["windows"].files}
+
+
 # Saving and reading
 
 
-def test_a_snapshot_holds_the_bytes_of_its_batch(app: AppRegistry, store: SnapshotStore) -> None:
+def test_a_snapshot_holds_the_bytes_of_its_batch_and_outlives_the_checkpoint(
+    app: AppRegistry, store: SnapshotStore
+) -> None:
     checkpoint = app.checkpoint("v1", "windows")
     snapshot = store.get("s2")
     query = snapshot.queries["windows"]
@@ -57,17 +68,19 @@ def test_a_snapshot_holds_the_bytes_of_its_batch(app: AppRegistry, store: Snapsh
     assert snapshot.size == sum(f.size for f in query.files) > 0
     for file in query.files:
         assert app.folder.read(file.object) == checkpoint.read(file.path)
-
-
-def test_it_outlives_the_checkpoint(app: AppRegistry, store: SnapshotStore) -> None:
-    app.checkpoint("v1", "windows").remove("")
-    assert store.verify("s3") == len(store.get("s3").queries["windows"].files)
+    checkpoint.remove("")
+    assert store.verify("s3") == len({f.object for f in files_of(store, "s3").values()}) == len(files_of(store, "s3"))
 
 
 def test_snapshots_are_listed_oldest_first_and_only_when_complete(app: AppRegistry, store: SnapshotStore) -> None:
     app.folder.write("snapshots/half/exporting.json", b"{}")
     assert [s.name for s in store.all()] == ["s1", "s2", "s3"]
     assert not store.exists("half")
+    for use in (store.get, store.delete):
+        with pytest.raises(NotFoundError, match=r"app flights has no snapshot 's9' \(known: s1, s2, s3\)"):
+            use("s9")
+    with pytest.raises(AlreadyExistsError, match="already has a snapshot 's1'; choose another name"):
+        take(app, "s1")
 
 
 def test_folders_that_cannot_be_a_snapshots_are_nobodys(store: SnapshotStore) -> None:
@@ -79,14 +92,17 @@ def test_folders_that_cannot_be_a_snapshots_are_nobodys(store: SnapshotStore) ->
     store.garbage(only_look=True)
 
 
-def test_an_sst_is_stored_once(app: AppRegistry, store: SnapshotStore) -> None:
+def test_an_sst_is_stored_once_and_files_whose_names_return_are_never_shared(
+    app: AppRegistry, store: SnapshotStore
+) -> None:
     s1, s3 = (
-        {f.path: f.object for f in store.get(n).queries["windows"].files if "/SSTs/" in f.path} for n in ("s1", "s3")
+        {path: f.object for path, f in files_of(store, name).items() if "/SSTs/" in path} for name in ("s1", "s3")
     )
     assert len(s1) == 1 and len(s3) == 3
     assert s3.items() >= s1.items()
     assert store.get("s3").bytes_new < store.get("s3").size
     assert len(objects(app)) == len(referred(store))
+    assert files_of(store, "s1")["metadata"].object != files_of(store, "s2")["metadata"].object
 
 
 def test_what_a_snapshot_shares_is_found_in_the_one_before_it_alone(
@@ -105,13 +121,6 @@ def test_what_a_snapshot_shares_is_found_in_the_one_before_it_alone(
     assert read[-3:] == ["s1", "s2", "s3"] and store.shared("v2") == {}
 
 
-def test_files_whose_names_return_are_never_shared(app: AppRegistry, store: SnapshotStore) -> None:
-    objects_of = [
-        {f.object for f in store.get(n).queries["windows"].files if f.path == "metadata"} for n in ("s1", "s2")
-    ]
-    assert objects_of[0].isdisjoint(objects_of[1])
-
-
 def test_another_deployment_s_sst_of_the_same_name_is_not_taken_for_its_own(
     app: AppRegistry, store: SnapshotStore
 ) -> None:
@@ -121,35 +130,13 @@ def test_another_deployment_s_sst_of_the_same_name_is_not_taken_for_its_own(
     files.batch(0)
     files.rocksdb(0, 0, 1)
     files.state("0/0/SSTs/000000-flights.sst", b"other bytes, same length")
-    from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-
     exported = Checkpoint(checkpoint).export(False)
-    sst = next(f for f in store.get("s1").queries["windows"].files if "/SSTs/" in f.path)
+    sst = next(f for path, f in files_of(store, "s1").items() if "/SSTs/" in path)
     exported = attrs.evolve(exported, files=(*exported.files, attrs.evolve(sst, object=sst.path, sha256=None)))
     checkpoint.write(sst.path, b"x" * sst.size)
     saved = store.save("of-v2", "v2", "live", app_plan(), {"windows": exported}, {"windows": checkpoint})
     mine = next(f for f in saved.queries["windows"].files if "/SSTs/" in f.path)
     assert mine.object != sst.object and app.folder.read(mine.object) == b"x" * sst.size
-
-
-def test_a_name_is_used_once(app: AppRegistry) -> None:
-    with pytest.raises(AlreadyExistsError, match="already has a snapshot 's1'; choose another name"):
-        take(app, "s1")
-
-
-def test_a_crash_before_the_manifest_leaves_no_snapshot_and_the_name_free(
-    app: AppRegistry, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def crash(*_: object) -> bool:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(app.folder), "create", crash)
-        with pytest.raises(KeyboardInterrupt):
-            take(app, "s4")
-    assert not store.exists("s4")
-    take(app, "s4")
-    assert store.verify("s4")
 
 
 def test_a_file_that_vanishes_during_the_export_is_told(app: AppRegistry, store: SnapshotStore) -> None:
@@ -160,90 +147,13 @@ def test_a_file_that_vanishes_during_the_export_is_told(app: AppRegistry, store:
     assert not store.exists("s4")
 
 
-def test_an_unknown_snapshot_is_told_with_the_known_ones(store: SnapshotStore) -> None:
-    with pytest.raises(NotFoundError, match=r"app flights has no snapshot 's9' \(known: s1, s2, s3\)"):
-        store.get("s9")
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda text: text[: len(text) // 2], "is not valid JSON"),
-        (lambda text: text.replace(b'"batch": 0', b'"batch": 1'), "was altered: its checksum does not match"),
-        (lambda text: text.replace(b'"kind": "live"', b'"kind": "cancelled"'), "was altered"),
-        (lambda text: b"{}", "does not hold a valid Snapshot"),
-    ],
-)
-def test_an_altered_manifest_is_told(app: AppRegistry, store: SnapshotStore, damage, message: str) -> None:  # type: ignore[no-untyped-def]
-    path = "snapshots/s1/snapshot.json"
-    text = app.folder.read(path)
-    assert text is not None and damage(text) != text
-    app.folder.write(path, damage(text))
-    with pytest.raises(CorruptError, match=message):
-        store.get("s1")
-
-
 # Verifying
 
 
-def test_verify_reports_how_many_files_it_compared(store: SnapshotStore) -> None:
-    assert store.verify("s3") == len({f.object for f in store.get("s3").queries["windows"].files})
-
-
-def damaged_objects(store: SnapshotStore) -> list[str]:
-    return sorted(f.object for f in store.get("s3").queries["windows"].files if f.size > 1)
-
-
-def replace(path: str, data: bytes) -> None:
-    """As a careless hand would: the object may be a hard link, whose other end must stay as it is."""
-    os.unlink(path)
-    Path(path).write_bytes(data)
-
-
-@pytest.mark.parametrize("number", range(9))
-def test_verify_finds_every_truncated_flipped_and_removed_file(
-    app: AppRegistry, store: SnapshotStore, number: int
-) -> None:
-    found = damaged_objects(store)
-    assert len(found) == 9
-    path = app.folder.path(found[number])
-    data = Path(path).read_bytes()
-
-    replace(path, data[:-1])
-    with pytest.raises(CorruptError, match=rf"{found[number]}\) has {len(data) - 1} bytes instead of {len(data)}"):
-        store.verify("s3")
-    replace(path, bytes([data[0] ^ 1]) + data[1:])
-    with pytest.raises(CorruptError, match=rf"{found[number]}\) has another checksum"):
-        store.verify("s3")
-    os.unlink(path)
-    with pytest.raises(CorruptError, match=rf"{found[number]}\) is missing"):
-        store.verify("s3")
-    Path(path).write_bytes(data)
-    assert store.verify("s3") == 9
-
-
-def test_verify_finds_two_swapped_files_of_one_size(app: AppRegistry, store: SnapshotStore) -> None:
-    a, b = [f for f in store.get("s3").queries["windows"].files if "/SSTs/" in f.path][:2]
-    assert a.size == b.size
-    first, second = app.folder.path(a.object), app.folder.path(b.object)
-    os.rename(first, first + "-")
-    os.rename(second, first)
-    os.rename(first + "-", second)
-    with pytest.raises(CorruptError, match=r"(?s)another checksum.*another checksum"):
-        store.verify("s3")
-
-
-def test_a_file_written_into_after_the_export_is_found(app: AppRegistry, store: SnapshotStore) -> None:
-    """Objects are hard links on a local disk: whoever changes the checkpoint's file in place is caught."""
-    with open(app.checkpoint("v1", "windows").path("state/0/0/3.zip"), "r+b") as file:
-        file.write(b"X")
-    with pytest.raises(CorruptError, match="another checksum"):
-        store.verify("s3")
-
-
 def test_verify_names_a_few_files_and_counts_the_rest(app: AppRegistry, store: SnapshotStore) -> None:
-    for path in damaged_objects(store):
-        os.unlink(app.folder.path(path))
+    for file in files_of(store, "s3").values():
+        if file.size > 1:
+            os.unlink(app.folder.path(file.object))
     with pytest.raises(CorruptError, match="and 4 more; use another snapshot"):
         store.verify("s3")
 
@@ -251,46 +161,37 @@ def test_verify_names_a_few_files_and_counts_the_rest(app: AppRegistry, store: S
 # Deleting
 
 
-def test_delete_frees_what_no_other_snapshot_needs(app: AppRegistry, store: SnapshotStore) -> None:
-    kept = {f.object for n in ("s2", "s3") for f in store.get(n).queries["windows"].files}
-    own = {f.object: f.size for f in store.get("s1").queries["windows"].files if f.object not in kept}
+def test_delete_frees_what_no_other_snapshot_needs_and_the_last_one_stays(
+    app: AppRegistry, store: SnapshotStore
+) -> None:
+    kept = {f.object for n in ("s2", "s3") for f in files_of(store, n).values()}
+    own = {f.object: f.size for f in files_of(store, "s1").values() if f.object not in kept}
     assert own and kept
     assert store.delete("s1") == sum(own.values())
     assert objects(app) == kept == referred(store)
     assert not app.folder.exists("snapshots/s1")
     assert store.verify("s2") and store.verify("s3")
-
-
-def test_after_all_deletions_only_the_last_snapshot_s_objects_stay(app: AppRegistry, store: SnapshotStore) -> None:
     store.delete("s2")
-    store.delete("s1")
     assert objects(app) == referred(store)
-    assert store.verify("s3")
-
-
-def test_the_last_one_stays(store: SnapshotStore) -> None:
-    store.delete("s1")
-    store.delete("s2")
     with pytest.raises(InUseError, match="s3 is the last snapshot of flights; take another one"):
         store.delete("s3")
     assert store.verify("s3")
 
 
-def test_the_one_the_current_deployment_came_from_stays(app: AppRegistry, store: SnapshotStore) -> None:
+def test_what_the_current_deployment_or_an_update_started_from_stays(app: AppRegistry, store: SnapshotStore) -> None:
     app.create_deployment(spec("v2", from_snapshot="s2"))
     app.set_current(Current(deployment="v2", epoch=2))
-    with pytest.raises(InUseError, match="deployment v2, which runs now, started from it"):
-        store.delete("s2")
-    assert store.verify("s2")
-    app.set_current(Current(deployment="v1", epoch=3))
-    store.delete("s2")
-
-
-def test_the_one_an_update_under_way_uses_stays(app: AppRegistry, store: SnapshotStore) -> None:
     record = UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now(), snapshot="s1")
     app.set_update(record)
-    with pytest.raises(InUseError, match="the update to v2 that is under way uses it"):
-        store.delete("s1")
+    for name, told in (
+        ("s2", "deployment v2, which runs now, started from it"),
+        ("s1", "the update to v2 that is under way uses it"),
+    ):
+        with pytest.raises(InUseError, match=told):
+            store.delete(name)
+        assert store.verify(name)
+    app.set_current(Current(deployment="v1", epoch=3))
+    store.delete("s2")
     app.set_update(attrs.evolve(record, outcome="promoted"))
     store.delete("s1")
 
@@ -317,23 +218,14 @@ def test_while_an_export_runs_what_it_may_share_stays(app: AppRegistry, store: S
     assert store.verify("s6")
 
 
-def test_an_abandoned_export_does_not_keep_objects(app: AppRegistry, store: SnapshotStore) -> None:
+def test_what_a_crashed_export_left_is_collected(app: AppRegistry, store: SnapshotStore) -> None:
+    """Its mark is old, or gone."""
     started = clock.from_epoch_ms((clock.parse(clock.now()).timestamp() - exports.UNSIGNED_SECONDS - 1) * 1000)
     write_json(app, "snapshots/s4/exporting.json", {"started_at": started})
-    assert store.delete("s1") > 0
-    assert objects(app) == referred(store)
-
-
-def test_what_a_crashed_export_left_is_collected(app: AppRegistry, store: SnapshotStore) -> None:
     app.folder.write("objects/crashed/abc", b"12345")
     own = store.get("s1").size - store.get("s2").size + store.get("s2").bytes_new
     assert store.delete("s1") == own + 5
     assert objects(app) == referred(store) and not app.folder.exists("objects/crashed")
-
-
-def test_deleting_an_unknown_snapshot_is_told(store: SnapshotStore) -> None:
-    with pytest.raises(NotFoundError):
-        store.delete("s9")
 
 
 # A damaged manifest
@@ -356,16 +248,16 @@ def test_a_damaged_snapshot_does_not_hide_the_others(app: AppRegistry, store: Sn
     assert (damaged.app, damaged.name) == ("flights", "s2")
     assert "snapshots/s2/snapshot.json is not valid JSON" in damaged.problem
     assert store.verify("s1") and store.verify("s3")
+    with pytest.raises(CorruptError, match=r"snapshot s2 of flights is damaged: .*snapshot\.json is not valid JSON"):
+        store.verify("s2")
     take(app, "s4")
     assert store.verify("s4")
     with pytest.raises(AlreadyExistsError):
         take(app, "s2")
-
-
-@pytest.mark.usefixtures("truncated")
-def test_verify_says_that_it_is_damaged(store: SnapshotStore) -> None:
-    with pytest.raises(CorruptError, match=r"snapshot s2 of flights is damaged: .*snapshot\.json is not valid JSON"):
-        store.verify("s2")
+    store.delete("s1")
+    store.delete("s4")
+    with pytest.raises(InUseError, match="s3 is the last snapshot"):  # the last whole one
+        store.delete("s3")
 
 
 def test_while_a_snapshot_is_damaged_its_objects_stay(app: AppRegistry, store: SnapshotStore, truncated: bytes) -> None:
@@ -389,13 +281,6 @@ def test_a_damaged_snapshot_can_be_deleted_and_says_what_goes(app: AppRegistry, 
     )
     assert store.damaged() == [] and objects(app) == referred(store)
     assert store.verify("s1") and store.verify("s3")
-
-
-@pytest.mark.usefixtures("truncated")
-def test_the_last_whole_one_stays(store: SnapshotStore) -> None:
-    store.delete("s1")
-    with pytest.raises(InUseError, match="s3 is the last snapshot"):
-        store.delete("s3")
 
 
 def test_a_damaged_mark_of_an_export_counts_by_its_age(app: AppRegistry, store: SnapshotStore) -> None:
@@ -464,19 +349,14 @@ def test_an_export_that_fails_midway_frees_what_it_stored(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_killed_export_is_freed_by_its_name(app: AppRegistry, store: SnapshotStore) -> None:
+def test_a_killed_export_is_freed_by_its_name_or_with_another_one(app: AppRegistry, store: SnapshotStore) -> None:
     before = objects(app)
     killed(app, "s4")
     assert store.delete("s4") == 5
     assert objects(app) == before and exports.marks(app.folder) == []
     with pytest.raises(NotFoundError, match=r"no snapshot 's4' \(known: s1, s2, s3\)"):
         store.delete("s4")
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_killed_export_does_not_keep_other_deletes_from_freeing(app: AppRegistry, store: SnapshotStore) -> None:
-    export = killed(app, "s4")
-    os.utime(app.folder.path(export.mark), (1, 1))
+    os.utime(app.folder.path(killed(app, "s4").mark), (1, 1))
     own = store.get("s1").size - store.get("s2").size + store.get("s2").bytes_new
     assert store.delete("s1") == own + 5
     assert objects(app) == referred(store)
@@ -549,11 +429,3 @@ def test_where_exactly_one_version_cannot_be_removed_a_name_is_used_once(
         store.delete("s1")
     with pytest.raises(AlreadyExistsError, match=r"which was deleted; .* a name can be used only once"):
         take(app, "s1")
-
-
-def test_what_an_older_version_stored_is_read_verified_and_deleted(app: AppRegistry, store: SnapshotStore) -> None:
-    """Its mark lay beside the manifest, and may have stayed there."""
-    write_json(app, "snapshots/s1/exporting.json", {"export": "0" * 32, "started_at": clock.now()})
-    assert store.verify("s1") and [s.name for s in store.all()] == ["s1", "s2", "s3"]
-    assert store.delete("s1") > 0
-    assert store.names() == ["s2", "s3"]

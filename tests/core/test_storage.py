@@ -129,13 +129,6 @@ def test_a_store_that_cannot_remove_exactly_one_version_says_so() -> None:
     assert folder.remove_exactly("a", b"one") is None and folder.names() == ["a"], "the condition is tried"
 
 
-def test_create_is_exclusive_and_keeps_the_first(folder: Folder) -> None:
-    assert folder.create("a/lock", b"first")
-    assert not folder.create("a/lock", b"second")
-    assert folder.read("a/lock") == b"first"
-    assert folder.names("a") == ["lock"], "no temporary file may stay"
-
-
 def test_a_copy_on_one_disk_is_a_link(tmp_path: Path) -> None:
     old, new = Folder.open(str(tmp_path / "old")), Folder.open(str(tmp_path / "new"))
     old.write("a/1.sst", b"rows")
@@ -151,11 +144,6 @@ def test_an_empty_root_is_refused(root: str) -> None:
         Folder.open(root)
 
 
-def test_an_unknown_protocol_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"root 'nosuch://x' cannot be used: Protocol not known: nosuch"):
-        Folder.open("nosuch://x")
-
-
 @pytest.mark.parametrize("verb", ["write", "create", "list"])
 def test_a_root_below_a_file_is_told(tmp_path: Path, verb: str) -> None:
     (tmp_path / "file").write_text("")
@@ -167,15 +155,6 @@ def test_a_root_below_a_file_is_told(tmp_path: Path, verb: str) -> None:
 def test_a_read_only_root_is_told() -> None:
     with pytest.raises(StorageError, match="writable for this user"):
         Folder.open("/proc/streamupdate").check_writable()
-
-
-def test_folders_of_an_object_store_are_not_taken_for_files() -> None:
-    folder = Folder(FsspecStore(ObjectStore()), f"/{uuid.uuid4().hex}")
-    folder.write("a/b", b"one")
-    folder.write("a/c/d", b"two")
-    assert folder.names("a") == ["b", "c"]
-    assert folder.names("a/b") == []
-    assert folder.files("a") == ["b", "c/d"]
 
 
 def test_hadoop_has_another_name_for_s3() -> None:

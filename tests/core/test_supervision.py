@@ -45,17 +45,17 @@ def test_starts_in_a_row_wait_longer_and_longer() -> None:
 
 def test_a_crash_loop_is_given_up_with_its_cause() -> None:
     failed = attrs.evolve(DEAD, state=DriverState.FAILED, error="ValueError: no such column")
-    given_up = decide(failed, attrs.evolve(STARTED_ONCE, attempts=3), BACKOFF, NEVER)
+    thrice = attrs.evolve(STARTED_ONCE, attempts=3)
+    given_up = decide(failed, thrice, BACKOFF, NEVER)
     assert given_up.action is Action.GIVE_UP
     assert given_up.reason == (
         "its driver failed with ValueError: no such column after 3 starts in a row, none of which recovered"
     )
-
-
-def test_an_eviction_is_no_step_of_a_crash_loop() -> None:
-    """Its node was drained: nothing is wrong with the app, and it is started at once."""
-    evicted = attrs.evolve(DEAD, state=DriverState.FAILED, error="the cluster ended it", evicted=True, committed=True)
-    assert decide(evicted, attrs.evolve(STARTED_ONCE, attempts=3), BACKOFF, 0).action is Action.START
+    # a start that was counted and not made is not forgotten: the supervisor died between the two
+    assert decide(DEAD, attrs.evolve(thrice, epoch=5), BACKOFF, NEVER).action is Action.GIVE_UP
+    # an eviction is no step of it: its node was drained, nothing is wrong with the app, and it is started at once
+    evicted = attrs.evolve(failed, error="the cluster ended it", evicted=True, committed=True)
+    assert decide(evicted, thrice, BACKOFF, 0).action is Action.START
 
 
 def test_a_driver_that_somebody_else_started_begins_anew() -> None:
@@ -72,12 +72,6 @@ def test_recovered_is_what_ran_for_long_and_committed() -> None:
     assert decide(running, STARTED_ONCE, BACKOFF, 100).action is Action.RECOVERED
     assert decide(attrs.evolve(running, committed=False), STARTED_ONCE, BACKOFF, 1e6).action is Action.NONE
     assert decide(running, Supervision(), BACKOFF, NEVER).action is Action.NONE
-
-
-def test_a_start_that_was_counted_and_not_made_is_not_forgotten() -> None:
-    """The supervisor died between the two."""
-    counted = attrs.evolve(STARTED_ONCE, attempts=3, epoch=5)
-    assert decide(DEAD, counted, BACKOFF, NEVER).action is Action.GIVE_UP
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"initial": -1}, {"initial": 9, "most": 8}, {"multiplier": 0.5}])

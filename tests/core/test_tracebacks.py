@@ -68,13 +68,10 @@ def test_what_spark_says_of_python_errors(case: str) -> None:
     assert describe(error) == f"{TEXTS[case]['type']}: {SHOWN[case]}"
 
 
-def test_what_spark_says_of_a_lost_state_store() -> None:
+def test_what_spark_says_of_a_lost_state_store_and_of_a_task() -> None:
     shown = describe(foreign(TEXTS["state"]["text"]))
     assert "Exception: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occurred" in shown
     assert shown.endswith("clear the existing checkpoint location.")
-
-
-def test_a_task_s_error_and_the_jvm_s_own() -> None:
     assert describe(foreign(IN_TASK)) == "StreamingQueryException: KeyError: 'EUR'"
     assert describe(foreign(JVM, "Py4JJavaError")) == "Py4JJavaError: no host"
 

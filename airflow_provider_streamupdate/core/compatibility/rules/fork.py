@@ -87,7 +87,7 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         source="FileStreamSink.addBatch skips a batch id that its log has; CompactibleFileStreamLog.compact needs the "
         "entries of all earlier batches",
         applies=_files,
-        tests=("core/test_fork.py::test_a_fork_s_sink",),
+        tests=("core/test_rows_again.py::test_a_fork_s_sink",),
     ),
     Rule[ForkChange](
         id="fork.place",
@@ -97,8 +97,8 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         source="exactly-once sinks compare query id and batch id",
         applies=_place,
         tests=(
-            "core/test_fork.py::test_a_fork_s_sink",
-            "core/test_fork.py::test_what_the_forked_app_writes_to_now_counts_as_well",
+            "core/test_rows_again.py::test_a_fork_s_sink",
+            "core/test_rows_again.py::test_what_the_forked_app_writes_to_now_counts_as_well",
         ),
     ),
     Rule[ForkChange](
@@ -108,7 +108,7 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="where the {format} function writes is unknown; if it is the same place, " + _TWICE,
         source="foreachBatch is given the batch id, not the query id",
         applies=_function,
-        tests=("core/test_fork.py::test_a_fork_s_sink",),
+        tests=("core/test_rows_again.py::test_a_fork_s_sink",),
     ),
     Rule[ForkChange](
         id="fork.cleaned",
@@ -117,6 +117,6 @@ FORK_RULES: tuple[Rule[ForkChange], ...] = (
         reason="source {names} removes or moves files after reading them, maybe before the other query has read them",
         source="FileStreamSource: cleanSource",
         applies=_cleaned,
-        tests=("core/test_fork.py::test_a_fork_that_removes_what_the_other_reads_needs_agreement",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
     ),
 )

@@ -70,7 +70,7 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         reason="starts without state, with batch 0, at its sources' configured offsets",
         source="a new checkpoint: StreamExecution begins with batch 0 under a new query id",
         applies=lambda c: {},
-        tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
+        tests=("core/test_rows_again.py::test_what_a_sink_does_with_a_start_from_batch_0",),
     ),
     Rule[FreshChange](
         id="fresh.files",
@@ -81,7 +81,7 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         source="FileStreamSink.addBatch skips a batch id that is not after its log's last",
         applies=_files,
         tests=(
-            "core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",
+            "core/test_rows_again.py::test_what_a_sink_does_with_a_start_from_batch_0",
             "spark/test_fresh.py::test_a_file_sink_that_has_batches_is_refused",
         ),
     ),
@@ -94,7 +94,7 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         "Write to another place",
         source="HoodieStreamingSink.canSkipBatch compares the batch id alone",
         applies=_skipped,
-        tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
+        tests=("core/test_rows_again.py::test_what_a_sink_does_with_a_start_from_batch_0",),
     ),
     Rule[FreshChange](
         id="fresh.function",
@@ -105,7 +105,7 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         "still have all input of the key; if neither, results are written twice",
         source="foreachBatch is given the batch id, not the query id",
         applies=_function,
-        tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
+        tests=("core/test_rows_again.py::test_what_a_sink_does_with_a_start_from_batch_0",),
     ),
     Rule[FreshChange](
         id="fresh.place",
@@ -116,6 +116,6 @@ FRESH_RULES: tuple[Rule[FreshChange], ...] = (
         source="sinks that detect repeats do so by query id and batch id (Delta Lake, Iceberg), and the query id is "
         "new",
         applies=_place,
-        tests=("core/test_fresh.py::test_what_a_sink_does_with_a_start_from_batch_0",),
+        tests=("core/test_rows_again.py::test_what_a_sink_does_with_a_start_from_batch_0",),
     ),
 )

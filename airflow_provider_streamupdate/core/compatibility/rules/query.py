@@ -62,7 +62,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         change="the saved state of another app",
         reason="the saved state belongs to app {old}; submit it as a new app instead",
         source="everything is identified by its name",
-        tests=("core/test_compatibility.py::test_another_app_is_refused",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: differ(c.old.app, c.new.app),
     ),
     Rule[AppChange](
@@ -73,7 +73,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         "mean different things. Restart the app with this version of the package (streamupdate restart), which writes "
         "new descriptions, and take a snapshot; or agree if only the package has changed",
         source="core/plan/plan.py: TEXTS",
-        tests=("core/test_compatibility.py::test_a_plan_of_another_version_of_this_package_is_agreed_to",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: differ(c.old.version, c.new.version),
     ),
     Rule[AppChange](
@@ -85,7 +85,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         "(tests/spark/test_golden.py)",
         tests=(
             "spark/test_golden.py::test_a_checkpoint_goes_on",
-            "core/test_compatibility.py::test_a_later_spark_that_is_known_to_read_the_state_goes_on_with_it",
+            "core/test_compatibility.py::test_which_spark_reads_the_state_of_which",
         ),
         applies=lambda c: _engines(c, True),
     ),
@@ -97,7 +97,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         "it on the same minor version",
         source="no Spark version promises to read what a later one wrote: logs and state schemas have their own "
         "versions (MetadataVersionUtil.validateVersion), and recorded settings may exist in the later one only",
-        tests=("core/test_compatibility.py::test_a_spark_that_is_not_known_to_read_the_state_is_refused",),
+        tests=("core/test_compatibility.py::test_which_spark_reads_the_state_of_which",),
         applies=lambda c: _engines(c, False),
     ),
 )
@@ -115,7 +115,7 @@ NEW_QUERY_RULES: tuple[Rule[QueryPlan], ...] = (
         change="a new query",
         reason="new query: starts from its source",
         source="each query has a checkpoint of its own",
-        tests=("core/test_compatibility.py::test_a_new_query_starts_from_its_source",),
+        tests=("core/test_compatibility.py::test_sources_are_matched_by_name_and_a_query_starts_from_its_own",),
         applies=lambda c: {},
     ),
     Rule[QueryPlan](
@@ -156,7 +156,7 @@ GONE_QUERY_RULES: tuple[Rule[GoneQuery], ...] = (
         reason="the new version has no query with this name: its progress and state are left behind{hint}",
         source="queries are matched by name alone",
         tests=(
-            "core/test_compatibility.py::test_a_removed_query_needs_agreement",
+            "core/test_compatibility.py::test_a_loss_needs_agreement_by_its_name",
             "core/test_new_names.py::test_a_query_with_another_name",
         ),
         applies=_gone_query,
@@ -242,7 +242,7 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
         reason="watermark changed from {old} to {new}: state expires by event time, and the watermark that continues "
         "is the old column's",
         source="EventTimeWatermarkExec; the offset log carries one watermark forward",
-        tests=("core/test_compatibility.py::test_another_watermark_column_is_refused",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_watermark_column,
     ),
     Rule[QueryChange](

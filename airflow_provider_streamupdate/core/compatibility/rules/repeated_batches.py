@@ -76,7 +76,7 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         "the table's log",
         applies=_skipped,
         tests=(
-            "core/test_again.py::test_what_a_sink_does_with_batches_it_had",
+            "core/test_rows_again.py::test_what_a_sink_does_with_batches_it_had",
             "spark/test_again.py::test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that_skips",
         ),
     ),
@@ -89,7 +89,7 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         "come again stay)",
         source="foreachBatch: the batch id can be used to deduplicate; two runs of a batch need not hold the same rows",
         applies=_function,
-        tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+        tests=("core/test_rows_again.py::test_what_a_sink_does_with_batches_it_had",),
     ),
     Rule[AgainChange](
         id="again.place",
@@ -98,7 +98,7 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         reason=_AGAIN + "{format} ({options}) receives their results a second time",
         source="sinks other than those that compare batch ids append",
         applies=_place,
-        tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+        tests=("core/test_rows_again.py::test_what_a_sink_does_with_batches_it_had",),
     ),
     Rule[AgainChange](
         id="again.elsewhere",
@@ -107,6 +107,6 @@ AGAIN_RULES: tuple[Rule[AgainChange], ...] = (
         reason=_AGAIN + "{format} has none of their results",
         source="the sink is another one, or keeps nothing",
         applies=_elsewhere,
-        tests=("core/test_again.py::test_what_a_sink_does_with_batches_it_had",),
+        tests=("core/test_rows_again.py::test_what_a_sink_does_with_batches_it_had",),
     ),
 )

@@ -360,7 +360,7 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         reason="output mode changed from {old} to {new}: every stage emits the same rows in both",
         source="without an aggregation or a state function, every mode emits each row once (StreamingDeduplicateExec "
         "and StreamingSymmetricHashJoinExec have no output mode)",
-        tests=("core/test_compatibility.py::test_output_modes",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_stateless_mode,
     ),
     _mode_rule(

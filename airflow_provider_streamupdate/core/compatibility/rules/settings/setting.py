@@ -231,7 +231,7 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         "{means}",
         source="OffsetSeqMetadata.setSessionConf: the offset log's value wins over the session's, which Spark ignores "
         "silently",
-        tests=("core/test_settings_rules.py::test_what_the_offset_log_holds_does_not_change",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: _changed(c, recorded=True),
     ),
     Rule[SettingChange](

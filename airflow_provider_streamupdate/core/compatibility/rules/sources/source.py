@@ -248,7 +248,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="it has no name, and nothing distinguishes it from {others} (format {format}): they may have swapped "
         "places; name them with source()",
         source="the offset log has a line a source, by position",
-        tests=("core/test_compatibility.py::test_unnamed_sources_that_cannot_be_told_apart_are_refused",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_twins,
     ),
     _SourceRule(
@@ -268,7 +268,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="format changed from {old} to {new}: its offsets are meaningless to the new format; give the source "
         "another name",
         source=_SUPPORTED_GUIDE,
-        tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: None if _same_format(c) or _position(c) else differ(c.old.format, c.new.format),
     ),
     _SourceRule(
@@ -278,7 +278,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="location changed from {old} to {new}: its log names the old folder's files; give the source another "
         "name to read the new one from its beginning",
         source="measured: on a restart Spark looks at the last batch's files again, and fails with 'Wrong basePath'",
-        tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_files,
     ),
     _SourceRule(
@@ -288,7 +288,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="location changed from {old} to {new}: its offsets belong to the old one; give the source another name "
         "to start it at its configured offset",
         source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
-        tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_topics,
     ),
     _SourceRule(
@@ -309,7 +309,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="bootstrap servers changed from {old} to {new}: agree if they belong to the same cluster, or to one "
         "with the same offsets",
         source="KafkaSourceOffset holds topic, partition and number, and no cluster",
-        tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: differ(servers(c.old), servers(c.new)),
     ),
     _SourceRule(
@@ -318,7 +318,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="another starting offset of a source that is carried",
         reason="its starting offset changed, which has no effect: only a new source uses it",
         source="Kafka guide: applies when a new query is started; resuming picks up where the query left off",
-        tests=("core/test_compatibility.py::test_a_named_source_that_changed",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_start,
     ),
     _SourceRule(
@@ -366,7 +366,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="{moved}, and it is unknown whether {format} assigns data to columns by position or by name: agree if "
         "by name",
         source="what is not known to be harmless needs agreement or is refused",
-        tests=("core/test_source_rules.py::test_columns_of_a_format_that_is_not_known",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_columns_unknown,
     ),
     _SourceRule(
@@ -376,7 +376,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="the saved plan does not hold the order of the schema's columns, which decides what they mean: agree "
         "if it has not changed",
         source="earlier plans have the columns by name only",
-        tests=("core/test_source_rules.py::test_a_plan_without_the_order_of_columns",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_order_unknown,
     ),
     _SourceRule(
@@ -386,7 +386,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="the schema had {old} columns and has {new}: in this mode, lines with another number of values are "
         "dropped or fail. Agree if the same lines are kept and dropped as before",
         source="UnivocityParser.convert: a line with more or fewer tokens than the schema is a bad record",
-        tests=("core/test_source_rules.py::test_the_number_of_csv_columns",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_columns_number,
     ),
     _SourceRule(
@@ -421,7 +421,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="the saved plan does not hold which of its columns the query reads, which decides which records are "
         "malformed: agree if the query uses the same columns as before",
         source="earlier plans do not hold them",
-        tests=("core/test_source_rules.py::test_a_plan_without_the_columns_that_are_read",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_read_earlier,
     ),
     _SourceRule(
@@ -497,7 +497,7 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         change="a new source without a name",
         reason="the sources changed, and this one has no name; name the sources with source()",
         source="the offset log has a line a source, by position",
-        tests=("core/test_compatibility.py::test_an_unnamed_source_more_is_refused_and_says_what_to_do",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: None if c.source.named else {},
     ),
     _LoneRule(

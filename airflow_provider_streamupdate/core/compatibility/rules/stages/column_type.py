@@ -142,7 +142,7 @@ COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
         reason="rows from now on are read with another type: {changes}; values that did not fit the old type were "
         "null, rounded or an error, and the state keeps them so",
         source="measured: 3000000000 in a JSON column that was int is null in the state, and a number from now on",
-        tests=("core/test_column_types.py::test_what_is_carried_is_told",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_read_otherwise,
     ),
     Rule[StageChange](

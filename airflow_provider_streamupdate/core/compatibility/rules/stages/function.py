@@ -63,7 +63,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         change="other grouping keys of a state function",
         reason="keys changed from {old} to {new}" + RESTART,
         source=BY_POSITION,
-        tests=("core/test_compatibility.py::test_state_functions",),
+        tests=("core/test_compatibility.py::test_a_stage_that_changed",),
         applies=of(*FUNCTIONS)(changed("keys")),
         migratable=True,
     ),
@@ -139,7 +139,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         "that the old one has kept",
         source="the function holds something that can neither be described nor pickled",
         tests=(
-            "core/test_compatibility.py::test_code_that_cannot_be_compared_is_a_loss_even_when_nothing_seems_changed",
+            "core/test_compatibility.py::test_a_stage_that_changed",
             "spark/test_code.py::test_what_cannot_be_loaded_has_no_digest",
         ),
         applies=_code_unknown,
@@ -159,7 +159,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         change="the same input columns of a state function in another order",
         reason="the state function's input columns changed their order from {old} to {new}; agree if it reads by name",
         source="a Row can also be read by position",
-        tests=("core/test_compatibility.py::test_state_functions",),
+        tests=("core/test_compatibility.py::test_a_stage_that_changed",),
         applies=_input_order,
     ),
 )

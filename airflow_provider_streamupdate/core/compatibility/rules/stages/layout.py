@@ -125,7 +125,7 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
         source="generated code does not check the null bits of columns that are not nullable; measured: in the "
         "schemas of Spark 4.3's aggregations every column is nullable",
         tests=(
-            "core/test_compatibility.py::test_a_column_that_could_be_null_and_now_cannot_is_refused",
+            "core/test_compatibility.py::test_types_of_the_state_at_the_same_place",
             "spark/test_refused.py::test_nulls_in_the_state_outlive_a_key_that_cannot_be_null_any_more",
         ),
         applies=_nullable,
@@ -138,7 +138,7 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
         "leave the fields as they were, or give the variables other names",
         source="AvroStateEncoder: a nullable field is a union, which begins with an index; each row names the schema "
         "with which it was written, and a restored checkpoint has the new one only",
-        tests=("core/test_compatibility.py::test_fields_of_a_state_variable_that_become_nullable_are_refused",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_variable_nullability,
     ),
     _StageRule(

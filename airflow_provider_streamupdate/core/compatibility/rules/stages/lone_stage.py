@@ -93,7 +93,7 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         change="a new stage of a kind that is not understood",
         reason="this package cannot yet make an empty state for a new {kind} stage ({operator})",
         source="this package has no description of its state",
-        tests=("core/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
+        tests=("core/test_compatibility.py::test_stages_are_matched_by_name",),
         applies=lambda c: (
             None if c.stage.kind in RESTORABLE_KINDS else {"kind": c.stage.kind, "operator": c.stage.operator}
         ),
@@ -114,7 +114,7 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         reason="Spark reads an initial state in batch 0 only, and the query continues from a later batch, so the "
         "stage would start empty. Start the query without state, or let the first rows of a key set its state",
         source="IncrementalExecution: hasInitialState = currentBatchId == 0 && hasInitialState",
-        tests=("core/test_compatibility.py::test_a_new_stage_with_an_initial_state_is_refused",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_initial_state,
     ),
     _LoneRule(
@@ -137,7 +137,7 @@ GONE_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         change="a stage that was removed, or renamed without --rename",
         reason="the new version has no stage with this name{hint}",
         source="state is matched by name alone",
-        tests=("core/test_compatibility.py::test_a_removed_stage_needs_agreement_and_says_how_to_give_it",),
+        tests=("core/test_compatibility.py::test_a_loss_needs_agreement_by_its_name",),
         applies=_gone,
     ),
 )

@@ -290,7 +290,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="a kind of stage that is not understood (flatMapGroupsWithState ...)",
         reason="state of a {kind} stage ({operator}) is not understood yet",
         source="this package has no description of its state",
-        tests=("core/test_compatibility.py::test_a_stage_that_is_not_understood_is_refused",),
+        tests=("core/test_compatibility.py::test_stages_are_matched_by_name",),
         applies=_unknown_kind,
     ),
     _StageRule(
@@ -311,7 +311,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="limit changed from {old} to {new} rows: rows that came after the old limit was reached are lost, and "
         "rows emitted beyond a lower new limit stay",
         source="StreamingGlobalLimitExec: the state is the number of rows so far",
-        tests=("core/test_compatibility.py::test_another_limit_is_a_loss",),
+        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=of("limit")(changed("rows")),
     ),
     *COLUMN_TYPE_RULES,
@@ -322,7 +322,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="anything else in a stage's definition",
         reason=CHANGED + RESTART,
         source="what is not known to be harmless is refused",
-        tests=("core/test_compatibility.py::test_state_functions",),
+        tests=("core/test_compatibility.py::test_a_stage_that_changed",),
         agreeable=True,
         applies=_other_part,
     ),
@@ -362,7 +362,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="it has no name and means the same as {others}, and the plan below it changed: only their positions "
         "differ, and these may have changed; name them with stage()",
         source="operator ids are given by position (IncrementalExecution)",
-        tests=("core/test_compatibility.py::test_unnamed_stages_that_mean_the_same_are_not_told_apart_by_position",),
+        tests=("core/test_compatibility.py::test_stages_are_matched_by_name",),
         applies=_ambiguous,
     ),
     *LAYOUT_RULES,
