@@ -102,7 +102,7 @@ because it has no state.
 
 ## How the rules are tested
 
-Every rule names the tests that show it. Those under `tests/spark` run real apps. `tests/spark/test_causes.py` has a pair for each way
+Every rule names the tests that show it. Those under `tests/spark` run real apps. `tests/spark/test_traps.py` has a pair for each way
 in which an update was once called carried and computed wrong results.
 
 **`make fuzz N=300`** (`tests/fuzz`) tests the table. It checks, restores and runs random pairs of app versions over random input on

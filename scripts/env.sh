@@ -11,7 +11,7 @@ if [ -s "$ROOT/.venv-spark/classes.jsa" ]; then
     export SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(cd "$ROOT/.venv-spark" && pwd -P)/classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off"
 fi
 # For drivers that live for seconds, as those of most tests: Java's quick compiler alone, and a garbage collector without
-# threads (tests/spark/test_meaning.py: 110 s, 164 s without them, on two busy cores). Not where speed is measured.
+# threads (measured: 110 s, 164 s without them, on two busy cores). Not where speed is measured.
 SHORT_LIVED="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
 # The processes of a session, one id a line. Airflow gives each task a process group of its own inside its session, so

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate import streaming
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
@@ -36,6 +39,37 @@ def stage(name: str, df):
     return streaming.stage(name, df) if df.isStreaming else df
 
 
+def totals(bench: Bench):
+    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+
+def totals_of(rows: Iterable[dict]) -> dict[tuple, dict]:
+    """What `totals` gives at last, in plain Python."""
+    rows = list(rows)
+    counts = Counter(r["k"] for r in rows)
+    return {(k,): {"k": k, "n": n, "s": sum(r["a"] for r in rows if r["k"] == k)} for k, n in counts.items()}
+
+
+def feed(bench: Bench, files: list[list[dict]]) -> list[dict]:
+    """Write files; their rows."""
+    for rows in files:
+        bench.write(rows)
+    return [r for rows in files for r in rows]
+
+
+def deploy(registry, deployment: str, second: int = 0, **more) -> None:
+    """A deployment's record, as the client makes it."""
+    spec = DeploymentSpec(
+        app=registry.name,
+        deployment=deployment,
+        application=more.pop("application", Application(file="bench.py")),
+        digest=more.pop("digest", ""),
+        submitted_at=f"2026-01-01T00:00:{second:02d}+00:00",
+        **more,
+    )
+    registry.create_deployment(spec)
+
+
 class Bench:
     """One app under one root; `write` adds input files, `run` runs a version until it has read them all."""
 
@@ -51,6 +85,7 @@ class Bench:
         self.migrations: dict[tuple[str, str], Callable] = {}
         self.sink: Callable | None = None
         self.seen_batch: str | None = "replaces"  # what the app says of `keep`
+        self._planned: tuple | None = None
         self.sink_seen_batch: str | None = None  # what it says of `sink`, where that is a function
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
         spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
@@ -115,6 +150,24 @@ class Bench:
         )
         return plan, writers
 
+    def planned_for(self, build: Callable, mode: str, snapshot: str | None) -> tuple:
+        """What `plan` gives; the same again until it is run, while nothing else has changed: a check is mostly followed
+        by a run."""
+        conf = self.spark._jsparkSession.sessionState().conf().getAllConfs().toString()
+        key = (
+            build,
+            mode,
+            snapshot,
+            str(conf),
+            self.sink,
+            self.seen_batch,
+            self.sink_seen_batch,
+            tuple(self.migrations.items()),
+        )
+        if self._planned is None or self._planned[0] != key:
+            self._planned = key, self.plan(build, mode, snapshot)
+        return self._planned[1]
+
     def saved(self, snapshot: str) -> SavedState:
         return SavedState.find(self.registry, f"snapshot:{snapshot}")
 
@@ -129,18 +182,11 @@ class Bench:
     ) -> str:
         """Deploy a version, fresh or from a snapshot, and let it read all input; the snapshot it ended with. `planned`:
         what `plan` gave, where it was asked before."""
-        plan, writers = planned or self.plan(build, mode, snapshot)
+        plan, writers = planned or self.planned_for(build, mode, snapshot)
+        self._planned = None
         self.deployments += 1
         deployment = f"d{self.deployments}"
-        spec = DeploymentSpec(
-            app="bench",
-            deployment=deployment,
-            application=Application(file="bench.py"),
-            digest="",
-            submitted_at=f"2026-01-01T00:00:{self.deployments:02d}+00:00",
-            from_snapshot=snapshot,
-        )
-        self.registry.create_deployment(spec)
+        deploy(self.registry, deployment, self.deployments, from_snapshot=snapshot)
         self.registry.deployment_folder(deployment).write("plan.json", to_json(plan))
         if snapshot:
             saved = self.saved(snapshot).under(renames)
@@ -192,12 +238,12 @@ class Bench:
         renames: dict[str, str] | None = None,
     ) -> CompatibilityReport:
         """The compatibility report of a version against a snapshot, by the rules alone."""
-        plan, _ = self.plan(build, mode, snapshot)
+        plan, _ = self.planned_for(build, mode, snapshot)
         return self.saved(snapshot).under(renames).compare(plan, agree)
 
     def spark_check(self, snapshot: str, build: Callable, mode: str = "update") -> CompatibilityReport:
         """The report with Spark's own check of the restored checkpoint."""
-        plan, writers = self.plan(build, mode, snapshot)
+        plan, writers = self.planned_for(build, mode, snapshot)
         saved = self.saved(snapshot)
         scratch = self.folder / "scratch"
         scratch.mkdir(exist_ok=True)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import Bench
 from local_files import delete_in_java, local_files, scratch_files
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
+from airflow_provider_streamupdate.streaming.spark_internals.jvm import pairs
 from airflow_provider_streamupdate.streaming.spark_internals.queries import dry_runs
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+ROOT = str(Path(__file__).parents[2])
+if ROOT not in os.environ.get("PYTHONPATH", "").split(os.pathsep):  # where Python workers find their daemon
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
 
 # How plans are run, not what they are nor what they give: small plans are interpreted faster than compiled.
 RUN_AT_ONCE = {
@@ -21,6 +28,7 @@ RUN_AT_ONCE = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "2g",
+    "spark.python.daemon.module": "tests.spark.warm_daemon",
     "spark.driver.extraJavaOptions": "-Xmn600m",
 }
 
@@ -64,14 +72,30 @@ def spark_session():
     session.stop()
 
 
+def pytest_collection_finish() -> None:
+    """Python workers cannot import test modules: what is theirs goes to them as a whole."""
+    for module in list(sys.modules.values()):
+        if Path(getattr(module, "__file__", None) or "/").parent == Path(__file__).parent:
+            cloudpickle.register_pickle_by_value(module)
+
+
+@pytest.fixture
+def bench(spark, tmp_path: Path) -> Bench:
+    return Bench(spark, tmp_path)
+
+
 @pytest.fixture
 def spark(spark_session):
     """The session with its streaming configuration as new afterwards, and no query left behind."""
-    before = dict(spark_session.conf.getAll)
+
+    def given() -> dict[str, str]:  # conf.getAll takes three calls of the JVM for each
+        return pairs(spark_session._jvm, spark_session._jsparkSession.sessionState().conf().getAllConfs().toSeq())
+
+    before = given()
     yield spark_session
     for query in spark_session.streams.active:
         query.stop()
-    for key, value in spark_session.conf.getAll.items():
+    for key, value in given().items():
         if key in before and before[key] != value:
             spark_session.conf.set(key, before[key])
         elif key not in before:

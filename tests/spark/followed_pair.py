@@ -9,15 +9,15 @@ import functools
 import json
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from bench import Bench
+from bench import Bench, deploy, row, stage
+from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination.following import unfollowable
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
@@ -26,6 +26,24 @@ from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 
 PATIENCE = 120.0
+
+
+def counts(bench: Bench):
+    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+
+def windows(bench: Bench):
+    rows = bench.source().withWatermark("ts", "1 minute")
+    return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
+
+
+def minutes(*numbers: int, keys: str = "ab") -> list[list[dict]]:
+    """A file for each minute, with a row of each key."""
+    return [[row(k, n, minute=n) for k in keys] for n in numbers]
+
+
+def values(rows: Iterable[dict]) -> Counter:
+    return Counter(tuple(r.values()) for r in rows)
 
 
 class Pair:
@@ -47,7 +65,7 @@ class Pair:
         self.old_plan, writers = self.elder.plan(old, mode)
         self.plan: object = None
         self.running = Checkpoint(bench.registry.checkpoint("old", "q"))
-        _deployment(bench, "old")
+        deploy(bench.registry, "old")
         bench.registry.deployment_folder("old").write("plan.json", to_json(self.old_plan))
         self.queries = RunningQueries(self.elder.spark, writers, {"q": self.running.folder}, self.old_plan)
         self.own = Checkpoint(bench.registry.checkpoint("new", "q"))
@@ -84,7 +102,7 @@ class Pair:
         record: gets the rows of each followed batch
         """
         wait_for(lambda: self.running.committed_batch() is not None, "the first batch")
-        _deployment(self.bench, name)
+        deploy(self.bench.registry, name)
         self.own = Checkpoint(self.bench.registry.checkpoint(name, "q"))
         saved = SavedState.find(self.bench.registry, "deployment:old", again)
         plan, writers = self.planned(saved)
@@ -117,7 +135,7 @@ class Pair:
             follower.step()
             return follower.behind <= 1 if upto is None else follower.at(upto)
 
-        wait_for(there, "the follower", pause=0.005)
+        wait_for(there, "the follower")
 
     def end_old(self) -> None:
         """At a batch boundary."""
@@ -230,7 +248,7 @@ def states(spark, checkpoint: Checkpoint, **options: str) -> list[str]:
     return sorted(map(str, rows.collect()))
 
 
-def wait_for(done: Callable[[], object], what: str, seconds: float = PATIENCE, pause: float = 0.02) -> None:
+def wait_for(done: Callable[[], object], what: str = "it", seconds: float = PATIENCE, pause: float = 0.02) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, f"waited {seconds} seconds for {what}"
@@ -263,12 +281,3 @@ def _session_like(spark):
         if made.conf.get(key, None) != value and spark.conf.isModifiable(key):
             made.conf.set(key, value)
     return made
-
-
-def _deployment(bench: Bench, name: str) -> None:
-    bench.registry.create_deployment(
-        DeploymentSpec(
-            app="bench", deployment=name, application=Application(file="bench.py"), digest="",
-            submitted_at="2026-01-01T00:10:00+00:00",
-        )
-    )  # fmt: skip

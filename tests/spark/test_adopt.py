@@ -7,15 +7,13 @@ import argparse
 import hashlib
 import json
 import shutil
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, stage
-from pyspark import cloudpickle
+from bench import HDFS, ROCKSDB, Bench, feed, row, stage
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
@@ -30,8 +28,6 @@ from airflow_provider_streamupdate.core.snapshots.adoption import ONLY_QUERY, fi
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent import driver
 from airflow_provider_streamupdate.streaming.restore.adoption import _source_problem
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 FIRST = [[row("a", 1), row("b", 2), row("a", 1)], [row("a", 3), row("c", 4), row("b", 2)]]
 SECOND = [[row("a", 1), row("a", 9), row("d", 5)], [row("b", 7)]]
@@ -94,12 +90,6 @@ def adopt(
         raise IncompatibleError("\n".join(report.problems), report)
     plan = from_dict(answer["plan"], AppPlan)
     return save_adopted(bench.registry, name, name, plan, {"q": find_checkpoint(str(checkpoint))})
-
-
-def feed(bench: Bench, files: list[list[dict]]) -> list[dict]:
-    for rows in files:
-        bench.write(rows)
-    return [r for rows in files for r in rows]
 
 
 def plain(bench: Bench):

@@ -18,11 +18,6 @@ from airflow_provider_streamupdate.streaming.parameters import Parameters
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path)
-
-
 def build(bench: Bench, function):
     app = StreamingApp("bench")
     app.query("q")(function)

@@ -21,11 +21,6 @@ from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 PLACE = r"^test_author\.py:(\d+) raised an error: StreamingQueryException: "
 
 
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path)
-
-
 def ended(bench: Bench, start: Callable) -> StreamingQueryException:
     """The error that a query ends with."""
     bench.write([{"k": "a", "a": 1}])

@@ -29,51 +29,8 @@ def nothing(batch, number):
     batch.write.format("noop").mode("append").save()
 
 
-def defaulted(batch, number=0):
-    print(f"batch {number}")
-
-
-def captured(batch, number):
-    return [lambda: number]
-
-
-def deleted(batch, number):
-    del number
-
-
-def by_locals(batch, number):
-    print(locals()["number"])
-
-
-def by_property(batch, number):
-    return batch.sparkSession.sparkContext.getLocalProperty("streaming.sql.batchId")
-
-
 def both(batch, number):
     return batch, number
-
-
-def stored_and_loaded(batch, number):
-    if (last := batch.count()) >= number:  # Python 3.13 stores one and loads the other in one instruction
-        return last
-
-
-def in_a_loop(batch, number):
-    for table in ("a", "b"):
-        batch.write.saveAsTable((table, number))
-
-
-def by_a_frame(batch, number):
-    def inner():
-        import sys
-
-        return sys._getframe(1)
-
-    return inner()
-
-
-def in_all(*both):
-    return both
 
 
 class Writer:
@@ -114,45 +71,46 @@ class Asker:
 
 
 HOLDER = Holder(asks)
+BY_PROPERTY = "batch.sparkSession.sparkContext.getLocalProperty('streaming.sql.batchId')"
+# Bodies of functions of `batch` and `number`, and whether they use the id.
+BODIES = {
+    "batch.show()": False,
+    "del number": False,
+    "print(number)": True,
+    "return [number for _ in 'ab']": True,
+    "return [lambda: number]": True,
+    "print(locals()['number'])": True,
+    f"return {BY_PROPERTY}": True,
+    # Python 3.13 stores one and loads the other in one instruction
+    "if (last := batch.count()) >= number: return last": True,
+    "for table in ('a', 'b'): batch.write.saveAsTable((table, number))": True,
+    "def inner():\n        import sys\n        return sys._getframe(1)\n    return inner()": True,
+    "HOLDER.put(batch)": True,
+    "import importlib\n    importlib.import_module('sinks').put(batch)": True,
+}
 
 
-def by_an_object(batch, number):
-    HOLDER.put(batch)
-
-
-def by_import(batch, number):
-    import importlib
-
-    importlib.import_module("sinks").put(batch)
+def with_body(text: str):
+    made: dict = {"HOLDER": HOLDER}
+    exec(f"def function(batch, number):\n    {text}\n", made)
+    return made["function"]
 
 
 @pytest.mark.parametrize(
     ("function", "used"),
     [
+        *((with_body(text), used) for text, used in BODIES.items()),
         (nothing, False),
-        (lambda batch, number: batch.show(), False),
-        (Writer().whatever, False),
-        (deleted, False),
-        (lambda batch, number: print(number), True),
-        (lambda batch, number: (batch, number), True),
-        (lambda batch, number: [number for _ in "ab"], True),
-        (defaulted, True),
-        (captured, True),
-        (by_locals, True),
-        (by_property, True),
+        (lambda batch, number=0: print(f"batch {number}"), True),
         (both, True),
-        (stored_and_loaded, True),
-        (in_a_loop, True),
-        (by_a_frame, True),
+        (Writer().whatever, False),
+        (Writer().by_id, True),
         (Holder(asks).write, True),
         (Holder(shows).write, False),
         (Asker().write, True),
-        (by_an_object, True),
-        (by_import, True),
         (types.MethodType(functools.partial(nothing), 1), None),
         (types.MethodType(types.MethodType(lambda a, b, batch, number: number, 1), 2), True),
-        (Writer().by_id, True),
-        (in_all, None),
+        (lambda *both: both, None),
         (Writer(), None),
         (print, None),
         (functools.partial(lambda folder, batch, number: None, "/out"), None),
@@ -163,38 +121,23 @@ def test_whether_a_function_uses_its_batch_id(function, used) -> None:
 
 
 # What a driver has beside its sink's function, which writes `read`: a listener, of which `hears` is told a batch.
+STATE = "STATE = {}"
+CONF = "CONF = {'url': 'x'}"
+CLASS = "class State: last = 0"
+TELL = "class State:\n  def tell(self, id): self.id = id\nSTATE = State()"
+CALLED = "STATE = {}\ndef tell(progress): STATE['id'] = progress.batchId"
 LISTENERS = {
-    "an item": ("STATE = {}", "STATE['id'] = event.progress.batchId", "STATE['id']", None),
-    "an item by a method": ("STATE = {}", "STATE.update(at=event.progress.batchId)", "STATE.get('at')", None),
-    "all of the progress": ("STATE = {}", "STATE['p'] = event.progress.json", "STATE['p']", None),
+    "an item": (STATE, "STATE['id'] = event.progress.batchId", "STATE['id']", None),
+    "an item by a method": (STATE, "STATE.update(at=event.progress.batchId)", "STATE.get('at')", None),
+    "all of the progress": (STATE, "STATE['p'] = event.progress.json", "STATE['p']", None),
     "a list": ("SEEN = [0]", "SEEN.append(event.progress.batchId)", "SEEN[-1]", None),
     "a global variable": ("LAST = 0", "global LAST; LAST = event.progress.batchId", "LAST", None),
-    "an attribute of a class": (
-        "class State: last = 0",
-        "State.last = event.progress.batchId",
-        "State.last",
-        None,
-    ),
-    "a method of an object": (
-        "class State:\n  def tell(self, id): self.id = id\nSTATE = State()",
-        "STATE.tell(event.progress.batchId)",
-        "STATE.id",
-        None,
-    ),
-    "what it was made with": ("STATE = {}", "self.given['id'] = event.progress.batchId", "STATE['id']", None),
-    "a function that it calls": (
-        "STATE = {}\ndef tell(progress): STATE['id'] = progress.batchId",
-        "tell(event.progress)",
-        "STATE['id']",
-        None,
-    ),
-    "an attribute by its name": (
-        "class State: last = 0",
-        "setattr(State, 'last', event.progress.batchId)",
-        "State.last",
-        None,
-    ),
-    "an item by a dunder": ("STATE = {}", "STATE.__setitem__('id', event.progress.batchId)", "STATE['id']", None),
+    "an attribute of a class": (CLASS, "State.last = event.progress.batchId", "State.last", None),
+    "a method of an object": (TELL, "STATE.tell(event.progress.batchId)", "STATE.id", None),
+    "what it was made with": (STATE, "self.given['id'] = event.progress.batchId", "STATE['id']", None),
+    "a function that it calls": (CALLED, "tell(event.progress)", "STATE['id']", None),
+    "an attribute by its name": (CLASS, "setattr(State, 'last', event.progress.batchId)", "State.last", None),
+    "an item by a dunder": (STATE, "STATE.__setitem__('id', event.progress.batchId)", "STATE['id']", None),
     "itself": ("", "self.last = event.progress.batchId", "LISTENER.last", True),
     "nothing, it prints": ("", "print(event.progress.batchId)", "0", False),
     "nothing, it logs": (
@@ -204,24 +147,11 @@ LISTENERS = {
         False,
     ),
     "settings that it reads": (
-        "CONF = {'url': 'x'}",
-        "self.last += 1; print(CONF['url'], event.progress.batchId)",
-        "CONF['url']",
-        False,
-    ),
-    "counts of its own": (
-        "CONF = {'url': 'x'}",
-        "self.own[event.progress.name] = event.progress.batchId",
-        "CONF['url']",
-        False,
-    ),
+        CONF, "self.last += 1; print(CONF['url'], event.progress.batchId)", "CONF['url']", False),
+    "counts of its own": (CONF, "self.own[event.progress.name] = event.progress.batchId", "CONF['url']", False),
     "settings, and it changes something": (
-        "CONF = {'url': 'x'}",
-        "self.own[CONF['url']] = event.progress.batchId",
-        "CONF['url']",
-        None,
-    ),
-}
+        CONF, "self.own[CONF['url']] = event.progress.batchId", "CONF['url']", None),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LISTENERS)

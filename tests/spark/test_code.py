@@ -1,18 +1,17 @@
-"""The digest of a Python function: equal for equal code, in another process, too; another one for any change in it."""
+"""The digest of a Python function: equal for equal code, in another process, too; another one for any change in it.
+More of each kind is in tests/sweep (python_*.py)."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-import pytest
 from pyspark import cloudpickle
 
 from airflow_provider_streamupdate.streaming.code import describe
-from tests.cases import one_is_fast
+from tests.sweep.python_apps import run, write
 
 HELPERS = """
 LIMIT = 3
@@ -48,128 +47,111 @@ class Count(Base):
 
 made = Count(7)
 
-def count(key, rows):
+def f(key, rows):
     return made(key, rows)
 """
-
-PRINT = """
-from pyspark import cloudpickle
-from airflow_provider_streamupdate.streaming.code import describe
-print(describe(cloudpickle.dumps((count, None))).digest)
-"""
-PRINT_UNKNOWN = PRINT.replace("print(", "print('; '.join(").replace(".digest)", ".unknown))")
+App = tuple[str, str]  # the app's file, and helpers.py
 
 
-def digest(folder: Path, app: str = APP, helpers: str = HELPERS, hash_seed: str = "0") -> str:
-    """The digest of `count` in a process of its own, where the app is ``__main__`` and its helpers another file."""
-    said = _said(folder, app + PRINT, helpers, hash_seed)
-    assert said != "None"
-    return said
+def described(folder: Path, *apps: App, hash_seed: str = "0") -> list[dict[str, Any]]:
+    """What is said of each app's function in a process of its own, where the app is ``__main__``."""
+    jobs = []
+    for number, (app, helpers) in enumerate(apps):
+        files = {"app.py": textwrap.dedent(app), "helpers.py": textwrap.dedent(helpers)}
+        jobs.append({"folder": str(write(folder / str(number), files)), "inputs": (), "results": False})
+    found = run(jobs, hash_seed)
+    assert all("fails" not in outcome for outcome in found), found
+    return found
 
 
-def _said(folder: Path, app: str, helpers: str, hash_seed: str = "0") -> str:
-    folder.mkdir(exist_ok=True)
-    (folder / "helpers.py").write_text(textwrap.dedent(helpers))
-    (folder / "app.py").write_text(textwrap.dedent(app))
-    path = os.pathsep.join([str(folder), os.getcwd()])
-    env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, str(folder / "app.py")]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
+def changed(old: str, new: str) -> App:
+    assert old in APP + HELPERS
+    return APP.replace(old, new), HELPERS.replace(old, new)
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory) -> str:
-    return digest(tmp_path_factory.mktemp("code"))
+EQUAL = [
+    ('"Counts."', '"Says something else."'),
+    ("def f(key, rows):", "\n\n# moved down\ndef f(key, rows):"),
+    ("return x\n", "return x + 1  # nobody uses it\n"),
+]
+DIFFERENT = [
+    ("Count(7)", "Count(8)"),
+    ("step = 1", "step = 2"),
+    ("x + self.step", "x - self.step"),
+    ('{"b": 2, "a": 1}', '{"b": 2, "a": 3}'),
+    ('{"b": 2, "a": 1}', '{"a": 1, "b": 2}'),
+    ('compile("a+")', 'compile("b+")'),
+    ("double(r) + helpers.LIMIT", "double(r) - helpers.LIMIT"),
+    ("2 * x", "3 * x"),
+    ("LIMIT = 3", "LIMIT = 4"),
+]
 
 
-def test_equal_code_has_an_equal_digest_in_another_process_and_folder(first: str, tmp_path: Path) -> None:
-    assert digest(tmp_path / "elsewhere", hash_seed="12345") == first
+def test_the_same_computation_has_the_same_digest_and_no_other_has(tmp_path: Path) -> None:
+    found = described(tmp_path, (APP, HELPERS), *(changed(*edit) for edit in (*EQUAL, *DIFFERENT)))
+    [elsewhere] = described(tmp_path / "elsewhere", (APP, HELPERS), hash_seed="12345")
+    first, *others = (outcome["digest"] for outcome in found)
+    assert first and elsewhere["digest"] == first
+    assert [edit for edit, digest in zip(EQUAL, others, strict=False) if digest != first] == []
+    assert [edit for edit, digest in zip(DIFFERENT, others[len(EQUAL) :], strict=True) if digest == first] == []
 
 
-@pytest.mark.parametrize(
-    ("where", "old", "new"),
-    [
-        ("app", '"Counts."', '"Says something else."'),
-        ("app", "def count(key, rows):", "\n\n# moved down\ndef count(key, rows):"),
-        ("helpers", "return x\n", "return x + 1  # nobody uses it\n"),
-    ],
-)
-def test_what_computes_the_same_is_no_change(first: str, tmp_path: Path, where: str, old: str, new: str) -> None:
-    assert digest(tmp_path, **_changed(where, old, new)) == first
-
-
-@pytest.mark.parametrize(
-    ("where", "old", "new"),
-    [
-        ("app", "Count(7)", "Count(8)"),
-        ("app", "step = 1", "step = 2"),
-        ("app", "x + self.step", "x - self.step"),
-        ("app", '{"b": 2, "a": 1}', '{"b": 2, "a": 3}'),
-        ("app", '{"b": 2, "a": 1}', '{"a": 1, "b": 2}'),
-        ("app", 'compile("a+")', 'compile("b+")'),
-        ("app", "double(r) + helpers.LIMIT", "double(r) - helpers.LIMIT"),
-        ("helpers", "2 * x", "3 * x"),
-        ("helpers", "LIMIT = 3", "LIMIT = 4"),
-    ],
-)
-def test_what_may_compute_something_else_is_a_change(
-    first: str, tmp_path: Path, where: str, old: str, new: str
-) -> None:
-    assert digest(tmp_path, **_changed(where, old, new)) != first
-
-
-@pytest.mark.parametrize(
-    "set_in_the_driver", one_is_fast(["helpers.LIMIT = 4", "helpers.FACTOR = 3", "helpers.LIMIT = 3.0"])
-)
-def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path, set_in_the_driver: str) -> None:
+def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path) -> None:
     """Workers import the module again: what they have is what is written there."""
     helpers = HELPERS.replace("return 2 * x", "return FACTOR * x").replace("LIMIT = 3", "LIMIT = 3\nFACTOR: int = 2")
     assert "FACTOR * x" in helpers
-    said = _said(tmp_path, APP + set_in_the_driver + "\n" + PRINT_UNKNOWN, helpers)
-    name = set_in_the_driver.split(" ")[0].split(".")[1]
-    assert name in said and "the driver has set it to" in said
-    assert _said(tmp_path, APP + PRINT_UNKNOWN, helpers) == ""
+    set_in_the_driver = ("helpers.LIMIT = 4", "helpers.FACTOR = 3", "helpers.LIMIT = 3.0")
+    alone, *found = described(tmp_path, *((f"{APP}\n{line}\n", helpers) for line in ("", *set_in_the_driver)))
+    assert alone["unknown"] == []
+    for line, outcome in zip(set_in_the_driver, found, strict=True):
+        [reason] = outcome["unknown"]
+        assert line.split(" ")[0].split(".")[1] in reason and "the driver has set it to" in reason
 
 
-@pytest.mark.parametrize("body", one_is_fast(["sys.modules['helpers'].LIMIT", "loaded['helpers'].LIMIT"]))
-def test_a_module_that_is_taken_from_a_table_cannot_be_compared(tmp_path: Path, body: str) -> None:
-    app = f"import sys, helpers\nfrom sys import modules as loaded\ndef count(key, rows):\n    return {body}\n"
-    said = _said(tmp_path, app + PRINT_UNKNOWN, HELPERS)
-    assert "cannot be compared" in said, said
-    own = "import sys, helpers\nME = sys.modules[__name__]\ndef count(key, rows):\n    return helpers.LIMIT\n"
-    assert _said(tmp_path, own + PRINT_UNKNOWN, HELPERS) == ""
-
-
-def _changed(where: str, old: str, new: str) -> dict[str, str]:
-    text = {"app": APP, "helpers": HELPERS}[where]
-    assert old in text
-    return {where: text.replace(old, new)}
-
-
-def test_the_subclasses_of_a_class_cannot_be_compared(tmp_path: Path) -> None:
-    app = "class Base: pass\nclass One(Base): pass\ndef count(key, rows):\n    return len(Base.__subclasses__())\n"
-    said = _said(tmp_path, app + PRINT_UNKNOWN, HELPERS)
-    assert "__subclasses__, which cannot be compared" in said, said
-
-
-@pytest.mark.parametrize(
-    ("app", "helpers", "one", "other"),
-    [
-        ("import abc\nclass A(abc.ABC): pass\nclass B: pass\n@@\ndef count(k, r): return isinstance(B(), A)\n", "",
-         "", "A.register(B)"),
-        ("import helpers\ndef count(k, r): return list(vars(helpers.C))\n", "class C:\n    @@\n",
-         "a = 1; b = 2", "b = 2; a = 1"),
-        ("import operator\ndef @@(x): return x\nG=@@\nN=operator.attrgetter('__name__')\n"
-         "def count(k, r): return N(G)\n", "", "aa", "bb"),
-        ("def @@(x): return x\nG=@@\nA='__na'\ndef count(k, r): return getattr(G, A + 'me__')\n", "", "aa", "bb"),
-    ],
-)  # fmt: skip
-def test_what_code_can_look_at_counts(tmp_path: Path, app: str, helpers: str, one: str, other: str) -> None:
-    first, again, changed = (
-        digest(tmp_path / name, app=app.replace("@@", text), helpers=helpers.replace("@@", text))
-        for name, text in (("1", one), ("2", one), ("3", other))
+def test_what_cannot_be_followed_cannot_be_compared(tmp_path: Path) -> None:
+    """A module of a table, the subclasses of a class, what a thread has done: it is known by numbers of its process."""
+    loaded = "import sys, helpers\nfrom sys import modules as loaded\ndef f(key, rows):\n    return {}\n"
+    own = "import sys, helpers\nME = sys.modules[__name__]\ndef f(key, rows):\n    return helpers.LIMIT\n"
+    subclasses = "class Base: pass\nclass One(Base): pass\ndef f(key, rows):\n    return len(Base.__subclasses__())\n"
+    thread = (
+        "import threading\nFOUND = []\nT = threading.Thread(target=FOUND.append, args=(3,))\nT.start()\nT.join()\n"
+        "def step():\n    return FOUND[0]\n"
     )
-    assert first == again != changed
+    known, *found = described(
+        tmp_path,
+        (own, HELPERS),
+        (loaded.format("sys.modules['helpers'].LIMIT"), HELPERS),
+        (loaded.format("loaded['helpers'].LIMIT"), HELPERS),
+        (subclasses, HELPERS),
+        ("import helpers\ndef f(x):\n    return helpers.step()\n", thread),
+    )
+    assert known["unknown"] == []
+    assert all(outcome["digest"] is None for outcome in found), found
+    assert all("cannot be compared" in " ".join(outcome["unknown"]) for outcome in found), found
+    assert "__subclasses__" in found[2]["unknown"][0]
+
+
+# An app, its helpers, and what stands for ``@@`` in them: two versions.
+LOOKED_AT = [
+    ("import abc\nclass A(abc.ABC): pass\nclass B: pass\n@@\ndef f(k, r): return isinstance(B(), A)\n", "",
+     "", "A.register(B)"),
+    ("import helpers\ndef f(k, r): return list(vars(helpers.C))\n", "class C:\n    @@\n",
+     "a = 1; b = 2", "b = 2; a = 1"),
+    ("import operator\ndef @@(x): return x\nG=@@\nN=operator.attrgetter('__name__')\ndef f(k, r): return N(G)\n", "",
+     "aa", "bb"),
+    ("def @@(x): return x\nG=@@\nA='__na'\ndef f(k, r): return getattr(G, A + 'me__')\n", "", "aa", "bb"),
+]  # fmt: skip
+
+
+def test_what_code_can_look_at_counts(tmp_path: Path) -> None:
+    apps = [
+        (app.replace("@@", text), helpers.replace("@@", text))
+        for app, helpers, one, other in LOOKED_AT
+        for text in (one, one, other)
+    ]
+    found = [outcome["digest"] for outcome in described(tmp_path, *apps)]
+    assert None not in found and found[::3] == found[1::3]
+    assert all(one != other for one, other in zip(found[::3], found[2::3], strict=True))
 
 
 def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: Path) -> None:
@@ -187,39 +169,31 @@ def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: 
         def one(x):
             return x + 1
     """
-    app = "import helpers\ndef count(key, rows):\n    return [f(1) for f in helpers.HANDLERS], helpers.NAMED\n"
-    first = digest(tmp_path / "1", app, helpers)
-    assert digest(tmp_path / "2", app, helpers) == first
-    assert digest(tmp_path / "3", app, helpers.replace("x + 1", "x + 2")) != first
-    assert _said(tmp_path / "4", app + PRINT_UNKNOWN, helpers) == ""
-    for set_in_the_driver in ("helpers.HANDLERS.append(len)", "helpers.NAMED['x'] = len"):
-        assert digest(tmp_path / "5", app + set_in_the_driver + "\n", helpers) != first
-    assert digest(tmp_path / "6", app, helpers + "\n        OTHER = 3\n") != first  # it may fill it, too
+    app = "import helpers\ndef f(key, rows):\n    return [g(1) for g in helpers.HANDLERS], helpers.NAMED\n"
+    first, again, *others = described(
+        tmp_path,
+        (app, helpers),
+        (app, helpers),
+        (app, helpers.replace("x + 1", "x + 2")),
+        (app + "helpers.HANDLERS.append(len)\n", helpers),
+        (app + "helpers.NAMED['x'] = len\n", helpers),
+        (app, helpers + "\n        OTHER = 3\n"),  # it may fill it, too
+    )
+    assert first["digest"] and first["digest"] == again["digest"] and first["unknown"] == []
+    assert first["digest"] not in [outcome["digest"] for outcome in others]
 
 
-@pytest.mark.parametrize("here", one_is_fast(["Path(__file__).parent", "os.path.dirname(os.path.abspath(__file__))"]))
-def test_where_the_app_lies_is_nothing(tmp_path: Path, here: str) -> None:
+def test_where_the_app_lies_is_nothing(tmp_path: Path) -> None:
     """Each deployment has a folder of its own."""
-    app = f"import os\nfrom pathlib import Path\nHERE = {here}\ndef count(k, r): return open(f'{{HERE}}/table.txt')\n"
-    assert digest(tmp_path / "1", app) == digest(tmp_path / "2", app)
-    assert digest(tmp_path / "1", app) != digest(tmp_path / "2", app.replace("HERE = ", "HERE = Path('/x') if 1 else "))
+    read = "import os\nfrom pathlib import Path\nHERE = {}\ndef f(k, r): return open(f'{{HERE}}/table.txt')\n"
+    ways = ("Path(__file__).parent", "os.path.dirname(os.path.abspath(__file__))")
+    apps = [read.format(place) for here in ways for place in (here, here, f"Path('/x') if 1 else {here}")]
+    found = [outcome["digest"] for outcome in described(tmp_path, *((app, HELPERS) for app in apps))]
+    for one, other, elsewhere in (found[:3], found[3:]):
+        assert one == other != elsewhere
 
 
 def test_what_cannot_be_loaded_has_no_digest() -> None:
     assert describe(b"not a pickle").digest is None
-    lost = cloudpickle.dumps((_Lost(), None)).replace(b"_Lost", b"_Gone")
+    lost = cloudpickle.dumps((Fraction(1), None)).replace(b"Fraction", b"Gonetion")
     assert describe(lost).digest is None
-
-
-class _Lost:
-    pass
-
-
-def test_a_module_that_starts_a_thread_cannot_be_compared(tmp_path: Path) -> None:
-    """A thread is known by numbers of its process: without a word, an app was another one than itself."""
-    helpers = (
-        "import threading\nFOUND = []\nT = threading.Thread(target=FOUND.append, args=(3,))\nT.start()\nT.join()\n"
-        "def step():\n    return FOUND[0]\n"
-    )
-    app = "import helpers\ndef count(x):\n    return helpers.step()\n"
-    assert _said(tmp_path, app + PRINT, helpers) == "None"

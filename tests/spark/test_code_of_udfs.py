@@ -52,7 +52,7 @@ def test_a_function_of_more_than_a_megabyte(spark) -> None:
     """Spark pickles it as a broadcast variable (_prepare_for_python_RDD)."""
 
     def digest(last: int) -> str | None:
-        table = [*range(400_000), last]
+        table = bytes(1_200_000) + bytes([last])
         return of(spark, lambda x: table[x]).digest
 
     assert digest(1)

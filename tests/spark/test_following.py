@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, stage
-from followed_pair import running_pair, updated, wait_for
+from bench import HDFS, ROCKSDB, Bench, deploy, row
+from followed_pair import counts, running_pair, states, updated, wait_for, windows
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.difference.difference import compare
 from airflow_provider_streamupdate.core.difference.limits import Limits
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.streaming.engine.batch_reports import BatchReports
 from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
@@ -24,25 +20,6 @@ from airflow_provider_streamupdate.streaming.restore.restorer import mark_taken_
 from airflow_provider_streamupdate.streaming.spark_internals import FollowedQuery, execution_seconds
 from airflow_provider_streamupdate.streaming.spark_internals.queries.queries import execution_of
 from tests.cases import one_is_fast
-
-
-def counts(bench: Bench):
-    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
-def windows(bench: Bench):
-    rows = bench.source().withWatermark("ts", "1 minute")
-    return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
-
-
-@contextmanager
-def followed(bench: Bench, old, new, mode: str, saved: str) -> Iterator[tuple[RunningQueries, Following, object]]:
-    """The old version runs on, from `saved` with which it ended; the new one follows."""
-    plan, writers = bench.plan(old, mode, saved)
-    running = Checkpoint(bench.registry.checkpoint(f"d{bench.deployments}", "q"))
-    queries = RunningQueries(bench.spark, writers, {"q": running.folder}, plan)
-    yield queries, plan, running
-    queries.stop()
 
 
 @pytest.mark.parametrize(
@@ -66,12 +43,7 @@ def test_it_computes_what_the_old_one_would_have(spark, tmp_path, store, version
     old_plan, old_writers = bench.plan(version, mode, saved)
     running = Checkpoint(bench.registry.checkpoint("d1", "q"))
     plan, writers = bench.plan(version, mode, saved)
-    bench.registry.create_deployment(
-        DeploymentSpec(
-            app="bench", deployment="new", application=Application(file="bench.py"), digest="",
-            submitted_at="2026-01-01T00:10:00+00:00", from_snapshot=saved,
-        )
-    )  # fmt: skip
+    deploy(bench.registry, "new", 59, from_snapshot=saved)
     restore_app(bench.saved(saved), plan, writers, bench.registry, "new")
     own = Checkpoint(bench.registry.checkpoint("new", "q"))
     for minute in range(3, 8):
@@ -108,12 +80,6 @@ def test_it_computes_what_the_old_one_would_have(spark, tmp_path, store, version
         got = [((r["window"]["start"], r["k"]), r["n"]) for r in bench.all()]
         assert len(got) == len(dict(got)) and all(right[key] == n for key, n in got)
         assert {key for key in right if key[0].minute < 10} <= {key for key, _ in got}
-
-
-def states(spark, checkpoint: Checkpoint) -> list[str]:
-    return sorted(
-        map(str, spark.read.format("statestore").load(checkpoint.folder.uri).select("key", "value").collect())
-    )
 
 
 def test_the_checkpoint_of_a_source_without_a_log_is_marked(spark, tmp_path) -> None:

@@ -7,25 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import pytest
-from bench import HDFS, Bench, row, stage
-from followed_pair import Pair, running_pair, states, updated
+from bench import HDFS, Bench, row, stage, totals_of
+from followed_pair import Pair, counts, minutes, running_pair, states, updated, values
 from pyspark.sql import functions as F
-from test_sources import EVOLUTION, oracle, ours, sparks, totals
+from test_sources import EVOLUTION, ours, sparks, totals
 
 from airflow_provider_streamupdate.streaming import source
 from tests.cases import one_is_fast
-
-
-def of(rows: list[dict]) -> Counter:
-    return Counter(tuple(r.values()) for r in rows)
-
-
-def counts(bench: Bench):
-    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
-def minutes(*numbers: int, keys: str = "ab") -> list[list[dict]]:
-    return [[row(k, n, minute=n) for k in keys] for n in numbers]
 
 
 def rows_of(pair: Pair, *parts: list) -> list[dict]:
@@ -90,7 +78,7 @@ def test_a_stage_is_added_and_begins_without_state(spark, tmp_path) -> None:
     with running_pair(Bench(spark, tmp_path), passed, once, mode="append") as pair:
         meanwhile, after = [[row("b", 2)], [row("b", 3), row("c", 4)]], [[row("b", 5), row("d", 6)], [row("d", 7)]]
         updated(pair, [[row("a", 1)]], meanwhile, after, states=None)
-        assert of(pair.all()) == Counter([("a", 1), ("b", 2), ("b", 3), ("c", 4), ("b", 5), ("d", 6)])
+        assert values(pair.all()) == Counter([("a", 1), ("b", 2), ("b", 3), ("c", 4), ("b", 5), ("d", 6)])
 
 
 def test_windows_are_added_and_count_no_row_that_was_written_before(spark, tmp_path) -> None:
@@ -146,7 +134,7 @@ def test_stages_change_places(spark, tmp_path) -> None:
         for name in "xy":
             old, new = (p.query("q").stage(f"of-{name}").operator_id for p in (pair.old_plan, pair.plan))
             assert old != new
-        assert of(pair.all()) == Counter([("xa", 1), ("ya", 2), ("xb", 4), ("yc", 5), ("xc", 7), ("yb", 9)])
+        assert values(pair.all()) == Counter([("xa", 1), ("ya", 2), ("xb", 4), ("yc", 5), ("xc", 7), ("yb", 9)])
 
 
 @pytest.mark.parametrize("read", one_is_fast([ours, sparks]), ids=["source", "name"])
@@ -162,7 +150,7 @@ def test_sources_change_their_order_and_one_comes(spark, tmp_path, read: Callabl
     bench.write([row("x", 100), row("z", 100)], "c")
     with running_pair(bench, totals(read, "a", "b"), totals(read, "c", "b", "a")) as pair:
         updated(pair, first, meanwhile, after)
-        assert pair.last("k") == oracle([*rows_of(pair, first, meanwhile, after), row("x", 100), row("z", 100)])
+        assert pair.last("k") == totals_of([*rows_of(pair, first, meanwhile, after), row("x", 100), row("z", 100)])
 
 
 def test_a_source_goes_from_a_query_without_state(spark, tmp_path) -> None:
@@ -172,7 +160,7 @@ def test_a_source_goes_from_a_query_without_state(spark, tmp_path) -> None:
     first, meanwhile = [([row("x", 1)], "a"), ([row("x", 2)], "b")], [([row("y", 3)], "b"), ([row("y", 4)], "a")]
     with running_pair(Bench(spark, tmp_path), both, lambda b: ours(b, "a"), mode="append") as pair:
         updated(pair, first, meanwhile, [([row("z", 5)], "a"), ([row("z", 6)], "b")], states=None)
-        assert of(pair.all()) == Counter([("x", 1), ("x", 2), ("y", 3), ("y", 4), ("z", 5)])
+        assert values(pair.all()) == Counter([("x", 1), ("x", 2), ("y", 3), ("y", 4), ("z", 5)])
 
 
 def test_a_source_with_a_watermark_comes_and_the_watermark_does_not_go_back(spark, tmp_path) -> None:

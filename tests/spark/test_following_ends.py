@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from bench import HDFS, Bench, row, stage
 from followed_pair import Pair, running_pair, updated, wait_for
-from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 from tests.cases import one_is_fast
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 FIRST, MEANWHILE = [[row("a", 1)], [row("b", 2)]], [[row("c", 3), row("a", 4)], [row("d", 5)]]
 AFTER = [[row("d", 6), row("e", 7)], [row("a", 8), row("f", 9)]]

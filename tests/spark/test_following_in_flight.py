@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from bench import Bench, row, stage
+from bench import Bench, deploy, row, stage
+from followed_pair import wait_for
 from pyspark.sql import functions as F
-from test_skipped_batch import STORES, VALIDATION, written
+from test_skipped_batch import STORES, VALIDATION, once, written
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.streaming.engine.followers import Followers
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
-
-SECONDS = 60.0
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.01)
 
 
 class Taken:
@@ -39,12 +28,7 @@ class Taken:
         there = bench.registry.checkpoint("d1", "q")
         self.in_flight = max(int(n) for n in there.names("commits"))
         there.remove(f"commits/{self.in_flight}")
-        self.registry.create_deployment(
-            DeploymentSpec(
-                app="bench", deployment="d2", application=Application(file="bench.py"), digest="",
-                submitted_at="2026-01-01T00:10:00+00:00",
-            )
-        )  # fmt: skip
+        deploy(self.registry, "d2", 59)
         self.own = Checkpoint(self.registry.checkpoint("d2", "q"))
         self.build = build
 
@@ -56,7 +40,7 @@ class Taken:
         followers = Followers(bench.spark, plan, writers, registry, "d2", {}, committed)
         followers.begin(lambda: SavedState.find(registry, "deployment:d1", 1))
         last = self.in_flight - committed
-        until(lambda: followers.keep_up() and self.own.committed_batch() == last)
+        wait_for(lambda: followers.keep_up() and self.own.committed_batch() == last)
         followed = followers.queries()
         saved = SavedState.find(registry, "drained:d1", without=followed)
         assert saved.queries["q"].in_flight == self.in_flight and followed == frozenset("q")
@@ -69,10 +53,6 @@ class Taken:
         followers.take_over(queries)
         queries.start()
         return queries, restored
-
-
-def once(bench: Bench):
-    return stage("once", bench.source().dropDuplicates(["k"])).select("k", "a")
 
 
 def windows(bench: Bench):
@@ -115,7 +95,7 @@ def test_a_sink_that_may_have_the_batch(spark, tmp_path, store: tuple, has: bool
         assert restored
         bench.write([row("c", 5), row("d", 1)])
         bench.write([row("b", 5), row("e", 1)])
-        until(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 2)
+        wait_for(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 2)
         assert sink.rows == Counter("abcde")
     finally:
         queries.stop()
@@ -134,7 +114,7 @@ def test_a_batch_that_was_followed_before_its_driver_died_in_it(spark, tmp_path)
     try:
         assert restored
         bench.write([row("c", 5), row("d", 1)])
-        until(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 1)
+        wait_for(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 1)
         assert bench.emitted[taken.in_flight] == in_flight
         assert Counter(r["k"] for rows in bench.emitted.values() for r in rows) == Counter("abcd")
     finally:
@@ -160,7 +140,7 @@ def test_a_sink_that_cannot_have_the_batch_whose_state_is_not_whole(spark, tmp_p
     try:
         assert not restored, "it goes on with what it has followed"
         bench.write([row("c", 5), row("d", 1)])
-        until(lambda: queries.ended() or taken.own.committed_batch() > taken.in_flight)
+        wait_for(lambda: queries.ended() or taken.own.committed_batch() > taken.in_flight)
         assert sink.rows == Counter("abcd")
     finally:
         queries.stop()
@@ -179,9 +159,9 @@ def test_the_watermark_of_a_batch_that_is_in_the_sink(spark, tmp_path) -> None:
     queries, restored = taken.take_over()
     try:
         assert not restored
-        until(lambda: queries.ended() or taken.own.committed_batch() > taken.in_flight)
+        wait_for(lambda: queries.ended() or taken.own.committed_batch() > taken.in_flight)
         assert written(bench) == Counter("ab")
         bench.write([row("z", 1, minute=2), row("y", 1, minute=60)])
-        until(lambda: queries.ended() or written(bench) == Counter("abc"))
+        wait_for(lambda: queries.ended() or written(bench) == Counter("abc"))
     finally:
         queries.stop()

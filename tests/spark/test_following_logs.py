@@ -8,9 +8,8 @@ import os
 from collections.abc import Callable
 
 import pytest
-from bench import Bench, row, stage
-from followed_pair import Pair, running_pair, updated, wait_for
-from pyspark.sql import functions as F
+from bench import Bench, row
+from followed_pair import Pair, counts, minutes, running_pair, updated, wait_for
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import DriverError, StorageError
@@ -20,14 +19,6 @@ from tests.cases import one_is_fast
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 LOG = "spark.sql.streaming.fileSource.log"
-
-
-def counts(bench: Bench):
-    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
-def minutes(*numbers: int, keys: str = "ab") -> list[list[dict]]:
-    return [[row(k, n, minute=n) for k in keys] for n in numbers]
 
 
 @pytest.mark.parametrize("interval", one_is_fast(["2", "3"]))

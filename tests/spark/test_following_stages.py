@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
 import pandas as pd
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
-from followed_pair import running_pair, updated, wait_for
-from pyspark import cloudpickle
+from followed_pair import counts, minutes, running_pair, updated, values, wait_for
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
@@ -31,25 +29,11 @@ from test_stages import (
 
 from tests.cases import one_is_fast
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
-
-
-def counts(bench: Bench):
-    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
 
 def windows(bench: Bench):
     rows = bench.source().withWatermark("ts", "1 minute")
     counted = stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
     return counted.select(F.date_format("window.start", "HH:mm").alias("start"), "k", "n")
-
-
-def minutes(*numbers: int, keys: str = "ab") -> list[list[dict]]:
-    return [[row(k, n, minute=n) for k in keys] for n in numbers]
-
-
-def of(rows: list[dict]) -> Counter:
-    return Counter(tuple(r.values()) for r in rows)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +52,7 @@ def test_windows_in_append_mode_with_batches_without_data(spark, tmp_path, store
     with running_pair(bench, windows, mode="append") as pair:
         updated(pair, minutes(0, 1), minutes(3, 6, 7), minutes(9, 12, 15))
         right = Counter({tuple(r.values()): 1 for r in bench.batch(windows) if r["start"] < "00:14"})
-        assert of(pair.all()) == right
+        assert values(pair.all()) == right
 
 
 def test_deduplications(spark, tmp_path) -> None:
@@ -78,7 +62,7 @@ def test_deduplications(spark, tmp_path) -> None:
     with running_pair(Bench(spark, tmp_path), once, mode="append") as pair:
         meanwhile = [[row("c", 3), row("a", 4)], [row("d", 5), row("c", 6)]]
         updated(pair, [[row("a", 1), row("b", 2)]], meanwhile, [[row("d", 7), row("e", 8), row("a", 9)]])
-        assert of(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 3), ("d", 5), ("e", 8)])
+        assert values(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 3), ("d", 5), ("e", 8)])
 
 
 def test_an_aggregate_of_a_deduplication_s_keys(spark, tmp_path) -> None:
@@ -100,7 +84,7 @@ def test_deduplications_within_the_watermark(spark, tmp_path) -> None:
     meanwhile = [[row("a", 3, minute=5)], [row("c", 4, minute=40)], [row("d", 5, minute=41)]]
     with running_pair(Bench(spark, tmp_path), repeats, mode="append") as pair:
         updated(pair, [[row("a", 1, minute=1)], [row("b", 2, minute=2)]], meanwhile, [[row("a", 6, minute=42)]])
-        assert of(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 4), ("d", 5), ("a", 6)])
+        assert values(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 4), ("d", 5), ("a", 6)])
 
 
 def test_session_windows(spark, tmp_path) -> None:
@@ -110,7 +94,7 @@ def test_session_windows(spark, tmp_path) -> None:
     with running_pair(Bench(spark, tmp_path), sessions, mode="append") as pair:
         updated(pair, first, meanwhile, after)
         rows = [r for f in first + meanwhile + after for r in f if r["k"] != "end"]
-        assert of(pair.all()) == sessions_of(rows)
+        assert values(pair.all()) == sessions_of(rows)
 
 
 @pytest.mark.parametrize("kind", one_is_fast(["left_outer", "inner"]))
@@ -121,7 +105,7 @@ def test_joins_of_streams(spark, tmp_path, kind: str) -> None:
     with running_pair(bench, join(kind), mode="append") as pair:
         sides = ({"joinSide": "left"}, {"joinSide": "right"})
         updated(pair, [(LEFT, "left"), (RIGHT, "right")], meanwhile, [(RIGHT_LATER[1:], "right"), *end], states=sides)
-        assert without_end(of(pair.all())) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
+        assert without_end(values(pair.all())) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
 
 
 def test_a_limit(spark, tmp_path) -> None:
@@ -130,7 +114,7 @@ def test_a_limit(spark, tmp_path) -> None:
 
     with running_pair(Bench(spark, tmp_path), first, mode="append") as pair:
         updated(pair, [[row("a", 1)]], [[row("b", 2)], [row("c", 3)]], [[row("d", 4)], [row("e", 5)]])
-        assert of(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 3), ("d", 4)])
+        assert values(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 3), ("d", 4)])
 
 
 def test_two_stages_one_above_the_other(spark, tmp_path) -> None:
@@ -142,7 +126,7 @@ def test_two_stages_one_above_the_other(spark, tmp_path) -> None:
         ids = ({"operatorId": "0"}, {"operatorId": "1"})
         updated(pair, minutes(0, 1), minutes(3, 6, 7, 9), minutes(12, 13, 16, 19), states=ids)
         # (k, n) of the windows that have closed: 2 rows in [0, 2), [6, 8) and [12, 14), else 1
-        assert of(pair.all()) == Counter([(k, n) for k in "ab" for n in (1, 2)])
+        assert values(pair.all()) == Counter([(k, n) for k in "ab" for n in (1, 2)])
 
 
 def test_a_state_function_without_timeouts(spark, tmp_path) -> None:
@@ -150,7 +134,7 @@ def test_a_state_function_without_timeouts(spark, tmp_path) -> None:
     after = [[row("a", 6)], [row("c", 7), row("d", 8)]]
     with running_pair(Bench(spark, tmp_path), counting, mode="append") as pair:
         updated(pair, first, meanwhile, after)
-        assert of(pair.all()) == running(first + meanwhile + after)
+        assert values(pair.all()) == running(first + meanwhile + after)
 
 
 def told_when_quiet(key, frames, state) -> Iterator[pd.DataFrame]:

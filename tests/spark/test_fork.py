@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, stage
+from bench import HDFS, ROCKSDB, Bench, row, stage, totals, totals_of
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.registry.registry import Registry
@@ -18,18 +18,9 @@ SECOND = [[row("a", 10), row("d", 20)], [row("b", 30), row("a", 10)]]
 AGREE = ("q:fork",)
 
 
-def totals(bench: Bench):
-    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
 def distinct(bench: Bench):
     once = stage("once", bench.source().dropDuplicates(["k", "a"]))
     return stage("totals", once.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
-def oracle(rows: list[dict]) -> dict[tuple, dict]:
-    values = {k: [r["a"] for r in rows if r["k"] == k] for k in {r["k"] for r in rows}}
-    return {(k,): {"k": k, "n": len(v), "s": sum(v)} for k, v in values.items()}
 
 
 class Fork(Bench):
@@ -64,8 +55,8 @@ def test_a_fork_and_its_original_go_on_side_by_side(spark, tmp_path: Path, provi
     fork.run(distinct, snapshot=snapshot, agree=AGREE)
     bench.run(totals, snapshot=snapshot)
 
-    assert bench.last("k") == oracle(first + second)
-    assert fork.last("k") == oracle(first + second[:-1]), "its new deduplication drops the last row"
+    assert bench.last("k") == totals_of(first + second)
+    assert fork.last("k") == totals_of(first + second[:-1]), "its new deduplication drops the last row"
     assert sorted(bench.emitted) == sorted(fork.emitted) == [0, 1, 2, 3]
     ids = [SnapshotStore(r).get(s).queries["q"].query_id for r, s in ((bench.registry, "s2"), (fork.registry, "s1"))]
     assert ids[0] == SnapshotStore(bench.registry).get(snapshot).queries["q"].query_id != ids[1]
@@ -76,5 +67,5 @@ def test_a_fork_and_its_original_go_on_side_by_side(spark, tmp_path: Path, provi
     fork.saved = lambda name: SavedState.find(fork.registry, f"snapshot:{name}")  # type: ignore[method-assign]
     bench.write([row("a", 7)])
     fork.run(distinct, snapshot="s1")
-    assert fork.last("k") == oracle([*first, *second[:-1], row("a", 7)])
+    assert fork.last("k") == totals_of([*first, *second[:-1], row("a", 7)])
     assert SnapshotStore(fork.registry).get("s2").queries["q"].query_id == ids[1]

@@ -6,9 +6,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from bench import ROCKSDB, Bench, row
+from bench import ROCKSDB, Bench, feed, row, totals, totals_of
 from pyspark.sql import functions as F
-from test_restore_by_name import feed, oracle, totals
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.snapshots.export import export
@@ -42,11 +41,11 @@ def test_a_lineage_goes_on_over_restores(bench: Bench) -> None:
     more = [[row("a", 10), row("c", 11)], [row("a", 12)]]
     rows += feed(bench, more)
     second = bench.run(once_and_totals, snapshot=first)
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
     assert bench.spark_check(second, once_and_totals).compatible
     rows += feed(bench, [[row("b", 13), row("d", 14)]])
     bench.run(totals, snapshot=second, agree=("q/once",))
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
     assert set(Checkpoint(bench.registry.checkpoint("d3", "q")).commit(4).state_ids or {}) == {0}
 
 
@@ -72,7 +71,7 @@ def test_a_snapshot_of_a_running_query(bench: Bench) -> None:
     rows += feed(bench, [[row("a", 20), row("d", 21)]])
     bench.unread = 7
     bench.run(once_and_totals, snapshot="live")
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
     assert sorted(bench.emitted) == list(range(7))
 
 

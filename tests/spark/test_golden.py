@@ -9,10 +9,9 @@ import os
 from pathlib import Path
 
 import pytest
+from bench import deploy
 
 from airflow_provider_streamupdate.core.errors import ApplicationError
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
@@ -67,16 +66,7 @@ def test_a_checkpoint_goes_on(spark, tmp_path, spark_version: str, store: str, n
         assert "is not known to read it" in report.problems[0]
         return
     assert report.compatible, report.problems
-    registry.create_deployment(
-        DeploymentSpec(
-            app=NAME,
-            deployment="d2",
-            application=Application(file="tests/golden/app.py"),
-            digest="",
-            submitted_at="2026-01-01T00:00:01+00:00",
-            from_snapshot="s1",
-        )
-    )
+    deploy(registry, "d2", 1, from_snapshot="s1")
     if spark.version.startswith("4.2."):  # it would go on in the session's checkpoint format, not the checkpoint's
         format = STORES[store][2]
         spark.conf.set(FORMAT, str(3 - format))

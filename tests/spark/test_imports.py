@@ -15,14 +15,11 @@ from typing import Any
 
 import pytest
 from bench import HDFS, Bench, stage
-from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import PYTHON_IMPORTS
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 KEY = "from decimal import Decimal\n\ndef third(a):\n    return str(Decimal(a) / 7)\n"
 SHOW = "def show(b):\n    return f'<{b}>'\n"

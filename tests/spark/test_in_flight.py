@@ -8,12 +8,12 @@ import time
 from collections import Counter
 
 import pytest
-from bench import Bench, row, stage
+from bench import Bench, deploy, row, stage
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.coordination.commands import CHANGE, DRAIN, CommandBox
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Current, DeploymentSpec
+from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
@@ -29,15 +29,7 @@ class Changing:
         self.bench = Bench(spark, folder)
         self.seen: list[tuple[int, str, dict[str, int]]] = []
         self.registry = self.bench.registry
-        self.registry.create_deployment(
-            DeploymentSpec(
-                app="bench",
-                deployment="d",
-                application=Application(file="bench.py", params=PARAMS),
-                digest="submitted",
-                submitted_at="2026-01-01T00:00:00+00:00",
-            )
-        )
+        deploy(self.registry, "d", application=Application(file="bench.py", params=PARAMS), digest="submitted")
         self.app = StreamingApp("bench", reloadable={"mark", "files", "key", "trigger"})
         self.app.query("q", seen_batch="adds")(self.query)
         self.epoch = 0

@@ -18,11 +18,6 @@ from airflow_provider_streamupdate.streaming import stage
 from tests.cases import one_is_fast
 
 
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path)
-
-
 def timed(bench: Bench) -> DataFrame:
     return bench.source().withWatermark("ts", "10 minutes")
 

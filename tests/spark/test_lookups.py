@@ -4,13 +4,11 @@ planned again, and no two of them are the same."""
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
 from bench import HDFS, Bench
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -18,8 +16,6 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 TABLE = "k string, g string, v long, l array<int>"
 LOOP = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5)"
@@ -208,7 +204,7 @@ def same(old: AppPlan, new: AppPlan) -> bool:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_each_table_is_itself_and_no_two_are_the_same(tables: Bench, every: int) -> None:
     """every: of so many ways to write a table, one."""
     plans: list[tuple[str, str, AppPlan]] = []

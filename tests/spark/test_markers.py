@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from bench import Bench
@@ -18,11 +17,6 @@ from tests.cases import one_is_fast
 
 SCHEMA = "id long, x long, ts timestamp, s struct<a: int, b: int>"
 Mark = Callable[[DataFrame], DataFrame]
-
-
-@pytest.fixture
-def bench(spark, tmp_path: Path) -> Bench:
-    return Bench(spark, tmp_path)
 
 
 def read(bench: Bench, name: str = "in") -> DataFrame:

@@ -6,14 +6,12 @@ bytes, would not be found.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from test_stages import END, JOIN_FORMAT, emitted, late, minute_of, sessions_of
@@ -21,8 +19,6 @@ from test_stages import END, JOIN_FORMAT, emitted, late, minute_of, sessions_of
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
 from airflow_provider_streamupdate.streaming import stage
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 KEYS = [f"key{i}" for i in range(12)]
 

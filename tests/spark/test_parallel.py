@@ -8,15 +8,14 @@ from pathlib import Path
 
 import attrs
 import pytest
-from bench import Bench, row, stage
+from bench import Bench, deploy, row, stage
 from pyspark.sql import functions as F
 from test_in_flight import wait
 
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.commands import DRAIN, RESUME, CommandBox
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import RUNNING, STANDBY, Current, DeploymentSpec
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING, STANDBY, Current
 from airflow_provider_streamupdate.core.registry.update import PROMOTED, REFUSED, UpdateRecord
 from airflow_provider_streamupdate.core.snapshots.plan_answer import read_answer
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
@@ -39,19 +38,7 @@ class Beside:
         record = UpdateRecord(app="bench", old="d1", new="d2", started_at=clock.now(), strategy="parallel")
         self.registry.set_update(record)
         lease.acquire(self.registry.folder, "d2")
-        self.registry.create_deployment(
-            DeploymentSpec(
-                app="bench",
-                deployment="d2",
-                application=Application(file="bench.py"),
-                digest="",
-                submitted_at=clock.now(),
-                parent="d1",
-                from_snapshot="s1",
-                agree=("q:fork",),
-                fork=True,
-            )
-        )
+        deploy(self.registry, "d2", 59, parent="d1", from_snapshot="s1", agree=("q:fork",), fork=True)
         self.bench.write([row("a", 2)])
 
     def drive(self, epoch: int, control) -> int:

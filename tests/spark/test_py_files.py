@@ -15,7 +15,6 @@ from pyspark.errors import StreamingQueryException
 from airflow_provider_streamupdate.core.errors import describe
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
-from tests.cases import one_is_fast
 
 MODULE = """
 from pyspark.sql import Row
@@ -48,7 +47,8 @@ def processor(spark, folder: Path, name: str, packed: str):
     return importlib.import_module(name).Counted
 
 
-@pytest.mark.parametrize("packed", one_is_fast(["zip", "py"]))
+@pytest.mark.slow  # what Python workers import changes, so that all of them are started again
+@pytest.mark.parametrize("packed", ["zip", "py"])
 def test_a_processor_of_a_module_is_planned_and_runs(spark, tmp_path, packed) -> None:
     bench = Bench(spark, tmp_path, ROCKSDB)
     counted = processor(spark, tmp_path, f"counted_in_a_{packed}", packed)

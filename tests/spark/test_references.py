@@ -82,11 +82,6 @@ def grouped(key: str, schema: str = SCHEMA):
     return build
 
 
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path)
-
-
 def plan(bench: Bench, key: str, schema: str = SCHEMA) -> AppPlan:
     made: AppPlan = bench.plan(grouped(key, schema))[0]
     return made

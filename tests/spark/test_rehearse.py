@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import Bench, row, stage
+from bench import Bench, deploy, row, stage
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.serde import from_dict
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.rehearsal import BATCHES, ERROR, INPUT, Rehearsal
@@ -136,10 +134,7 @@ def test_sources_without_an_end_give_what_they_have_at_the_start(spark, tmp_path
         return stage("counts", rows.groupBy((F.col("value") % 3).alias("k")).count())
 
     plan, writers = bench.plan(numbers)
-    spec = DeploymentSpec(
-        app="bench", deployment="d", application=Application(file="x"), digest="", submitted_at="2026-01-01T00:00:00Z"
-    )
-    bench.registry.create_deployment(spec)
+    deploy(bench.registry, "d")
     queries = RunningQueries(spark, writers, {"q": bench.registry.checkpoint("d", "q")}, plan)
     queries.start()
     while queries.progress()["q"].batch < 1:

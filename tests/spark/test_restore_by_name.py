@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import attrs
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row
-from pyspark import cloudpickle
+from bench import HDFS, ROCKSDB, Bench, feed, row, totals, totals_of
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
@@ -18,8 +16,6 @@ from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.restore.restorer import copy_ahead, metadata_ahead, restore_app
 from tests.cases import one_is_fast
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 STORES = [
     pytest.param((ROCKSDB, False), id="rocksdb"),
@@ -43,27 +39,12 @@ def rocksdb(spark, tmp_path) -> Bench:
     return Bench(spark, tmp_path, ROCKSDB)
 
 
-def totals(bench: Bench):
-    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
-def oracle(rows: list[dict]) -> dict[tuple, dict]:
-    counts = Counter(r["k"] for r in rows)
-    return {(k,): {"k": k, "n": n, "s": sum(r["a"] for r in rows if r["k"] == k)} for k, n in counts.items()}
-
-
-def feed(bench: Bench, files: list[list[dict]]) -> list[dict]:
-    for rows in files:
-        bench.write(rows)
-    return [r for rows in files for r in rows]
-
-
 def test_an_unchanged_stage_keeps_its_state(bench: Bench) -> None:
     rows = feed(bench, FIRST)
     first = bench.run(totals)
     rows += feed(bench, SECOND)
     second = bench.run(totals, snapshot=first)
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
     assert bench.registry.plan("d2").query("q").stage("totals").operator_id == 0
     # Batch ids and the query's id go on: exactly-once sinks depend on both.
     before, after = (SnapshotOf(bench, name) for name in (first, second))
@@ -92,7 +73,7 @@ def test_a_rename_of_columns_is_no_change(bench: Bench) -> None:
     first = bench.run(totals)
     rows += feed(bench, SECOND)
     bench.run(renamed, snapshot=first)
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
 
 def test_an_added_filter_is_no_change(bench: Bench) -> None:
@@ -106,7 +87,7 @@ def test_an_added_filter_is_no_change(bench: Bench) -> None:
     assert stage_item.verdict == "carried" and "now lessthan(source-1.a, 20" in stage_item.reason
     rows += [r for r in feed(bench, SECOND) if r["a"] < 20]
     bench.run(filtered, snapshot=first)
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
 
 def test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_state(bench: Bench) -> None:
@@ -122,7 +103,7 @@ def test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_
     feed(bench, again)
     rows += [row("a", 1), row("e", 7), row("e", 8)]  # what is left after the new deduplication, itself empty at first
     second = bench.run(with_dedup, "update", snapshot=first)
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
     # and removed again: its state is left behind, which has to be agreed to
     report = bench.check(second, totals)
@@ -131,7 +112,7 @@ def test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_
     assert "--agree q/once" in report.problems[0]
     rows += feed(bench, SECOND)
     bench.run(totals, snapshot=second, agree=("q/once",))
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
 
 def windows(bench: Bench, minutes: int, stream=None):
@@ -291,7 +272,7 @@ def test_metadata_made_ahead_of_a_restore_is_what_the_restore_would_write(rocksd
     assert found["ahead"] == found["anew"] == found["other"]
     rows += feed(rocksdb, SECOND)
     rocksdb._read_all(writers, rocksdb.registry.checkpoint("ahead", "q"), plan)
-    assert rocksdb.last("k") == oracle(rows)
+    assert rocksdb.last("k") == totals_of(rows)
 
 
 def test_state_that_was_copied_ahead_is_not_copied_again(rocksdb: Bench, monkeypatch) -> None:
@@ -316,7 +297,7 @@ def test_state_that_was_copied_ahead_is_not_copied_again(rocksdb: Bench, monkeyp
     assert not checkpoint.exists("state/0/0/left-behind")
     rows += feed(rocksdb, [[row("a", 50)]])
     rocksdb._read_all(writers, checkpoint, plan)
-    assert rocksdb.last("k") == oracle(rows)
+    assert rocksdb.last("k") == totals_of(rows)
 
 
 def files_of(checkpoint: Folder) -> dict[str, bytes | None]:

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
-from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -140,13 +139,13 @@ def numbers(found: RowDifference) -> dict[str, int]:
 def test_random_frames_differ_as_plain_python_says(spark, seed: int, turns: int) -> None:
     rng = random.Random(seed)
     seen = Counter()
-    for _ in range(turns):
+    for turn in range(1, turns + 1):
         kinds = rng.sample(KINDS, rng.randrange(1, 6))
         names = [f"c{at}.x`y" if rng.random() < 0.1 else f"c{at}" for at in range(len(kinds))]
         keys = sorted(rng.sample(range(len(kinds)), rng.randrange(len(kinds) + 1)))
         pool = [random_row(rng, kinds) for _ in range(rng.choice([1, 4, 12]))]
         old = [rng.choice(pool) for _ in range(rng.choice([0, 1, 8, 30]))]
-        new = mutated(rng, old, kinds)
+        new = mutated(rng, old, kinds) if turn % 4 else rng.sample(old, len(old))  # else the same, in another order
         order = rng.sample(range(len(kinds)), len(kinds))
         upper = [names[at].upper() for at in order]
         found = compare_rows(
@@ -204,20 +203,6 @@ def test_one_wrong_value_in_each_frame_is_found_wherever_it_is(spark, number: in
     assert found == turns
 
 
-@pytest.mark.parametrize(("number", "turns"), TURNS)
-def test_the_same_rows_in_another_order_and_other_partitions_are_the_same(spark, number: int, turns: int) -> None:
-    rng = random.Random(60 + number)
-    kinds, names = group(number)
-    rows = keyed_rows(rng, 40, kinds)
-    rows += rng.choices(rows, k=10)
-    old = frame(spark, rows, kinds, names).localCheckpoint()
-    for turn in range(turns):
-        new = frame(spark, rng.sample(rows, len(rows)), kinds, names, rng.choice([None, 1, 2, 5]))
-        difference = compare_rows(old, new.select(*rng.sample(names, len(names))), ["id"] if turn % 2 else [])
-        assert numbers(difference) == {"equal": 50, "changed": 0, "only_old": 0, "only_new": 0}
-        assert difference.problems == [] and difference.samples == ()
-
-
 # expected differences
 
 
@@ -236,46 +221,6 @@ def test_a_difference_is_expected_where_a_predicate_is_true_for_every_row_of_it(
     assert compare_rows(old, new, ["k"], ["k IN (SELECT id FROM range(4))", "CAST(NULL AS boolean)"]).expected == 3
     single = compare_rows(old, new, [], ["c = 'XX'"])
     assert single.expected == 5 and numbers(single) == {"equal": 0, "changed": 0, "only_old": 2, "only_new": 3}
-
-
-@pytest.mark.parametrize("turns", one_is_fast([2, 10]))
-def test_expected_rows_among_random_ones(spark, turns: int) -> None:
-    rng = random.Random(7)
-    for turn in range(turns):
-        old = [(rng.choice([1, 2, None]), rng.choice([1, 2, 3, None]), rng.randrange(3)) for _ in range(25)]
-        new = [(rng.choice([1, 2, None]), rng.choice([1, 2, 3, None]), rng.randrange(3)) for _ in range(25)]
-        keys = turn % 2
-
-        def holds(row: tuple) -> bool:
-            return row[1] is not None and (row[1] > 1 or row[2] == 0)
-
-        gone, come = (Counter(old) - Counter(new)), (Counter(new) - Counter(old))
-        pairs: list[tuple] = []
-        for key in {row[0] for row in [*gone, *come]} if keys else []:
-            sides = [
-                sorted(
-                    (r for r in side.elements() if r[0] == key),
-                    key=lambda r: tuple((v is not None, v or 0) for v in r),
-                )
-                for side in (gone, come)
-            ]
-            pairs += list(zip_longest(*sides))
-        pairs = pairs or [(r, None) for r in gone.elements()] + [(None, r) for r in come.elements()]
-        unexpected = [p for p in pairs if not all(holds(r) for r in p if r)]
-        found = compare_rows(
-            of(spark, old, "k int, a int, b int"),
-            of(spark, new, "k int, a int, b int"),
-            ["k"] if keys else [],
-            ["a > 1", "b = 0 AND a IS NOT NULL"],
-            samples=100,
-        )
-        assert found.expected == len(pairs) - len(unexpected)
-        assert found.changed == sum(a is not None and b is not None for a, b in unexpected)
-        assert found.only_old == sum(b is None for a, b in unexpected)
-        if keys:
-            shown = [(side and tuple(side.values())) for s in found.samples for side in (s.old, s.new)]
-            wanted = [side and tuple(None if v is None else str(v) for v in side) for p in unexpected for side in p]
-            assert Counter(shown) == Counter(wanted)
 
 
 def test_of_rows_that_are_the_same_but_for_a_column_of_one_version_the_unexpected_count(spark) -> None:
@@ -416,23 +361,12 @@ OF_TWO_TYPES = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(("old", "new", "same"), OF_TWO_TYPES)
-def test_values_of_two_types(spark, old: str, new: str, same: bool, turned: bool) -> None:
-    a, b = (new, old) if turned else (old, new)
-    found = compare_rows(value(spark, a), value(spark, b), ["k"])
-    assert (found.equal, found.changed) == ((1, 0) if same else (0, 1)), (a, b, found)
-    assert found.unlike == ()
-    keyed = compare_rows(value(spark, a), value(spark, b), ["v"])
-    assert (keyed.equal, keyed.only_old, keyed.only_new) == ((1, 0, 0) if same else (0, 1, 1)), (a, b)
-
-
-def test_values_of_two_types_in_one_row(spark) -> None:
+@pytest.mark.parametrize("sides", [(0, 1), pytest.param((1, 0), marks=pytest.mark.slow)])
+def test_values_of_two_types(spark, sides: tuple[int, int]) -> None:
     """All of them, a column each."""
     old, new = (
         spark.sql("SELECT 1 AS k, " + ", ".join(f"{texts[side]} AS v{at}" for at, texts in enumerate(OF_TWO_TYPES)))
-        for side in (0, 1)
+        for side in sides
     )
     equal, different = ([f"v{at}" for at, each in enumerate(OF_TWO_TYPES) if each[2] == same] for same in (True, False))
     found = compare_rows(old, new, ["k"])
@@ -588,7 +522,7 @@ def test_a_thousand_rows_cost_little_and_are_read_once(spark, request: Any) -> N
     assert once.equal == 100 and reads.value == 100
     old = spark.range(1000).selectExpr("id", "id % 7 AS k", "id / 3 AS d", "map('a', id) AS m").localCheckpoint()
     new = old.withColumn("d", F.expr("CASE WHEN id = 77 THEN 0D ELSE d END")).localCheckpoint()
-    spent = least(lambda: compare_rows(old, new, ["id"]), 5)
+    spent = least(lambda: compare_rows(old, new, ["id"]), 2)
     assert spent < 5.0  # 1.5 s is the aim; a machine under load takes longer
     print(f"1000 rows: {spent:.2f} s")
 

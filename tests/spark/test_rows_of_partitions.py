@@ -7,21 +7,18 @@ on another branch of a union gave 17 where 18 was right; all were carried."""
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
 
 import pandas as pd
 import pytest
-from pyspark import cloudpickle
+from pairs import Ground
 from pyspark.sql import functions as F
-from test_meaning import Ground
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import stage
 from tests.cases import one_is_fast
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 BROADCAST, SPLIT = "spark.sql.autoBroadcastJoinThreshold", "spark.sql.files.maxPartitionBytes"
 
 

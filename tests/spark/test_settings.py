@@ -169,15 +169,16 @@ def test_a_setting_that_nobody_knows_is_asked_about(bench: Bench) -> None:
 def test_settings_are_those_of_the_querys_own_session(bench: Bench) -> None:
     """An app may build its queries in a session of its own."""
 
-    def build(bench: Bench):
-        other = bench.spark.newSession()
-        other.conf.set(ZONE, zone)
-        reader = other.readStream.schema("k string, a long, ts timestamp").option("maxFilesPerTrigger", "1")
-        return stage("totals", reader.json(str(bench.input())).groupBy("k").agg(F.sum("a").alias("s")))
+    def of(zone: str) -> Callable:
+        def build(bench: Bench):
+            other = bench.spark.newSession()
+            other.conf.set(ZONE, zone)
+            reader = other.readStream.schema("k string, a long, ts timestamp").option("maxFilesPerTrigger", "1")
+            return stage("totals", reader.json(str(bench.input())).groupBy("k").agg(F.sum("a").alias("s")))
+
+        return build
 
     bench.write([row("a", 1)])
-    zone = "UTC"
-    snapshot = bench.run(build)
-    assert blocked(bench, snapshot, build) == {}
-    zone = "Asia/Tokyo"
-    assert blocked(bench, snapshot, build) == {f"q:{ZONE}": ("setting.changed",)}
+    snapshot = bench.run(of("UTC"))
+    assert blocked(bench, snapshot, of("UTC")) == {}
+    assert blocked(bench, snapshot, of("Asia/Tokyo")) == {f"q:{ZONE}": ("setting.changed",)}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 
 import pytest
 from bench import HDFS, Bench, stage
-from pyspark import cloudpickle
+from pairs import data_source
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.report import ReportItem
@@ -22,8 +20,6 @@ from airflow_provider_streamupdate.core.compatibility.rules.sources.source_optio
 )
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
 from tests.cases import one_is_fast
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 
 @pytest.fixture
@@ -145,40 +141,13 @@ PLACES = {
 }
 
 
-class Reader(SimpleDataSourceStreamReader):
-    def initialOffset(self) -> dict:
-        return {"n": 0}
-
-    def read(self, start: dict):
-        return iter([(start["n"],)]), {"n": start["n"] + 1}
-
-    def readBetweenOffsets(self, start: dict, end: dict):
-        return iter([(n,) for n in range(start["n"], end["n"])])
-
-
-class Doubled(Reader):
-    def read(self, start: dict):
-        return iter([(2 * start["n"],)]), {"n": start["n"] + 1}
-
-
-def numbers(reader: type, label: str = "numbers") -> type:
-    class Numbers(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return label
-
-        def schema(self) -> str:
-            return "n int"
-
-        def simpleStreamReader(self, schema):
-            return reader()
-
-    return Numbers
+def numbers(first: int) -> type:
+    return data_source("numbers", "n int", lambda: [(first,)])
 
 
 @pytest.mark.parametrize("what", one_is_fast(PLACES, 2))
 def test_another_place_is_refused(what: str, bench: Bench) -> None:
-    bench.spark.dataSource.register(numbers(Reader))
+    bench.spark.dataSource.register(numbers(1))
     bench.input()
     bench.input("other")
     old, new = map(count, PLACES[what])
@@ -247,12 +216,12 @@ def test_a_table_is_its_folder_or_its_name(bench: Bench) -> None:
 
 
 def test_a_python_data_source_is_its_options_and_its_code(bench: Bench) -> None:
-    bench.spark.dataSource.register(numbers(Reader))
+    bench.spark.dataSource.register(numbers(1))
     build = count(loaded("numbers", table="t"))
     first = bench.plan(build)[0]
-    bench.spark.dataSource.register(numbers(Reader))
+    bench.spark.dataSource.register(numbers(1))
     again = bench.plan(build)[0]
-    bench.spark.dataSource.register(numbers(Doubled))
+    bench.spark.dataSource.register(numbers(2))
     other = bench.plan(build)[0]
     assert [i.verdict for i in compare(first, again, "s1").items if i.thing == "source"] == ["carried"]
     [found] = [i for i in compare(first, other, "s1").items if i.thing == "source"]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from bench import HDFS, SCHEMA, Bench, row
+from bench import HDFS, SCHEMA, Bench, row, totals_of
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
@@ -42,11 +41,6 @@ def totals(read: Callable, *names: str) -> Callable:
     return build
 
 
-def oracle(rows: list[dict]) -> dict[tuple, dict]:
-    n = Counter(r["k"] for r in rows)
-    return {(k,): {"k": k, "n": n[k], "s": sum(r["a"] for r in rows if r["k"] == k)} for k in n}
-
-
 @pytest.mark.parametrize("read", one_is_fast([ours, sparks]), ids=["source", "name"])
 def test_sources_change_their_order_come_and_go(bench: Bench, read: Callable) -> None:
     bench.spark.conf.set(EVOLUTION, str(read is sparks).lower())
@@ -60,7 +54,7 @@ def test_sources_change_their_order_come_and_go(bench: Bench, read: Callable) ->
     feed("a", row("x", 3))  # the two sources are at different offsets from here on
     feed("b", row("x", 10))
     first = bench.run(totals(read, "a", "b"))
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
     # c is new and has data already; b and a change places
     feed("c", row("x", 100), row("z", 200))
@@ -72,7 +66,7 @@ def test_sources_change_their_order_come_and_go(bench: Bench, read: Callable) ->
         ("q/c", "empty"), ("q/b", "carried"), ("q/a", "carried")
     ]  # fmt: skip
     second = bench.run(version2, snapshot=first)
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
     # b is gone: what it gave so far stays in the state, what comes there is not read
     version3 = totals(read, "a", "c")
@@ -80,7 +74,7 @@ def test_sources_change_their_order_come_and_go(bench: Bench, read: Callable) ->
     feed("c", row("z", 300))
     bench.write([row("x", 999)], "b")
     third = bench.run(version3, snapshot=second, agree=("q/b",))
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
     entry = Checkpoint(bench.registry.checkpoint("d3", "q")).offsets(bench.saved(third).queries["q"].batch)
     assert entry.names == (() if read is ours else ("a", "c")) and len(entry.sources) == 2
 
@@ -97,7 +91,7 @@ def test_a_stage_and_a_source_get_new_names_by_renames(bench: Bench) -> None:
     rows.append(row("x", 2))
     bench.write(rows[-1:], "a")
     bench.run(named, snapshot=first, renames={"source-1": "a", "totals": "sums"})
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
 
 def unnamed(bench: Bench, *names: str):
@@ -124,7 +118,7 @@ def test_sources_and_a_stage_without_names_get_them_and_nothing_is_asked(bench: 
     bench.write(more[:1], "a")
     bench.write(more[1:], "b")
     bench.run(version2, snapshot=first)
-    assert bench.last("k") == oracle([*rows, *more])
+    assert bench.last("k") == totals_of([*rows, *more])
 
 
 def test_what_the_report_offers_for_a_source_with_another_name_gives_the_right_totals(bench: Bench) -> None:
@@ -142,7 +136,7 @@ def test_what_the_report_offers_for_a_source_with_another_name_gives_the_right_t
     assert given == {"q/a": "eu"} and "rows are counted twice" in problem
     assert bench.check(first, version2, renames=given).compatible
     bench.run(version2, snapshot=first, renames=given)
-    assert bench.last("k") == oracle(rows)
+    assert bench.last("k") == totals_of(rows)
 
 
 def test_a_name_is_given_once_and_to_one_source(bench: Bench) -> None:

@@ -6,7 +6,6 @@ nothing about the answer: every row is emitted once.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
@@ -14,14 +13,11 @@ from datetime import datetime, timedelta, timezone
 import pandas as pd
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row
-from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.streaming import stage
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 STORES = {
     "rocksdb": (ROCKSDB, False),
@@ -468,6 +464,7 @@ def test_state_variables_come_and_go(make) -> None:
     assert emitted(bench) == Counter([("a", 2, 6, 5), ("a", 3, 9, 5), ("a", 4, 1, 0), ("a", 5, 2, 2)])
 
 
+@pytest.mark.slow
 def test_transform_with_state_starts_empty(make) -> None:
     found = started_empty(make("rocksdb"), kept(KeptRows, "transformWithState"), COUNT_FIRST, COUNT_SECOND)
     assert found == running_best(COUNT_SECOND)

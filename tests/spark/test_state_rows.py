@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 
 import attrs
 import pytest
-from bench import Bench, row, stage
+from bench import Bench, deploy, row, stage
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.control.operations.verification.health import Health, assess
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
 from airflow_provider_streamupdate.core.plan.plan import StagePlan
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, QueryStatus, Status
+from airflow_provider_streamupdate.core.registry.deployment import QueryStatus, Status
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
@@ -48,15 +47,7 @@ def test_rows_that_are_there_and_rows_that_left_are_never_fewer_than_there_were(
     writers = app((name,), {}).build(spark, {})
     plan = plan_app(spark, NAME, writers)
     registry = Registry(str(tmp_path)).app(NAME)
-    registry.create_deployment(
-        DeploymentSpec(
-            app=NAME,
-            deployment="d1",
-            application=Application(file="app.py"),
-            digest="",
-            submitted_at="2026-01-01T00:00:00+00:00",
-        )
-    )
+    deploy(registry, "d1")
     queries = RunningQueries(spark, writers, {name: registry.checkpoint("d1", name)}, plan)
     queries.start()
     try:

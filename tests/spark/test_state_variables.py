@@ -3,14 +3,12 @@ added and numbers widened; against an oracle in plain Python."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from bench import ROCKSDB, Bench, row
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
@@ -19,8 +17,6 @@ from test_stages import emitted, late
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
 from airflow_provider_streamupdate.streaming import stage
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 SCHEMA = "k string, at string, n long, listed string, best string, last string"

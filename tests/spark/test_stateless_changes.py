@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 
 import pytest
 from bench import HDFS, Bench, row, stage
-from pyspark import cloudpickle
 from pyspark.sql import functions as F
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 
 @pytest.mark.slow

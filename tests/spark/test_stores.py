@@ -9,13 +9,11 @@ would never leave the state.
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row
-from pyspark import cloudpickle
+from bench import HDFS, ROCKSDB, Bench, row, totals
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
@@ -43,8 +41,6 @@ from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PRO
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming import stage
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
-
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 STORES = {"rocksdb": (ROCKSDB, False), "changelog": (ROCKSDB, True), "hdfs": (HDFS, False)}
 
@@ -66,11 +62,6 @@ ROCKSDB_MOVES = [("changelog", "rocksdb", 5), ("rocksdb", "changelog", 1)]
 
 def named(where: tuple) -> str:
     return "-".join(map(str, where))
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path)
 
 
 def store(bench: Bench, name: str, partitions: int) -> None:
@@ -176,10 +167,6 @@ def test_every_kind_of_stage_moves_between_stores_and_partitions(bench: Bench, w
     moved(bench, everything, "append", where, feed(bench, FIRST), feed(bench, [*SECOND, *END]), alone=("first",))
     found = Counter({k: n for k, n in emitted(bench).items() if k[1] != "end"})
     assert found == everything_of(FIRST + SECOND)
-
-
-def totals(bench: Bench):
-    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
 
 
 @pytest.mark.slow

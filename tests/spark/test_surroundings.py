@@ -6,24 +6,20 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 
 import attrs
 import pytest
 from bench import HDFS, Bench, stage
-from pyspark import cloudpickle
+from pairs import data_source
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE
+from airflow_provider_streamupdate.core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE, AppPlan
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning.settings.surroundings import python_zone
 from tests.cases import one_is_fast
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
 BYTES = "spark.sql.files.maxPartitionBytes"
@@ -73,8 +69,8 @@ def by(*keys: str) -> Callable:
     return build
 
 
-def asked(bench: Bench, snapshot: str, build: Callable) -> set[str]:
-    return {i.name for i in bench.check(snapshot, build).items if i.blocks}
+def asked(bench: Bench, saved: AppPlan, build: Callable) -> set[str]:
+    return {i.name for i in compare(saved, bench.plan(build)[0], "s1").items if i.blocks}
 
 
 def test_hadoop_s_settings_are_asked_about(bench: Bench, hadoop) -> None:
@@ -82,14 +78,14 @@ def test_hadoop_s_settings_are_asked_about(bench: Bench, hadoop) -> None:
     totals = by("k")
     write(bench, 1)
     write(bench, 1, 100_000_000)
-    snapshot = bench.run(totals)
-    assert asked(bench, snapshot, totals) == set()
+    saved, _ = bench.plan(totals)
+    assert asked(bench, saved, totals) == set()
     hadoop.set(LONGEST, "50")
     assert [row["n"] for row in bench.batch(totals)] == [1]
-    assert asked(bench, snapshot, totals) == {f"q:spark.hadoop.{LONGEST}"}
+    assert asked(bench, saved, totals) == {f"q:spark.hadoop.{LONGEST}"}
     hadoop.unset(LONGEST)
     bench.spark.conf.set(f"spark.hadoop.{LONGEST}", "50")
-    assert asked(bench, snapshot, totals) == {f"q:spark.hadoop.{LONGEST}"}
+    assert asked(bench, saved, totals) == {f"q:spark.hadoop.{LONGEST}"}
 
 
 def test_how_a_store_is_reached_is_not_and_no_secret_is_kept(bench: Bench, hadoop) -> None:
@@ -131,14 +127,13 @@ def by_hour(bench: Bench):
 
 
 def test_the_zone_of_the_machine_counts_for_python_functions(bench: Bench, zone) -> None:
-    write(bench, 1)
     zone("UTC")
-    snapshots = {build: bench.run(build) for build in (by_hour, by("hour(ts)"))}
-    for build, snapshot in snapshots.items():
-        assert asked(bench, snapshot, build) == set()
+    saved = {build: bench.plan(build)[0] for build in (by_hour, by("hour(ts)"))}
+    for build, plan in saved.items():
+        assert asked(bench, plan, build) == set()
     zone("Asia/Tokyo")
-    assert [asked(bench, s, b) for b, s in snapshots.items()] == [{f"q:{PYTHON_ZONE}"}, set()]
-    [item] = [i for i in bench.check(snapshots[by_hour], by_hour).items if i.blocks]
+    assert [asked(bench, plan, build) for build, plan in saved.items()] == [{f"q:{PYTHON_ZONE}"}, set()]
+    [item] = [i for i in compare(saved[by_hour], bench.plan(by_hour)[0], "s1").items if i.blocks]
     assert "changed from UTC to Asia/Tokyo: the zone of the machine (TZ)" in item.reason
 
 
@@ -157,15 +152,14 @@ def test_the_language_of_java_counts(bench: Bench) -> None:
     locale = bench.spark._jvm.java.util.Locale
     before = locale.getDefault()
     build = by("upper(k || 'é')")
-    write(bench, 1)
-    snapshot = bench.run(build)
+    saved, _ = bench.plan(build)
     try:
         locale.setDefault(locale.forLanguageTag("tr-TR"))
         assert spark_internals.jvm_locale(bench.spark) == "tr-TR"
-        assert asked(bench, snapshot, build) == {f"q:{JVM_LOCALE}"}
+        assert asked(bench, saved, build) == {f"q:{JVM_LOCALE}"}
     finally:
         locale.setDefault(before)
-    assert asked(bench, snapshot, build) == set()
+    assert asked(bench, saved, build) == set()
 
 
 @pytest.fixture
@@ -207,28 +201,15 @@ def in_a_subquery(kind: str) -> Callable:
     return build
 
 
+def midnight() -> list[tuple]:
+    return [("x", datetime.datetime(2026, 1, 1))]
+
+
 def in_python(bench: Bench):
     """A table of a Python data source, whose times Python makes."""
-
-    class Given(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "given_times"
-
-        def schema(self) -> str:
-            return "k string, ts timestamp"
-
-        def reader(self, schema: object) -> DataSourceReader:
-            return Times()
-
-    bench.spark.dataSource.register(Given)
+    bench.spark.dataSource.register(data_source("given_times", "k string, ts timestamp", midnight))
     table = bench.spark.read.format("given_times").load()
     return stage("t", bench.source("k string").join(table, "k").groupBy("ts").count())
-
-
-class Times(DataSourceReader):
-    def read(self, partition: object) -> Iterator[tuple[str, datetime.datetime]]:
-        yield "x", datetime.datetime(2026, 1, 1)
 
 
 BY_JAVA_S_ZONE = {

@@ -4,19 +4,15 @@ the name it has."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from bench import HDFS, Bench, stage
-from pyspark import cloudpickle
+from pairs import data_source
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import DataSource, DataSourceReader, SimpleDataSourceStreamReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from tests.cases import one_is_fast
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 Table = Callable[[Bench], DataFrame]
 COLUMNS = "k string, label string"
@@ -96,6 +92,7 @@ def test_a_table_with_partitions_is_itself_with_any_filter(where: str, bench: Be
     assert not same(bench, labels(part("table")), labels(part("other")))
 
 
+@pytest.mark.slow
 def test_a_table_of_a_database_is_what_is_asked_of_it(bench: Bench, tmp_path) -> None:
     def table(database: str, asked: str = "dim", more: str = "") -> Table:
         def made(bench: Bench) -> DataFrame:
@@ -119,47 +116,7 @@ def test_a_table_of_a_database_is_what_is_asked_of_it(bench: Bench, tmp_path) ->
 
 
 def reader(label: str) -> type:
-    class Reader(DataSourceReader):
-        def read(self, partition: object) -> Iterator[tuple[str, str]]:
-            yield "a", label
-
-    class Given(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "given"
-
-        def schema(self) -> str:
-            return COLUMNS
-
-        def reader(self, schema: object) -> DataSourceReader:
-            return Reader()
-
-    return Given
-
-
-def stream(step: int) -> type:
-    class Numbers(SimpleDataSourceStreamReader):
-        def initialOffset(self) -> dict:
-            return {"n": 1}
-
-        def read(self, start: dict):
-            return iter([(str(step * start["n"]), "")]), {"n": start["n"] + 1}
-
-        def readBetweenOffsets(self, start: dict, end: dict):
-            return iter([(str(step * n), "") for n in range(start["n"], end["n"])])
-
-    class Given(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "given"
-
-        def schema(self) -> str:
-            return COLUMNS
-
-        def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:
-            return Numbers()
-
-    return Given
+    return data_source("given", COLUMNS, lambda: [("a", label)])
 
 
 @pytest.mark.parametrize("schema", [None, COLUMNS])
@@ -180,7 +137,7 @@ def test_a_python_data_source_is_the_class_its_relation_has(schema: str | None, 
         return labels(lambda bench: read("table", reader(str(first)), reader(str(then))))
 
     def numbers(first: int, then: int) -> Callable:
-        return lambda bench: stage("t", read("stream", stream(first), stream(then)).groupBy("k").count())
+        return lambda bench: stage("t", read("stream", reader(str(first)), reader(str(then))).groupBy("k").count())
 
     for made in (table, numbers):
         if schema is None:
@@ -198,7 +155,7 @@ def test_a_catalog_s_table_of_a_python_data_source_is_its_options(streaming: boo
 
     def table(value: str) -> Table:
         def made(bench: Bench) -> DataFrame:
-            bench.spark.dataSource.register(stream(1) if streaming else reader("x"))
+            bench.spark.dataSource.register(reader("x"))
             bench.spark.sql("DROP TABLE IF EXISTS dim")
             bench.spark.sql(f"CREATE TABLE dim USING given OPTIONS (file '{value}')")
             return bench.spark.readStream.table("dim") if streaming else bench.spark.table("dim")

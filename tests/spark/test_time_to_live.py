@@ -3,13 +3,11 @@ refused."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
 from bench import Bench, row
-from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql import functions as F
@@ -17,14 +15,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.streaming import stage
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
-
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path)
 
 
 def rules(bench: Bench, snapshot: str, build: Callable, mode: str = "update") -> set[str]:

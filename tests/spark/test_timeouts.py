@@ -3,24 +3,15 @@ its own; another kind of time is refused."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
 from bench import Bench, row
-from pyspark import cloudpickle
 
 from airflow_provider_streamupdate.streaming import stage
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
-
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path)
 
 
 def rules(bench: Bench, snapshot: str, build: Callable, mode: str = "update") -> set[str]:

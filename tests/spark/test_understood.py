@@ -4,12 +4,10 @@ there is no app that runs and can then never be updated."""
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from bench import HDFS, SCHEMA, Bench
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -22,8 +20,6 @@ from airflow_provider_streamupdate.streaming.agent import driver
 from airflow_provider_streamupdate.streaming.app import _parser
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from tests.cases import one_is_fast
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 
 @pytest.fixture

@@ -10,15 +10,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from bench import HDFS, Bench, stage
-from pyspark import cloudpickle
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, UserDefinedType
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from tests.cases import one_is_fast
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 POINTS = '''
 from pyspark.sql.types import LongType, StructField, StructType, UserDefinedType

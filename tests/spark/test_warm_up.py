@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +10,6 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 import pytest
 from bench import HDFS, ROCKSDB, Bench, row, stage
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, StreamingQueryListener
@@ -26,8 +24,6 @@ from airflow_provider_streamupdate.streaming.engine.warm_up import (
     count_rows,
     warm_up,
 )
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Python workers cannot import test modules
 
 
 class Heard(StreamingQueryListener):

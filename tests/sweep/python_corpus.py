@@ -30,23 +30,16 @@ def sample(name: str, inputs: tuple[str, ...], app: str, **modules: str) -> None
     SAMPLES.append(Sample(name, {"app.py": app, **files}, inputs))
 
 
-sample(
-    "arithmetic",
-    NUMBERS,
-    """
+# fmt: off
+sample("arithmetic", NUMBERS, """
 def f(x):
     "Doc."
     y = x * 3 + 7
     if y > 10 and x != 3:
         y -= 2
     return y // 2 - (x % 4)
-""",
-)
-
-sample(
-    "branches and loops",
-    NUMBERS,
-    """
+""")
+sample("branches and loops", NUMBERS, """
 def f(n):
     total = 0
     for i in range(n + 2):
@@ -58,47 +51,27 @@ def f(n):
     while total > 20:
         total -= 7
     return total if n >= 1 else -total
-""",
-)
-
-sample(
-    "default arguments",
-    PAIRS,
-    """
+""")
+sample("default arguments", PAIRS, """
 STEP = 4
 def f(a, b=3, /, c=STEP, *rest, scale=2, **more):
     return (a - b) * scale + c
-""",
-)
-
-sample(
-    "keyword defaults of a helper",
-    NUMBERS,
-    """
+""")
+sample("keyword defaults of a helper", NUMBERS, """
 def scaled(x, *, by=3, offset=1):
     return x * by + offset
 def f(x):
     return scaled(x) - scaled(x, offset=5) * scaled(x, by=2)
-""",
-)
-
-sample(
-    "closure",
-    NUMBERS,
-    """
+""")
+sample("closure", NUMBERS, """
 def make(factor, names):
     count = len(names)
     def inner(x):
         return x * factor + count + names["b"]
     return inner
 f = make(3, {"a": 1, "b": 2})
-""",
-)
-
-sample(
-    "nonlocal counter",
-    NUMBERS,
-    """
+""")
+sample("nonlocal counter", NUMBERS, """
 def make():
     seen = 5
     def inner(x):
@@ -109,24 +82,14 @@ def make():
         return inner(x) * 2 - seen
     return outer
 f = make()
-""",
-)
-
-sample(
-    "globals",
-    NUMBERS,
-    """
+""")
+sample("globals", NUMBERS, """
 LIMIT = 4
 RATES = {"low": 0.5, "high": 2.5}
 def f(x):
     return x * RATES["high"] if x > LIMIT else x * RATES["low"]
-""",
-)
-
-sample(
-    "global counter",
-    NUMBERS,
-    """
+""")
+sample("global counter", NUMBERS, """
 count = 1
 other = 1
 def bump(by):
@@ -135,53 +98,32 @@ def bump(by):
 def f(x):
     bump(x)
     return count + other
-""",
-)
-
-sample(
-    "order of a dict",
-    TEXTS,
-    """
+""")
+sample("order of a dict", TEXTS, """
 RULES = {"a": 1, "l": 2, "b": 3, "H": 4}
 def f(text):
     for key, value in RULES.items():
         if key in text:
             return key, value
     return None
-""",
-)
-
-sample(
-    "order of nested constants",
-    TEXTS,
-    """
+""")
+sample("order of nested constants", TEXTS, """
 ORDER = [("x", ["c", "a"]), ("y", ["b", "l"])]
 def f(text):
     return [(name, c) for name, letters in ORDER for c in letters if c in text]
-""",
-)
-
-sample(
-    "sets",
-    TEXTS,
-    """
+""")
+sample("sets", TEXTS, """
 VOWELS = {"a", "e", "i"}
 MIXED = frozenset([1, "a", (2, "b"), None])
 def f(text):
     return sorted(c for c in text if c in VOWELS or c in {"l", "o"}), text[:1] in MIXED, len(MIXED)
-""",
-)
-
-sample(
-    "imported helper",
-    NUMBERS,
-    """
+""")
+sample("imported helper", NUMBERS, """
 from helpers import double, LIMIT as MOST
 import helpers
 def f(x):
     return min(double(x), MOST) + helpers.shift(x)
-""",
-    helpers="""
+""", helpers="""
 LIMIT = 5
 OFFSET = 2
 def double(x):
@@ -190,160 +132,100 @@ def shift(x):
     return x - OFFSET
 def unused(x):
     return x
-""",
-)
-
-sample(
-    "lazy import",
-    NUMBERS,
-    """
+""")
+sample("lazy import", NUMBERS, """
 def f(x):
     import helpers
     from helpers import triple as three
     return three(x) + helpers.offset(x)
-""",
-    helpers="""
+""", helpers="""
 OFFSET = 3
 def triple(x):
     return 3 * x
 def offset(x):
     return x + OFFSET
-""",
-)
-
-sample(
-    "lazy dotted import",
-    NUMBERS,
-    """
+""")
+sample("lazy dotted import", NUMBERS, """
 def f(x):
     import pkg.deep
     import pkg.rates as rates
     return pkg.deep.scale(x) + rates.RATE
-""",
-    pkg____init__="NAME = 'pkg'\n",
-    pkg__deep="""
+""", pkg____init__="NAME = 'pkg'\n", pkg__deep="""
 def scale(x):
     return x * 4 - 1
-""",
-    pkg__rates="RATE = 2.5\n",
-)
-
-sample(
-    "dotted import",
-    NUMBERS,
-    """
+""", pkg__rates="RATE = 2.5\n")
+sample("dotted import", NUMBERS, """
 import pkg.deep
 def f(x):
     return pkg.deep.scale(x)
-""",
-    pkg____init__="",
-    pkg__deep="""
+""", pkg____init__="", pkg__deep="""
 from pkg import rates
 from . import rates as again
 def scale(x):
     return x * rates.RATE + again.base()
-""",
-    pkg__rates="""
+""", pkg__rates="""
 RATE = 3
 def base():
     return RATE - 1
-""",
-)
-
-sample(
-    "relative import inside",
-    NUMBERS,
-    """
+""")
+sample("relative import inside", NUMBERS, """
 from pkg.deep import scale
 def f(x):
     return scale(x)
-""",
-    pkg____init__="",
-    pkg__deep="""
+""", pkg____init__="", pkg__deep="""
 def scale(x):
     from .rates import RATE
     from . import rates
     return x * RATE - rates.LESS
-""",
-    pkg__rates="RATE = 3\nLESS = 1\n",
-)
-
-sample(
-    "getattr of a module",
-    ("'one', 2", "'two', 5", "'none', 1"),
-    """
+""", pkg__rates="RATE = 3\nLESS = 1\n")
+sample("getattr of a module", ("'one', 2", "'two', 5", "'none', 1"), """
 import helpers
 def f(name, x):
     return getattr(helpers, name, helpers.fallback)(x)
-""",
-    helpers="""
+""", helpers="""
 def one(x):
     return x + 1
 def two(x):
     return x * 2
 def fallback(x):
     return -x
-""",
-)
-
-sample(
-    "module as a value",
-    NUMBERS,
-    """
+""")
+sample("module as a value", NUMBERS, """
 import helpers
 TOOLS = {"h": helpers}
 def f(x):
     return TOOLS["h"].grow(x)
-""",
-    helpers="""
+""", helpers="""
 BY = 6
 def grow(x):
     return x + BY
-""",
-)
-
-sample(
-    "module in a local variable",
-    NUMBERS,
-    """
+""")
+sample("module in a local variable", NUMBERS, """
 def f(x):
     import helpers
     tools = helpers
     def inner(y):
         return helpers.grow(y) - tools.shrink(y)
     return inner(x)
-""",
-    helpers="""
+""", helpers="""
 def grow(x):
     return x + 6
 def shrink(x):
     return x - 2
-""",
-)
-
-sample(
-    "import_module",
-    NUMBERS,
-    """
+""")
+sample("import_module", NUMBERS, """
 import importlib
 def f(x):
     return importlib.import_module("helpers").grow(x)
-""",
-    helpers="""
+""", helpers="""
 def grow(x):
     return x + 6
-""",
-)
-
-sample(
-    "package with __getattr__",
-    NUMBERS,
-    """
+""")
+sample("package with __getattr__", NUMBERS, """
 import pkg
 def f(x):
     return pkg.scale(x) + pkg.extra
-""",
-    pkg____init__="""
+""", pkg____init__="""
 import importlib
 _BONUS = 4
 def __getattr__(name):
@@ -352,39 +234,26 @@ def __getattr__(name):
     if name == "extra":
         return _BONUS + 1
     raise AttributeError(name)
-""",
-    pkg__deep="""
+""", pkg__deep="""
 def scale(x):
     return x * 4
-""",
-)
-
-sample(
-    "what an import does",
-    ("'1.23456'", "'2.5'", "'0'"),
-    """
+""")
+sample("what an import does", ("'1.23456'", "'2.5'", "'0'"), """
 from helpers import rounded
 def f(text):
     return str(rounded(text))
-""",
-    helpers="""
+""", helpers="""
 import decimal
 import settings
 PRECISION = 4
 decimal.getcontext().prec = PRECISION
 def rounded(text):
     return decimal.Decimal(text) / 3
-""",
-    settings="""
+""", settings="""
 import decimal
 decimal.getcontext().rounding = "ROUND_UP"
-""",
-)
-
-sample(
-    "functools.cache",
-    NUMBERS,
-    """
+""")
+sample("functools.cache", NUMBERS, """
 import functools
 from helpers import slow
 @functools.lru_cache(maxsize=16)
@@ -392,19 +261,13 @@ def quick(x):
     return x * 5 + 1
 def f(x):
     return quick(x) + slow(x)
-""",
-    helpers="""
+""", helpers="""
 import functools
 @functools.cache
 def slow(x):
     return x - 4
-""",
-)
-
-sample(
-    "wrapped by a decorator",
-    NUMBERS,
-    """
+""")
+sample("wrapped by a decorator", NUMBERS, """
 import functools
 def times(n, plus=0):
     def decorate(inner):
@@ -422,31 +285,20 @@ def shift(inner):
 @shift
 def f(x):
     return x - 1
-""",
-)
-
-sample(
-    "partial and reduce",
-    NUMBERS,
-    """
+""")
+sample("partial and reduce", NUMBERS, """
 import functools, operator
 def power(base, exponent, offset=0):
     return base ** exponent + offset
 square = functools.partial(power, exponent=2, offset=1)
 def f(x):
     return functools.reduce(operator.add, [square(x), power(2, 3), x], 10)
-""",
-)
-
-sample(
-    "singledispatch",
-    ("1", "'a'", "2.5", "[1, 2]"),
-    """
+""")
+sample("singledispatch", ("1", "'a'", "2.5", "[1, 2]"), """
 from helpers import show
 def f(x):
     return show(x)
-""",
-    helpers="""
+""", helpers="""
 import functools
 @functools.singledispatch
 def show(x):
@@ -457,18 +309,12 @@ def _(x):
 @show.register(str)
 def _(x):
     return "str", x * 2
-""",
-)
-
-sample(
-    "partialmethod and cached_property",
-    NUMBERS,
-    """
+""")
+sample("partialmethod and cached_property", NUMBERS, """
 from helpers import scale
 def f(x):
     return scale.lifted(x) + scale.doubled + scale.kind(x)
-""",
-    helpers="""
+""", helpers="""
 import functools
 class Scale:
     def __init__(self, by):
@@ -486,13 +332,8 @@ class Scale:
     def _(self, x):
         return 2 + self.by
 scale = Scale(3)
-""",
-)
-
-sample(
-    "class with inheritance",
-    NUMBERS,
-    """
+""")
+sample("class with inheritance", NUMBERS, """
 class Base:
     step = 1
     def add(self, x):
@@ -518,37 +359,25 @@ class Count(Middle):
 counter = Count(7)
 def f(x):
     return counter(x) + counter.half + Count.one() + Count.two()
-""",
-)
-
-sample(
-    "class of another module",
-    NUMBERS,
-    """
+""")
+sample("class of another module", NUMBERS, """
 from helpers import Child
 def f(x):
     return Child(x).value() + Child.LIMIT
-""",
-    helpers="""
+""", helpers="""
 from basis import Parent
 class Child(Parent):
     LIMIT = 3
     def value(self):
         return self.base() + 1
-""",
-    basis="""
+""", basis="""
 class Parent:
     def __init__(self, x):
         self.x = x
     def base(self):
         return self.x * 2
-""",
-)
-
-sample(
-    "subclass of dict",
-    TEXTS,
-    """
+""")
+sample("subclass of dict", TEXTS, """
 class Counts(dict):
     weight = 2
     def __missing__(self, key):
@@ -559,13 +388,8 @@ counts = Counts(a=1, b=2)
 counts.scale = 5
 def f(text):
     return [counts[c] for c in text], counts.total(), list(counts)
-""",
-)
-
-sample(
-    "subclasses of list, str, tuple, int",
-    NUMBERS,
-    """
+""")
+sample("subclasses of list, str, tuple, int", NUMBERS, """
 class Row(list):
     def total(self):
         return sum(self) + self.extra
@@ -582,13 +406,8 @@ row = Row([1, 2, 3]); row.extra = 4
 name = Name("ab"); pair = Pair((5, 6)); price = Cents(250)
 def f(x):
     return row.total() + x, name.loud(), pair.first(), price.euros()
-""",
-)
-
-sample(
-    "subclass of set",
-    TEXTS,
-    """
+""")
+sample("subclass of set", TEXTS, """
 class Letters(set):
     plus = "z"
     def has(self, c):
@@ -596,13 +415,8 @@ class Letters(set):
 letters = Letters("ab1"); letters.note = "n"
 def f(text):
     return [letters.has(c) for c in text], letters.note
-""",
-)
-
-sample(
-    "__hash__, __eq__ and __match_args__",
-    PAIRS,
-    """
+""")
+sample("__hash__, __eq__ and __match_args__", PAIRS, """
 class Point:
     __match_args__ = ("x", "y")
     def __init__(self, x, y):
@@ -622,13 +436,8 @@ def f(a, b):
             return "more", first, found
         case _:
             return "else", found
-""",
-)
-
-sample(
-    "function attributes",
-    NUMBERS,
-    """
+""")
+sample("function attributes", NUMBERS, """
 def scale(x):
     return x * scale.by
 scale.by = 4
@@ -636,13 +445,8 @@ scale.names = {"a": 1}
 def f(x):
     f.calls = getattr(f, "calls", 0) + 1
     return scale(x) + scale.names["a"]
-""",
-)
-
-sample(
-    "slots and descriptors",
-    NUMBERS,
-    """
+""")
+sample("slots and descriptors", NUMBERS, """
 class Positive:
     def __set_name__(self, owner, name):
         self.name = "_" + name
@@ -659,13 +463,8 @@ class Box:
 kept = Box(3)
 def f(x):
     return Box(x).size + kept.size, kept.label
-""",
-)
-
-sample(
-    "metaclass and __init_subclass__",
-    NUMBERS,
-    """
+""")
+sample("metaclass and __init_subclass__", NUMBERS, """
 class Meta(type):
     def __call__(cls, *args):
         made = super().__call__(*args)
@@ -681,13 +480,8 @@ class One(Base, weight=5):
     bonus = 3
 def f(x):
     return One().extra + x + Base.registry["One"]
-""",
-)
-
-sample(
-    "dataclass",
-    NUMBERS,
-    """
+""")
+sample("dataclass", NUMBERS, """
 import dataclasses
 from dataclasses import dataclass, field
 @dataclass(frozen=True, order=True)
@@ -702,18 +496,12 @@ kept = Reading(4, scale=2.0)
 def f(x):
     made = Reading(x)
     return repr(made), made.scaled(), made < kept, dataclasses.astuple(kept)
-""",
-)
-
-sample(
-    "dataclass of another module",
-    NUMBERS,
-    """
+""")
+sample("dataclass of another module", NUMBERS, """
 from shapes import Shape, DEFAULT
 def f(x):
     return repr(Shape(x)), Shape(x) == DEFAULT, DEFAULT.area()
-""",
-    shapes="""
+""", shapes="""
 from dataclasses import dataclass, InitVar
 from typing import ClassVar
 @dataclass
@@ -728,13 +516,8 @@ class Shape:
     def area(self):
         return self.width * self.height + self.sides
 DEFAULT = Shape(3, double=True)
-""",
-)
-
-sample(
-    "attrs",
-    NUMBERS,
-    """
+""")
+sample("attrs", NUMBERS, """
 import attrs
 @attrs.define
 class Reading:
@@ -753,13 +536,8 @@ class Fixed:
 kept = Fixed(5)
 def f(x):
     return repr(Reading(x)), Reading(x).scaled(), kept < Fixed(x), hash(kept) == hash(Fixed(5))
-""",
-)
-
-sample(
-    "enum",
-    ("'red'", "'blue'", "'none'"),
-    """
+""")
+sample("enum", ("'red'", "'blue'", "'none'"), """
 import enum
 class Color(enum.Enum):
     RED = "red"
@@ -779,18 +557,12 @@ class Bits(enum.Flag):
 best = Color.RED
 def f(text):
     return Color(text).loud(), best.name, [m.name for m in Color], Level.HIGH + 1, (Bits.A | Bits.B).value
-""",
-)
-
-sample(
-    "enum of another module",
-    NUMBERS,
-    """
+""")
+sample("enum of another module", NUMBERS, """
 from colors import Planet
 def f(x):
     return Planet.EARTH.weight(x), [p.name for p in Planet]
-""",
-    colors="""
+""", colors="""
 import enum
 class Planet(enum.Enum):
     EARTH = (5, 6)
@@ -800,13 +572,8 @@ class Planet(enum.Enum):
         self.radius = radius
     def weight(self, x):
         return x * self.mass / self.radius
-""",
-)
-
-sample(
-    "named tuples",
-    NUMBERS,
-    """
+""")
+sample("named tuples", NUMBERS, """
 from collections import namedtuple
 from typing import NamedTuple
 Point = namedtuple("Point", "x y", defaults=[3])
@@ -818,13 +585,8 @@ class Named(NamedTuple):
 origin = Point(1)
 def f(x):
     return origin.y + x, Point(x), Named(x).span(), Named(x)._asdict()
-""",
-)
-
-sample(
-    "generators and comprehensions",
-    NUMBERS,
-    """
+""")
+sample("generators and comprehensions", NUMBERS, """
 def numbers(n):
     for i in range(n):
         got = yield i * 2
@@ -834,13 +596,8 @@ def numbers(n):
 def f(n):
     pairs = {k: v for k, v in zip("abc", numbers(abs(n))) if v != 2}
     return list(numbers(n)), pairs, sum(x + 1 for x in range(n)), {i % 3 for i in range(n)}
-""",
-)
-
-sample(
-    "exceptions",
-    NUMBERS,
-    """
+""")
+sample("exceptions", NUMBERS, """
 class Bad(ValueError):
     code = 4
     def __init__(self, text, more=1):
@@ -863,13 +620,8 @@ def f(x):
         return "zero"
     finally:
         x += 1
-""",
-)
-
-sample(
-    "with and context managers",
-    NUMBERS,
-    """
+""")
+sample("with and context managers", NUMBERS, """
 import contextlib
 log = []
 @contextlib.contextmanager
@@ -889,34 +641,19 @@ def f(x):
     with noted("a") as n, Quiet() as q:
         log.append(n + q + 10 / x)
     return list(log)
-""",
-)
-
-sample(
-    "lambdas and sorting",
-    TEXTS,
-    """
+""")
+sample("lambdas and sorting", TEXTS, """
 KEYS = [lambda c: (c.isdigit(), c), lambda c: -ord(c)]
 def f(text):
     return sorted(text, key=KEYS[0]), sorted(text, key=KEYS[1])[:2], list(map(lambda c: c + "!", text))[-1:]
-""",
-)
-
-sample(
-    "regular expressions",
-    TEXTS,
-    """
+""")
+sample("regular expressions", TEXTS, """
 import re
 PATTERN = re.compile("[a-c]+", re.IGNORECASE)
 def f(text):
     return PATTERN.findall(text), re.sub("[0-9]", "#", text), re.match("H.*o", text, re.DOTALL) is None
-""",
-)
-
-sample(
-    "values of the standard library",
-    NUMBERS,
-    """
+""")
+sample("values of the standard library", NUMBERS, """
 import datetime, decimal, fractions, uuid, pathlib, collections, ipaddress, zoneinfo
 DAY = datetime.date(2024, 2, 28)
 STEP = datetime.timedelta(days=1, hours=3)
@@ -936,13 +673,8 @@ RAW = bytearray(b"abc")
 def f(x):
     moved = str(DAY + STEP * x), str(MOMENT + STEP), str(PRICE * x), str(PART + x), str(ID), str(PATH / "b")
     return moved, list(QUEUE), list(ORDER), MANY["y"], COUNTER["a"], str(NET), list(SPAN), "abcd"[CUT], bytes(RAW)
-""",
-)
-
-sample(
-    "operator objects",
-    ("{'a': 1, 'b': 2}", "{'a': 5, 'b': 0}"),
-    """
+""")
+sample("operator objects", ("{'a': 1, 'b': 2}", "{'a': 5, 'b': 0}"), """
 import operator, itertools
 GET = operator.itemgetter("a")
 BOTH = operator.itemgetter("b", "a")
@@ -950,13 +682,8 @@ UP = operator.methodcaller("replace", "a", "b")
 COUNT = itertools.count(3, 2)
 def f(row):
     return GET(row), BOTH(row), UP("banana"), operator.mul(row["a"], 3)
-""",
-)
-
-sample(
-    "recursive structures",
-    NUMBERS,
-    """
+""")
+sample("recursive structures", NUMBERS, """
 TREE = {"value": 1, "children": [{"value": 2, "children": []}, {"value": 3, "children": []}]}
 TREE["children"][0]["parent"] = TREE
 class Node:
@@ -969,57 +696,36 @@ def odd(n):
     return n != 0 and even(n - 1)
 def f(x):
     return even(abs(x)), TREE["children"][0]["parent"]["value"] + x, head.next.next.value + head.next.value
-""",
-)
-
-sample(
-    "eval and locals",
-    NUMBERS,
-    """
+""")
+sample("eval and locals", NUMBERS, """
 from helpers import g
 BASE = 3
 def f(x):
     low = x - 1
     high = x + 1
     return eval("low * scale + high", {"scale": BASE}, locals()), sorted(locals()), g(x)
-""",
-    helpers="""
+""", helpers="""
 BASE = 4
 def g(x):
     half = x / 2
     return eval("half * BASE")
-""",
-)
-
-sample(
-    "names of functions and classes",
-    NUMBERS,
-    """
+""")
+sample("names of functions and classes", NUMBERS, """
 class Thing:
     pass
 def helper(x):
     return x
 def f(x):
     return helper.__name__, type(Thing()).__name__, helper(x), Thing.__qualname__
-""",
-)
-
-sample(
-    "docstrings that are read",
-    NUMBERS,
-    """
+""")
+sample("docstrings that are read", NUMBERS, """
 def helper(x):
     "A text."
     return x
 def f(x: int, y: str = "a"):
     return helper.__doc__, sorted(f.__annotations__)
-""",
-)
-
-sample(
-    "async",
-    NUMBERS,
-    """
+""")
+sample("async", NUMBERS, """
 import asyncio
 async def step(x):
     await asyncio.sleep(0)
@@ -1031,26 +737,16 @@ async def whole(x):
     return await step(x) + sum([i async for i in steps(3)])
 def f(x):
     return asyncio.run(whole(x))
-""",
-)
-
-sample(
-    "unpacking and slices",
-    ("[1, 2, 3, 4]", "[5]", "(0, 9)"),
-    """
+""")
+sample("unpacking and slices", ("[1, 2, 3, 4]", "[5]", "(0, 9)"), """
 def g(*args, sep="-", **kw):
     return sep.join(map(str, args)), sorted(kw.items())
 def f(rows):
     first, *rest = rows
     options = {"a": 1, **{"b": first}}
     return rest[::-1], rows[1:3], g(*rest, **options), [*rest, first], f"{first:>4}|{rest!r}"
-""",
-)
-
-sample(
-    "class made in a function",
-    NUMBERS,
-    """
+""")
+sample("class made in a function", NUMBERS, """
 def make(base):
     class Adder:
         "Adds."
@@ -1067,25 +763,15 @@ def f(x):
         def get(self):
             return self.rate
     return Made(x).result() + Local().get()
-""",
-)
-
-sample(
-    "make_dataclass and type()",
-    NUMBERS,
-    """
+""")
+sample("make_dataclass and type()", NUMBERS, """
 import dataclasses
 P = dataclasses.make_dataclass("P", [("a", int), ("b", int, 5)], namespace={"sum": lambda self: self.a + self.b})
 Q = type("Q", (), {"scale": 3, "get": lambda self, x: x * self.scale})
 def f(x):
     return P(x).sum() + Q().get(x)
-""",
-)
-
-sample(
-    "abc, Protocol, Generic",
-    NUMBERS,
-    """
+""")
+sample("abc, Protocol, Generic", NUMBERS, """
 import abc
 from typing import Generic, Protocol, TypeVar
 T = TypeVar("T")
@@ -1103,13 +789,8 @@ class HasArea(Protocol):
     def area(self) -> int: ...
 def f(x):
     return Square[int](x).twice()
-""",
-)
-
-sample(
-    "numpy",
-    ("[1.0, 2.0, 3.0]", "[0.0, -1.0, 5.0]"),
-    """
+""")
+sample("numpy", ("[1.0, 2.0, 3.0]", "[0.0, -1.0, 5.0]"), """
 import numpy as np
 WEIGHTS = np.array([0.5, 1.5, 2.0])
 NAMES = np.array(["a", "b"], dtype=object)
@@ -1117,13 +798,8 @@ KIND = np.dtype("float32")
 def f(values):
     x = np.asarray(values, dtype=KIND)
     return float(np.dot(x, WEIGHTS)), NAMES.tolist(), float(np.clip(x, 0, 2).sum())
-""",
-)
-
-sample(
-    "pandas",
-    ("[1, 2, 3, 4]", "[4, 4, 1]"),
-    """
+""")
+sample("pandas", ("[1, 2, 3, 4]", "[4, 4, 1]"), """
 import pandas as pd
 LOOKUP = pd.DataFrame({"k": [1, 2, 4], "v": ["x", "y", "z"]})
 BONUS = pd.Series([10, 20], index=["x", "z"])
@@ -1131,18 +807,12 @@ def f(values):
     df = pd.DataFrame({"k": values}).merge(LOOKUP, on="k", how="left")
     df["b"] = df["v"].map(BONUS).fillna(1)
     return df["b"].tolist(), df.groupby("k")["b"].sum().to_dict()
-""",
-)
-
-sample(
-    "memo and state of an instance",
-    NUMBERS,
-    """
+""")
+sample("memo and state of an instance", NUMBERS, """
 from helpers import engine
 def f(x):
     return engine.run(x)
-""",
-    helpers="""
+""", helpers="""
 class Engine:
     def __init__(self, rules, default=0):
         self.rules = rules
@@ -1153,28 +823,21 @@ class Engine:
         return [rule(x) for rule in self.rules] or self.default
 engine = Engine([lambda x: x + 1, lambda x: x * 2], default=8)
 engine.rules.append(abs)
-""",
-)
-
-sample(
-    "registry filled by decorators",
-    ("'a', 1", "'b', 2", "'c', 3"),
-    """
+""")
+sample("registry filled by decorators", ("'a', 1", "'b', 2", "'c', 3"), """
 from registry import RULES
 import rules
 def f(name, x):
     rules.ready()
     return RULES[name](x) if name in RULES else None
-""",
-    registry="""
+""", registry="""
 RULES = {}
 def rule(name, twice=False):
     def add(inner):
         RULES[name] = (lambda x: inner(inner(x))) if twice else inner
         return inner
     return add
-""",
-    rules="""
+""", rules="""
 from registry import rule
 def ready():
     pass
@@ -1184,5 +847,5 @@ def first(x):
 @rule("b", twice=True)
 def second(x):
     return x * 3
-""",
-)
+""")
+# fmt: on

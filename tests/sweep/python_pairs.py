@@ -260,6 +260,24 @@ BELOW = {
     "what may be one": "class C:\n    def add(self): pass\nc = C()\n_ = c.add()\ndef f(x): return 1\n",
 }
 
+# Definitions that the function of the module below them does not reach: ``@@`` is nothing.
+UNREACHED = (
+    "def g(x): return x * @@\n",
+    "async def g(x): return x * @@\n",
+    "def g():\n    yield @@\n",
+    "def make(n):\n    def inner(x): return x * n * @@\n    return inner\n",
+    "from typing import Optional\ndef g(x: int, by: Optional[list[int]] = None, n: float = @@) -> dict: return x\n",
+    "class Order:\n    'An order.'\n    N = @@\n    def __init__(self, n): self.n = n\n    def m(self): return @@\n",
+    "class A:\n    n = 1\nclass B(A):\n    n = @@\n    def m(self): return super().m()\n",
+    "class AppError(ValueError):\n    code = @@\n",
+    "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass Order:\n    n: int = @@\n",
+    "LIMIT = @@\nRATES = {'a': @@, 'b': [1, 2]}\n",
+    "import logging, re\nlog = logging.getLogger('app@@')\nPATTERN = re.compile('^[a-z]{@@}$')\n",
+    "def main(): print(@@)\nif __name__ == '__main__': main()\n",
+    "from pyspark.sql.functions import udf\nfrom pyspark.sql.types import LongType\n@udf(LongType())\n"
+    "def g(x): return @@\n",
+)
+
 # The same code has the same digest in another process, with another hash seed, from another folder.
 HERE = "import os, pathlib\nHERE = os.path.dirname(os.path.abspath(__file__))\n"
 STABLE = {

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+
 from py4j.clientserver import ClientServer
 from pyspark.sql import SparkSession
 
 from .jvm import java_class
+
+_TOLD = threading.local()  # the connection of each thread for which it was done
 
 
 def answer_at_once(spark: SparkSession) -> None:
@@ -19,11 +24,16 @@ def answer_at_once(spark: SparkSession) -> None:
     gateway = spark.sparkContext._gateway
     if not isinstance(gateway, ClientServer):
         return
+    client = gateway._gateway_client
+    if (told := getattr(_TOLD, "connection", None)) is not None and told() is client.get_thread_connection():
+        return
     # Not by PythonClient.getPerThreadConnection: Spark makes a new client for foreachBatch, which knows none.
     held = java_class(spark._jvm, "py4j.GatewayServer").getDeclaredField("connections")
     held.setAccessible(True)
-    own = gateway._gateway_client.get_thread_connection().socket.getsockname()[1]  # there is one since these calls
-    for connection in held.get(gateway.java_gateway_server).toArray():
-        socket = connection.getSocket()  # None: its thread has ended, and it is not taken off the list yet
+    connection = client.get_thread_connection()  # there is one since these calls
+    own = connection.socket.getsockname()[1]
+    for each in held.get(gateway.java_gateway_server).toArray():
+        socket = each.getSocket()  # None: its thread has ended, and it is not taken off the list yet
         if socket is not None and socket.getPort() == own:
             socket.setTcpNoDelay(True)
+            _TOLD.connection = weakref.ref(connection)

@@ -132,6 +132,8 @@ def pairs(jvm: Any, values: Any) -> dict[str, str]:
 
 def java_map(jvm: Any, value: Any) -> dict[str, str]:
     """The texts of a Java map, whose values are no null."""
+    if value.isEmpty():
+        return {}
     return pairs(jvm, static(jvm, "org.apache.spark.api.python.PythonUtils#toScalaMap")(value).toSeq())
 
 

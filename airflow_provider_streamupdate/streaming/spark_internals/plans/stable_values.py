@@ -103,7 +103,8 @@ def _map(spark: SparkSession, value: Any, owner: Any) -> str:
 
 
 def _java_map(spark: SparkSession, value: Any, owner: Any) -> str:
-    pairs = (f"{render(spark, k, owner)}: {render(spark, value[k], owner)}" for k in value)
+    keys = value.keySet().toArray()  # py4j's own iterator ends with an error of the JVM, which takes 17 calls to read
+    pairs = (f"{render(spark, k, owner)}: {render(spark, value[k], owner)}" for k in keys)
     return "{" + ", ".join(sorted(pairs)) + "}"
 
 

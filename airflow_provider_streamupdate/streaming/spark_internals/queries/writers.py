@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -10,7 +11,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ....core.plan.plan import UNKNOWN
 from ...code import describe
-from ..jvm import module, named, scala_map, sequence, static
+from ..jvm import java_class, module, named, scala_map, sequence, static
 from ..plans.broadcasts import broadcasts
 from ..settings import session_setting
 
@@ -25,10 +26,10 @@ def writer_frame(writer: DataStreamWriter) -> DataFrame:
 def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
     """What a DataStreamWriter was told: format, output_mode, options, trigger (the simple name of its class), the
     columns it is partitioned_by, and the location that its path is (None without one)."""
-    jwriter = writer._jwrite
+    jvm, jwriter = writer._df.sparkSession._jvm, writer._jwrite
 
     def field(name: str) -> Any:
-        return _value(jwriter, jwriter.getClass().getDeclaredField(name))
+        return _field(jvm, name).get(jwriter)
 
     options = scala_map(field("extraOptions").originalMap())
     format_name = str(field("source") or "")
@@ -80,6 +81,14 @@ def foreach_imports(writer: DataStreamWriter) -> tuple[str, ...]:
             function = _value(held, field)
             return describe(bytes(function.command().toArray(byte)), broadcasts(function)).imports
     return (f"{UNKNOWN}foreach",)
+
+
+@functools.cache  # to find one takes three calls of the JVM, and a plan reads 14
+def _field(jvm: Any, name: str) -> Any:
+    """A field of Spark's DataStreamWriter."""
+    found = java_class(jvm, "org.apache.spark.sql.classic.DataStreamWriter").getDeclaredField(name)
+    found.setAccessible(True)
+    return found
 
 
 def _value(owner: Any, field: Any) -> Any:

@@ -156,7 +156,7 @@ COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
         "hashes, casts to string, sketches, percentile and mode give other values for another type",
         tests=(
             "core/test_column_types.py::test_what_depends_on_a_column_s_type",
-            "spark/test_meaning.py::test_a_type_that_the_state_does_not_show",
+            "spark/test_pairs.py::test_a_type_that_the_state_does_not_show",
         ),
         applies=_type,
         agreeable=True,

@@ -127,7 +127,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
             "spark/test_time_to_live.py::test_a_longer_time_to_live_does_not_bring_back_what_expired_under_the_old_one",
             "spark/test_time_to_live.py::test_a_shorter_time_to_live_holds_for_what_is_written_from_now_on",
             "spark/test_restore_by_name.py::test_transform_with_state_keeps_its_variables_when_its_code_changes",
-            "spark/test_code.py::test_what_may_compute_something_else_is_a_change",
+            "spark/test_code.py::test_the_same_computation_has_the_same_digest_and_no_other_has",
         ),
         applies=_code,
     ),

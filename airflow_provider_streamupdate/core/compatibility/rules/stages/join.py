@@ -42,7 +42,7 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         source="StreamingJoinHelper.getStateValueWatermark: the time range decides what leaves the state",
         tests=(
             "spark/test_join_changes.py::test_a_wider_time_range_does_not_find_what_was_removed",
-            "spark/test_refused.py::test_the_order_of_a_join_s_other_conditions_does_not_count",
+            "spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",
         ),
         agreeable=True,
         applies=of("join")(changed("condition")),
@@ -53,7 +53,7 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         change="other columns of a join's left side (more are used above it, or they come from elsewhere)",
         reason="left columns of the join changed from {old} to {new}: the state holds whole rows" + RESTART,
         source=BY_POSITION,
-        tests=("spark/test_refused.py::test_a_changed_select_above_a_join_changes_what_its_state_holds",),
+        tests=("spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",),
         agreeable=True,
         applies=of("join")(changed("left columns")),
         migratable=True,

@@ -228,7 +228,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="it receives other rows: {changes}; its state holds the rows that came before",
         source="measured: Spark restarts, and the state has another number of rows than the new version would have "
         "made",
-        tests=("spark/test_rows.py::test_rows_that_come_otherwise_are_agreed_to",),
+        tests=("spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",),
         applies=_arrivals,
     ),
     _StageRule(
@@ -257,7 +257,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         "continues, come from the rows before",
         source="EventTimeWatermarkExec counts the rows that reach it; StreamingDeduplicateExec and "
         "StreamingGlobalLimitExec keep the rows that reached them; measured: rows dropped as late for good",
-        tests=("spark/test_ways.py::test_what_is_on_another_way_is_agreed_to",),
+        tests=("spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",),
         applies=_ways,
     ),
     *UPSTREAM_RULES,
@@ -299,7 +299,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         change="another kind of stage under the same name, e.g. a sliding window becomes a session window",
         reason="kind of stage changed from {old} to {new}" + RESTART,
         source="the operators' stores hold different rows; Spark checks the operator's name (OperatorStateMetadata)",
-        tests=("spark/test_refused.py::test_sliding_to_session_windows_is_another_kind",),
+        tests=("spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",),
         applies=_kind,
     ),
     *GROUPING_RULES,
@@ -349,7 +349,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         reason="{part} depend on a Python function ({text}), whose code cannot be compared; use Spark's functions",
         source="equal names do not compare the code behind them",
         tests=(
-            "spark/test_refused.py::test_a_python_function_in_a_key_is_compared_by_its_code",
+            "spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",
             "core/test_rules.py::test_the_example_of_a_rule",
         ),
         agreeable=True,

@@ -123,7 +123,7 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         reason="the query depends on partitions, and its state was computed with {old} of them, not {new}",
         source="SparkPartitionID, HashPartitioning; measured: keys of 4 partitions beside those of 2",
         applies=_seen,
-        tests=("spark/test_places.py::test_another_number_of_partitions_that_are_looked_at_is_agreed_to",),
+        tests=("spark/test_pairs.py::test_another_number_of_partitions_that_are_looked_at_is_agreed_to",),
     ),
     Rule[StageChange](
         id="store.partitions-join",
