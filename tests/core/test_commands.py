@@ -1,3 +1,5 @@
+"""Commands to a driver: asked for once, answered once, and only by the driver of their epoch."""
+
 from __future__ import annotations
 
 import threading

@@ -263,6 +263,13 @@ def test_queries_go_on_while_the_storage_fails(app: AppRegistry, fail: Failing, 
     assert agent.driver.final is not None and agent.driver.final[0] == "stopped"
 
 
+def test_a_driver_ends_when_the_storage_does_not_come_back(app: AppRegistry, fail: Failing) -> None:
+    agent, _ = runs(app, looks=10**6, patience=0)
+    fail("read", "current.json", times=10**9)
+    with pytest.raises(StorageError, match=r"cannot read current\.json"):
+        serve(agent.driver)
+
+
 def test_another_driver_s_epoch_ends_it_as_soon_as_the_storage_answers(app: AppRegistry, fail: Failing) -> None:
     agent, _ = runs(app, looks=10**6, patience=600)
     assert app.claim(Current(deployment="two", epoch=2))

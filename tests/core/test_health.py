@@ -1,3 +1,5 @@
+"""When a new version counts as healthy, and what is told of what holds and of what does not."""
+
 from __future__ import annotations
 
 import time

@@ -1,3 +1,5 @@
+"""Names that people choose: which are allowed, and which can be read as another one."""
+
 from __future__ import annotations
 
 import attrs

@@ -30,7 +30,7 @@ from airflow_provider_streamupdate.core.compatibility.report import Compatibilit
 from airflow_provider_streamupdate.core.errors import CorruptError, StorageError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.events import KEPT, Events
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
@@ -195,6 +195,14 @@ def test_one_look_at_the_processes_tells_the_living_from_the_dead(tmp_path: Path
     finally:
         child.kill()
         child.wait()
+
+
+def test_an_app_whose_driver_never_started_is_new(tmp_path: Path) -> None:
+    app = Registry(str(tmp_path)).app("young")
+    deploy(app, state=None)
+    app.set_current(Current(deployment="v1", epoch=1))
+    found = app_document(Context.of(str(tmp_path)), "young")
+    assert (found["state"], found["status"], found["snapshots"]) == ("new", None, [])
 
 
 def _launch(identity: ProcessIdentity) -> Launch:

@@ -1,3 +1,5 @@
+"""What the registry keeps of apps, deployments, updates and epochs, beside copies, damage and lost answers."""
+
 from __future__ import annotations
 
 import shutil

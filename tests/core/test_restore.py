@@ -1,3 +1,5 @@
+"""Where a restore puts the files and offsets of a snapshot, and what is damaged."""
+
 from __future__ import annotations
 
 import os

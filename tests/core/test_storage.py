@@ -1,3 +1,5 @@
+"""Folders on each kind of storage: the contract (tests/folders.py), and what each kind does beyond it."""
+
 from __future__ import annotations
 
 import os

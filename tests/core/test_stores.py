@@ -1,3 +1,5 @@
+"""State stores before and after: what moves as files, what is rewritten, and what the offset log records."""
+
 from __future__ import annotations
 
 import json
