@@ -480,6 +480,7 @@ def test_a_root_that_does_not_answer_is_given_up_and_what_nobody_waits_for_is_no
     assert len(begun) == AT_ONCE
 
 
+@pytest.mark.slow
 def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
     page: Page, site: Site, app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
