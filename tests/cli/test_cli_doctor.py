@@ -72,13 +72,6 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     assert findings["app broken"][0] == "failed"
 
 
-def test_a_root_that_cannot_be_used(run: Run, spark: Path, root: Path) -> None:
-    root.rmdir()
-    root.write_text("a file")
-    findings = found(run("doctor", "--json"))
-    assert findings["root"][0] == "failed" and "clock" not in findings
-
-
 def test_copies_made_by_hand_are_told(site: Site, spark: Path) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     app = site.folder / "root" / "alarm"

@@ -238,19 +238,6 @@ def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
     assert table(running.run("status", "alarm"))[-1][-1] == "promoted"
 
 
-def test_a_snapshot_by_name_is_verified_before_a_driver_is_started(running: Site) -> None:
-    running.run("save-snapshot", "alarm", "s1", "--cancel")
-    [file, *_] = running.client.snapshot("alarm", "s1").queries["events"].files
-    folder = running.client.registry.app("alarm").folder
-    data = folder.read(file.object)
-    assert data is not None
-    folder.write(file.object, bytes([data[0] ^ 1]) + data[1:])
-    result = running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1")
-    assert result.exit_code == 1 and "verifying snapshot s1 of alarm" in result.stderr
-    assert f"events/{file.path} ({file.object}) has another checksum; use another snapshot" in result.stderr
-    assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"] and running.alive() == []
-
-
 def test_the_new_version_must_run_for_a_while_before_it_is_promoted(running: Site) -> None:
     result = running.run("update", running.application("v2"), "--deployment", "v2", "--verify-for", "2", "--json")
     assert "it must run for 2 s" in result.stderr
