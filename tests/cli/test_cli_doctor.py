@@ -51,7 +51,7 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     site: Site, spark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    registry = site.client.registry.app("alarm")
+    registry = site.app
     site.crash("v1")
     status = registry.status("v1")
     assert status is not None
