@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +41,8 @@ os.environ.update(
 @pytest.fixture(scope="session")
 def airflow_db() -> Iterator[str]:
     """A migrated database; its AIRFLOW_HOME."""
-    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True)
+    from airflow.utils.db import upgradedb
+
+    upgradedb()
     yield HOME
     shutil.rmtree(HOME, ignore_errors=True)

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from airflow_site import STANDIN, Site
+from airflow_site import Site
+from click.testing import CliRunner, Result
 
+from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.drivers import clusters
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from tests.clusters.boxes import Boxes, lives
-
-LINE = """
-from airflow_provider_streamupdate.control.drivers.clusters import CLUSTERS
-from tests.clusters.boxes import Boxes
-CLUSTERS.insert(0, Boxes())
-from airflow_provider_streamupdate.cli import main
-main()
-"""
 
 
 @pytest.fixture
@@ -35,18 +27,11 @@ def master(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             os.killpg(int((box / "pid").read_text()), 9)
 
 
-def command(site: Site, master: str, *args: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(STANDIN.parents[2]),
-        "STREAMUPDATE_ROOT": str(site.root),
-        "STREAMUPDATE_SPARK_SUBMIT": str(site.spark_submit),
-        "STREAMUPDATE_VERIFY_FOR": "0",
-    }
+def command(site: Site, master: str, *args: str) -> Result:
     given = ["--master", master] if args[0] in ("submit", "update") else []
-    return subprocess.run(
-        [sys.executable, "-c", LINE, *args, *given], env=environment, capture_output=True, text=True, check=False
-    )
+    places = ["--root", str(site.root)]
+    places += ["--spark-submit", str(site.spark_submit)] if given else []
+    return CliRunner().invoke(main, [*args, *given, *places])
 
 
 def launch(site: Site, deployment: str) -> Launch:
@@ -60,19 +45,20 @@ def box(site: Site, deployment: str) -> Path:
     return Path(launch(site, deployment).record["box"])
 
 
+@pytest.mark.processes
 def test_on_the_command_line(site: Site, master: str) -> None:
     done = command(site, master, "submit", site.application("v1"), "--deployment", "v1")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert lives(box(site, "v1"))
     done = command(site, master, "update", site.application("v2"), "--deployment", "v2")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert lives(box(site, "v2")) and not lives(box(site, "v1"))
     told = command(site, master, "log", "alarm")
     assert "the driver's own:" in told.stdout + told.stderr
     status = json.loads(command(site, master, "status", "alarm", "--json").stdout)
     assert status["state"] == "running"
     done = command(site, master, "update", site.application("v3", FAIL="start"), "--deployment", "v3")
-    assert done.returncode != 0 and lives(box(site, "v2"))
+    assert done.exit_code != 0 and lives(box(site, "v2"))
 
 
 @pytest.mark.slow
@@ -80,7 +66,7 @@ def test_on_the_command_line(site: Site, master: str) -> None:
 @pytest.mark.usefixtures("airflow_db")
 def test_in_a_dag(site: Site, master: str) -> None:
     done = command(site, master, "submit", site.application("v1"), "--deployment", "v1")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     site.define("spark_default", conn_type="spark", host=master)
     run = site.run_dag("stream_update", app="alarm", application=site.application("v2"), deployment_id="v2")
     assert run.state == "success", run.states

@@ -79,8 +79,8 @@ def events(site: Site, dag: str, **conf: Any) -> dict[tuple[str, str], Event]:
     return found
 
 
-@pytest.mark.processes
 @needs_openlineage
+@pytest.mark.slow
 def test_an_update_tells_what_the_app_reads_and_writes_and_what_became_of_it(site: Site) -> None:
     site.submit(SOURCE=SOURCE, SINK=SINK)
     application = site.application("v2", SOURCE=SOURCE, SINK=SINK)

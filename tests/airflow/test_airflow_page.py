@@ -24,16 +24,11 @@ from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-from airflow_provider_streamupdate.core.difference.difference import ComparedFigure, QueryDifference
-from airflow_provider_streamupdate.core.difference.report import DifferenceReport
-from airflow_provider_streamupdate.core.difference.row_difference import RowDifference, Sample
 from airflow_provider_streamupdate.core.errors import WaitTimeoutError
 from airflow_provider_streamupdate.core.history.history import Minutes, write_minutes
 from airflow_provider_streamupdate.core.history.span import Span
-from airflow_provider_streamupdate.core.registry import hot_standby
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
-from airflow_provider_streamupdate.core.registry.hot_standby import HotStandby
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
@@ -295,16 +290,6 @@ def test_the_page_knows_which_of_its_dags_airflow_has(page: Page) -> None:
         assert "stream_rollback" in page.get("/api/me")["missing_dags"]
 
 
-def test_the_next_step_for_a_dead_driver(page: Page, app: Any) -> None:
-    def told() -> set[Any]:
-        return {page.get("/api/apps")["apps"][0]["next_step"], page.get(APP)["next_step"]}
-
-    assert told() == {None}
-    set_status(app, "v1", status("failed", error="ValueError: a row"))
-    [step] = told()
-    assert "streamupdate update FIXED.py --strategy restart" in step
-
-
 def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 apps took more than the ten seconds that a request waits: the page said that the root cannot be reached."""
     go_on, read = threading.Event(), overview.each_glance
@@ -480,6 +465,7 @@ def test_a_root_that_does_not_answer_is_given_up_and_what_nobody_waits_for_is_no
     assert len(begun) == AT_ONCE
 
 
+@pytest.mark.slow
 def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
     page: Page, site: Site, app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -703,35 +689,6 @@ class _run:
 
         with create_session() as session:
             session.query(DagRun).filter_by(dag_id=self.dag_id, run_id=self.run_id).delete()
-
-
-def test_what_the_versions_of_an_update_made_of_the_same_batches(page: Page, app: Any) -> None:
-    assert page.get(APP)["difference"] is None
-    figure = ComparedFigure(figure="rows out", old=100, new=50, batches=(3, 4), limit=0.1)
-    sample = Sample(kind="changed", batch=4, old={"k": "a", "n": "1"}, new={"k": "a", "n": "2"})
-    report = DifferenceReport(
-        app="flights",
-        queries=(QueryDifference(query="windows", figures=(figure,), problems=("too few",)),),
-        rows=(RowDifference(query="windows", batches=(3, 4), keys=("k",), equal=7, changed=1, samples=(sample,)),),
-    )  # fmt: skip
-    app.set_update(_update())
-    app.set_difference("v2", report)
-    found = page.get(APP)["difference"]
-    assert (found["deployment"], found["outcome"], found["problems"][0]) == ("v2", "too different", "too few")
-    assert found["figures"][0]["change"] == "50% less" and found["rows"][0]["changed"] == 1
-    assert found["samples"] == [
-        {"query": "windows", "batch": 4, "kind": "changed", "column": "k", "new": "a", "old": "a"},
-        {"query": "windows", "batch": 4, "kind": "changed", "column": "n", "new": "2", "old": "1"},
-    ]
-    app.remove_reports("v2")
-    assert page.get(APP)["difference"] is None
-
-
-def test_the_hot_standby_of_an_app(page: Page, app: Any) -> None:
-    assert page.get(APP)["hot_standby"] is None
-    hot_standby.write(app.folder, HotStandby(deployment="v1-standby-1", asked_by="me", asked_at=clock.now()))
-    wanted = {"deployment": "v1-standby-1", "state": "new", "behind": None, "took_over": False}
-    assert page.get(APP)["hot_standby"] == wanted
 
 
 def test_the_plugin_is_one_to_airflow() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from airflow_provider_streamupdate.core.registry.update import PROMOTED, UpdateR
 from airflow_provider_streamupdate.hooks import metrics
 from airflow_provider_streamupdate.hooks.metrics import count_update
 from airflow_provider_streamupdate.hooks.trace_context import traceparent_of
+from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
 from tests.otlp_receiver import Receiver, receiver
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
@@ -82,10 +85,18 @@ def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: T
     (duration,) = [each for each in told if each[1] == "update.duration"]
     assert duration[3] == {**tags, "outcome": "promoted"} and duration[2] > timedelta(0)
 
+    before = list(told), len(collector.requests)
+    again = StreamPromoteOperator(task_id="promote", app="alarm", deployment_id="v2")
+    again.execute({"ti": FakeTaskInstance(), "outlet_events": defaultdict(SimpleNamespace)})
+    assert (told, len(collector.requests)) == before
 
-def test_one_that_is_rolled_back_has_the_failed_task_and_is_counted_once(
-    site: Site, told: Told, collector: Receiver
+
+def test_one_that_is_rolled_back_has_the_failed_task_and_is_part_of_the_trace_of_its_run(
+    site: Site, told: Told, collector: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        "airflow_provider_streamupdate.operators.update_task.traceparent_of", lambda _: CARRIER["traceparent"]
+    )
     site.submit()
     run = update(site, site.application("v2", FAIL="run"), strategy="restart")
     assert run.state == "failed" and len(collector.requests) == 1
@@ -97,21 +108,9 @@ def test_one_that_is_rolled_back_has_the_failed_task_and_is_counted_once(
     assert attributes(back)["airflow.task_id"] == "update.rollback"
     outcomes = [each[3]["outcome"] for each in told if each[0] == "incr"]
     assert outcomes == ["rolled-back"]
-
-
-def test_promoting_again_counts_and_sends_nothing(site: Site, told: Told, collector: Receiver) -> None:
-    from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
-
-    class Events(dict[Any, Any]):
-        def __missing__(self, key: Any) -> Any:
-            return type("Event", (), {})()
-
-    site.submit()
-    assert update(site, site.application("v2")).state == "success"
-    before = list(told), len(collector.requests)
-    again = StreamPromoteOperator(task_id="promote", app="alarm", deployment_id="v2")
-    again.execute({"ti": FakeTaskInstance(), "outlet_events": Events()})
-    assert (told, len(collector.requests)) == before
+    _, trace_id, span_id, _ = CARRIER["traceparent"].split("-")
+    assert {span.trace_id.hex() for span in collector.spans} == {trace_id} and root.parent_span_id.hex() == span_id
+    assert {"plan", "check", "snapshot", "submit"} <= {span.name for span in spans if span.links}
 
 
 def test_statistics_that_fail_fail_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,19 +146,3 @@ def test_without_a_current_span_it_is_what_the_scheduler_gave_where_airflow_keep
         monkeypatch.setattr(Task, "context_carrier", odd)
         assert traceparent_of(Task()) is None
     assert traceparent_of(FakeTaskInstance()) is None
-
-
-def test_an_update_is_part_of_the_trace_of_its_dag_s_run(
-    site: Site, collector: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "airflow_provider_streamupdate.operators.update_task.traceparent_of", lambda _: CARRIER["traceparent"]
-    )
-    site.submit()
-    assert update(site, site.application("v2")).state == "success"
-    root, *spans = collector.spans
-    _, trace_id, span_id, _ = CARRIER["traceparent"].split("-")
-    assert {span.trace_id.hex() for span in collector.spans} == {trace_id}
-    assert root.parent_span_id.hex() == span_id
-    linked = [span.name for span in spans if span.links]
-    assert {"plan", "check", "standby", "snapshot", "submit"} <= set(linked)

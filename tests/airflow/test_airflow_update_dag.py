@@ -182,17 +182,6 @@ def test_a_check_only_touches_nothing_and_has_its_report(site: Site) -> None:
     assert site.drivers_alive() == ["v1"] and lease_is_free(site)
 
 
-def test_a_check_only_that_finds_something_fails_the_run(site: Site) -> None:
-    site.submit()
-    before = everything_under(site.root)
-    application = site.application("v2", STAGES={"rooms": ["floor"]})
-    run = site.run_dag("stream_update", app="alarm", application=application, check_only=True)
-    assert (run.state, run.states["check"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
-    assert run.xcom("update.check", "report")["compatible"] is False
-    assert "check failed: the new version of alarm is not compatible" in run.xcom("update.outcome", "error")
-    assert everything_under(site.root) == before
-
-
 def test_an_incompatible_version_is_refused_and_the_old_one_unharmed(site: Site) -> None:
     site.submit()
     before = site.client.status("alarm")

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,39 +62,12 @@ def test_every_code_block_of_the_section_is_run(hour: first_hour.FirstHour, monk
     assert set(re.findall(r"^```(\w+)$", section, re.MULTILINE)) == {"bash", "python"}
 
 
-def test_what_the_script_does_beside_the_commands_belongs_to_a_step(hour: first_hour.FirstHour) -> None:
-    titles = {step.title for step in STEPS}
-    assert {*hour.before, *hour.after} <= titles
-    buttons = [step for step in STEPS if not step.commands]
-    assert [step.title for step in buttons] == ["Roll it back by the page"]
-    assert buttons[0].title in hour.after
-
-
-def test_only_what_is_another_place_here_is_replaced(hour: first_hour.FirstHour) -> None:
-    replaced = [c.line for step in STEPS for c in step.commands if hour.here(c.line) != c.line]
-    assert [shlex.split(line)[:2] for line in replaced] == [
-        ["export", "WHEEL=/path/to/airflow_provider_streamupdate-0.1.0-py3-none-any.whl"],
-        ["python3", "-m"],
-        ["airflow-env/bin/pip", "install"],
-        ["python3", "-m"],
-        ["spark-env/bin/pip", "install"],
-    ]
-    for line in replaced:  # what is installed stays
-        assert line.partition(" install ")[2] in hour.here(line)
-
-
 def test_what_lines_expect() -> None:
     assert command("streamupdate list  # exit code 1: does not exist") == Command(
         "streamupdate list", 1, "does not exist"
     )
     assert command("airflow standalone    # elsewhere") == Command("airflow standalone")
     assert command("streamupdate list") == Command("streamupdate list", 0, "")
-
-
-def test_the_page_makes_mistakes_and_says_what_they_end_with() -> None:
-    [mistakes] = [step for step in STEPS if step.title == "Make mistakes"]
-    expected = [(c.code, c.words) for c in mistakes.commands if c.code]
-    assert len(expected) >= 5 and all(words for _, words in expected)
 
 
 def test_every_command_and_option_of_the_section_exists() -> None:
@@ -106,14 +78,6 @@ def test_every_command_and_option_of_the_section_exists() -> None:
         assert {w for w in words if w.startswith("--")} <= known, line
         seen.add(words[1])
     assert {"init-dags", "doctor", "submit", "update", "restart", "list", "status", "cancel"} <= seen
-
-
-def test_the_program_on_the_page_parses_and_the_place_it_is_said_to_fail_at_is_there() -> None:
-    [program] = [step.program for step in STEPS if step.program]
-    ast.parse(program)
-    said = [c.words for step in STEPS for c in step.commands if "which was not set" in c.words]
-    [number] = [int(n) for words in said for n in re.findall(r"my_app_v2\.py:(\d+)", words)]
-    assert 'params["orders"]' in program.splitlines()[number - 1]
 
 
 def test_every_sed_of_the_page_changes_something(tmp_path: Path) -> None:
@@ -147,13 +111,6 @@ def test_another_exit_code_and_missing_words_fail(shell: Shell) -> None:
         shell.run("sleep 60", timeout=0.2)
 
 
-def test_a_foreign_airflow_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_HOME", "/somebodys")
-    monkeypatch.setenv("STREAMUPDATE_ROOT", "/somebodys")
-    said = Shell(tmp_path, tmp_path / "log").run('echo "[$AIRFLOW_HOME$STREAMUPDATE_ROOT]"')
-    assert said == "[]\n"
-
-
 # The table
 
 
@@ -171,14 +128,6 @@ def test_a_skipped_step_is_not_a_passed_one() -> None:
         table.step("three", fail)
     assert [row.outcome for row in table.rows] == [PASSED, SKIPPED, FAILED]
     assert "SKIPPED  there is no Chromium" in str(table)
-
-
-def test_waiting_ends(hour: first_hour.FirstHour, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_hour, "LIMIT", 0.1)
-    began = time.monotonic()
-    with pytest.raises(TimeoutError, match="still waiting for a thing"):
-        hour.wait("a thing", lambda: False)
-    assert time.monotonic() - began < 30
 
 
 # The oracle

@@ -27,9 +27,9 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
     assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
     assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
     assert running.run("rollback", "alarm").exit_code == 0
-    assert running.client.status("alarm").current.deployment == "v1"
+    assert running.current.deployment == "v1"
     ended = running.client.snapshot("alarm", "last").queries["events"].batch
-    checkpoint = Checkpoint(running.client.registry.app("alarm").checkpoint("v1", "events"))
+    checkpoint = Checkpoint(running.app.checkpoint("v1", "events"))
     wait_for(lambda: (checkpoint.committed_batch() or 0) > ended or None, "a batch", 60)
     running.crash("v1")
     refused = running.run("save-snapshot", "alarm", "last", "--cancel")

@@ -21,7 +21,7 @@ def end(site: Site, how: str) -> None:
     if how == "lost":
         site.crash("v1")
     else:
-        app = site.client.registry.app("alarm")
+        app = site.app
         file = app.folder.path_here / "deployments" / "v1" / "application" / "v1.py"  # type: ignore[operator]
         file.write_text(file.read_text() + "\nFAIL = 'run'\n")
         site.crash("v1")
@@ -39,20 +39,20 @@ def supervised_once(site: Site) -> tuple[int, Any]:
 @pytest.mark.parametrize("how", ["lost", "failed"])
 def test_a_dead_app_that_is_cancelled_stays_down(running: Site, how: str, drain: tuple[str, ...]) -> None:
     end(running, how)
-    epoch = running.client.registry.app("alarm").current()
+    epoch = running.app.current()
     result = running.run("cancel", "alarm", *drain)
     assert result.exit_code == 0 and result.stdout.startswith("alarm is cancelled; "), result.output
-    cancelled = running.client.registry.app("alarm").current()
+    cancelled = running.app.current()
     assert epoch and cancelled and (cancelled.deployment, cancelled.epoch) == ("v1", epoch.epoch + 1)
     assert supervised_once(running) == (0, [])
-    assert running.client.registry.app("alarm").current() == cancelled and running.alive() == []
+    assert running.app.current() == cancelled and running.alive() == []
     status = document(running.run("status", "alarm", "--json"))
     assert (status["state"], status["next_step"]) == ("cancelled", None)
     [listed] = document(running.run("list", "--json"))
     assert (listed["state"], listed["next_step"]) == ("cancelled", None)
     again = running.run("cancel", "alarm", *drain)
     assert (again.exit_code, again.stdout) == (0, "alarm is cancelled; no driver of it ran\n"), again.stderr
-    assert running.client.registry.app("alarm").current() == cancelled
+    assert running.app.current() == cancelled
 
 
 def test_a_snapshot_with_cancel_of_a_dead_app_ends_it_as_well(running: Site) -> None:

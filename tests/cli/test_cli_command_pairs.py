@@ -107,7 +107,7 @@ def first_of(site: Site, name: str) -> First:
 
 def come(site: Site, command: str) -> str:
     """Have a command come, and return what became of it, as the table calls it."""
-    app = site.client.registry.app("alarm")
+    app = site.app
     before = app.current()
     if command == "supervise":
         client_of(site).supervise(once=True)
@@ -146,9 +146,9 @@ def test_who_comes_then_and_does_not_win(site: Site, name: str) -> None:
             if result not in (ENDS_IT, BOTH):
                 assert come(site, then) == result, then
         for then in both:
-            before = site.client.registry.app("alarm").cancellation()
+            before = site.app.cancellation()
             assert come(site, then) in (BOTH, ENDS_IT), then
-            after = site.client.registry.app("alarm").cancellation()
+            after = site.app.cancellation()
             assert after is not None if then == "cancel" else after == before
     assert held.error is None
     if name == "delete-app":
@@ -159,7 +159,7 @@ def test_who_comes_then_and_does_not_win(site: Site, name: str) -> None:
 
 
 def ended_by_cancel(site: Site, name: str, held: Another) -> None:
-    app = site.client.registry.app("alarm")
+    app = site.app
     assert (held.error is None) is (name == "supervise"), "it did not notice"
     without_drivers(site)
     client_of(site).supervise(once=True)
@@ -178,7 +178,7 @@ def test_who_comes_then_and_wins(site: Site, name: str, then: str) -> None:
         if name == "cancel":
             without_drivers(site)
         assert come(site, then) == ENDS_IT
-    app = site.client.registry.app("alarm")
+    app = site.app
     if then == "cancel":
         ended_by_cancel(site, name, held)
     elif then == "delete-app":
@@ -197,7 +197,7 @@ def test_who_cancels_dies_before_a_driver_was_told(site: Site) -> None:
         without_drivers(site)
     assert held.error is not None
     assert site.run("cancel", "alarm").exit_code == 0
-    record = site.client.registry.app("alarm").update("v2")
+    record = site.app.update("v2")
     assert record is not None and record.outcome == "cancelled" and "cancelled by somebody at" in str(record.reason)
 
 

@@ -38,7 +38,7 @@ def update_of(client: StreamUpdateClient, application: Application, strategy: st
 def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(running: Site, state: str) -> None:
     """Whether it looks alive or ended, and however old its time."""
     assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
-    registry = running.client.registry.app("alarm")
+    registry = running.app
     left = registry.status("v1")
     assert left is not None
     for age in (0.0, 86400.0):
@@ -112,7 +112,7 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
 def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:
     """The old version has computed its batches again since, under other borders."""
     application = Application(file=str(running.application("v2")))
-    client, registry = launching(running), running.client.registry.app("alarm")
+    client, registry = launching(running), running.app
     assert running.run("save-snapshot", "alarm", "s").exit_code == 0
     client.cancel("alarm")
     client.submit(application, "v2", "s", owner="update v2", app="alarm")

@@ -63,7 +63,7 @@ def test_what_is_not_cancelled_is_not_deleted(site: Site) -> None:
 
 
 def test_a_driver_beside_the_current_one_stands_in_the_way(cancelled: Site) -> None:
-    registry = cancelled.client.registry.app("alarm")
+    registry = cancelled.app
     registry.create_deployment(attrs.evolve(registry.spec("v1"), deployment="v2"))
     launch = registry.launch("v1")
     assert launch is not None and launch.process is not None
@@ -109,7 +109,7 @@ def test_who_takes_the_lease_of_a_dead_deletion_starts_nothing(
         patched.setattr(type(client.registry), "existing", dies_then)
         with pytest.raises(StreamUpdateError, match="is not complete"):
             client.restart("alarm")
-    assert cancelled.client.registry.app("alarm").cancellation() is not None
+    assert cancelled.app.cancellation() is not None
     client.delete_app("alarm")
 
 

@@ -51,7 +51,7 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     site: Site, spark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    registry = site.client.registry.app("alarm")
+    registry = site.app
     site.crash("v1")
     status = registry.status("v1")
     assert status is not None
@@ -70,13 +70,6 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     assert findings["root"][0] == findings["clock"][0] == "ok"
     assert findings["app alarm"][0] == "failed" and "s in the future" in findings["app alarm"][1]
     assert findings["app broken"][0] == "failed"
-
-
-def test_a_root_that_cannot_be_used(run: Run, spark: Path, root: Path) -> None:
-    root.rmdir()
-    root.write_text("a file")
-    findings = found(run("doctor", "--json"))
-    assert findings["root"][0] == "failed" and "clock" not in findings
 
 
 def test_copies_made_by_hand_are_told(site: Site, spark: Path) -> None:

@@ -65,4 +65,4 @@ def test_an_app_s_fork_under_its_own_name_waits_for_its_end(running: Site) -> No
     assert "A fork beside it needs a file that defines another app" in error["message"]
     running.run("cancel", "alarm")
     result = running.run("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
-    assert result.exit_code == 0 and running.client.registry.app("alarm").spec("v2").fork
+    assert result.exit_code == 0 and running.app.spec("v2").fork

@@ -1,10 +1,10 @@
-"""What nothing needs is freed, what something may need is not; with a stand-in for Spark."""
+"""What nothing needs is freed, what something may need is not; and what is said of both."""
 
 from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from collections.abc import Callable
 
 import attrs
 import pytest
@@ -27,10 +27,11 @@ from .conftest import Run, Site, document, table
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "WATCH_SECONDS", 0.6)
+    monkeypatch.setattr("airflow_provider_streamupdate.control.drivers.drivers.SILENT_SECONDS", 1.0)
 
 
 @pytest.fixture
-def app(root: Path) -> AppRegistry:
+def app(root: object) -> AppRegistry:
     """v5 is current and has one snapshot; v1 to v4 ran before it, each 1000 bytes of state and a log."""
     app = app_with_snapshots(root, ["s1"])
     for number in (2, 3, 4, 5):
@@ -54,13 +55,18 @@ def test_superseded_checkpoints_and_their_logs_are_freed_but_the_newest_and_the_
     run: Run, app: AppRegistry
 ) -> None:
     looked = document(run("gc", "flights", "--dry-run", "--keep-deployments", "1", "--json"))
+    header, first, *_ = table(told := run("gc", "flights", "--keep-deployments", "1", "--dry-run"))
+    assert " ".join(header) == "APP KIND NAME BYTES WOULD BE FREED WHY"
+    assert first[:6] == ["flights", "checkpoint", "v1", "1.0", "kB", "yes"]
+    assert told.stdout.splitlines()[-1].endswith("would be freed")
     assert all(app.checkpoint(f"v{n}", "windows").exists("state/0/0/9.delta") for n in range(1, 6))
     done = document(run("gc", "flights", "--keep-deployments", "1", "--json"))
     assert done["apps"][0]["freed"] == looked["apps"][0]["freed"] and (looked["dry_run"], done["dry_run"]) == (1, 0)
     freed = rows(done, "freed")
     assert set(freed) == {("checkpoint", "v1"), ("log", "v1"), ("checkpoint", "v2"), ("log", "v2")}
-    assert freed["checkpoint", "v2"] == 1000 and freed["log", "v2"] == 10
-    assert done["bytes"] == sum(freed.values())
+    # v1's other files are hard links to the snapshot's objects, which stay; the 1000 bytes are its own.
+    assert freed["checkpoint", "v1"] == freed["checkpoint", "v2"] == 1000 and freed["log", "v2"] == 10
+    assert done["bytes"] == sum(freed.values()) and run("verify-snapshot", "flights", "s1").exit_code == 0
     assert {t["name"]: t["reason"] for t in done["apps"][0]["kept"]} == {
         "v3": "it is among the 1 newest superseded ones",
         "v4": "a rollback of v5 goes back to it",
@@ -71,74 +77,68 @@ def test_superseded_checkpoints_and_their_logs_are_freed_but_the_newest_and_the_
     assert document(run("gc", "--keep-deployments", "1", "--json"))["bytes"] == 0
 
 
-def test_an_update_under_way_keeps_both_its_ends(run: Run, app: AppRegistry) -> None:
-    app.set_update(UpdateRecord(app="flights", old="v2", new="v3", started_at=clock.now()))
-    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
-    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-    assert kept["v2"] == kept["v3"] == "the update to v3 is under way"
+def updates(**fields: object) -> Callable[[AppRegistry], None]:
+    return lambda app: app.set_update(UpdateRecord(app="flights", started_at=clock.now(), **fields))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("ended", "freed"), [(None, ["v1", "v3"]), ("2026-01-01T00:00:00+00:00", ["v1", "v2", "v3"])])
-def test_an_interrupted_rollback_to_an_older_version_keeps_that(
-    run: Run, app: AppRegistry, ended: str | None, freed: list[str]
-) -> None:
-    """The same command goes on with it, and needs its checkpoint."""
+def goes_back(ended: str | None) -> Callable[[AppRegistry], None]:
     record = RollbackRecord(number=1, app="flights", left="v5", back_to="v2", started_at=clock.now(), ended_at=ended)
-    app.set_rollback(record)
-    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == freed
-    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-    assert kept.get("v2") == (None if ended else "the rollback of v5 to it is under way")
+    return lambda app: app.set_rollback(record)
 
 
-def test_what_the_current_one_was_brought_in_from_is_kept_though_it_is_no_parent(run: Run, app: AppRegistry) -> None:
-    app.set_update(UpdateRecord(app="flights", old="v2", new="v5", started_at=clock.now(), outcome="promoted"))
-    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1", "v3"]
+def beat(silent: float) -> Callable[[AppRegistry], None]:
+    """The last heartbeat of v1 was so many seconds ago, by its clock and by the storage's, on another machine."""
+
+    def set_beat(app: AppRegistry) -> None:
+        at = time.time() - silent
+        set_status(app, "v1", status("running", heartbeat_at=clock.from_epoch_ms(at * 1000)))
+        os.utime(app.folder.path("deployments/v1/status.json"), (at, at))
+
+    return set_beat
 
 
-def beats(app: AppRegistry, deployment: str, silent: float) -> None:
-    """A driver's last heartbeat was so many seconds ago, by its clock and by the storage's."""
-    at = time.time() - silent
-    set_status(app, deployment, status("running", heartbeat_at=clock.from_epoch_ms(at * 1000)))
-    os.utime(app.folder.path(f"deployments/{deployment}/status.json"), (at, at))
-
-
-@pytest.mark.parametrize(("silent", "state"), [(0, "running"), (3600, "lost"), (90_000, None)])
-def test_a_driver_that_may_live_keeps_its_checkpoint(
-    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch, silent: float, state: str | None
-) -> None:
-    """It is on another machine; after a day of silence it is over."""
-    monkeypatch.setattr("airflow_provider_streamupdate.control.drivers.drivers.SILENT_SECONDS", 1.0)
-    beats(app, "v1", silent)
-    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-    assert (("checkpoint", "v1") in rows(done, "freed")) == (state is None)
-    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-    assert kept.get("v1") == (f"its driver may be alive (it is {state})" if state else None)
-
-
-@pytest.mark.parametrize(("query_id", "batch", "kept"), [("one", 12, True), ("one", 9, False), ("another", 12, False)])
-def test_ids_that_the_current_one_has_not_come_to_are_kept(
-    run: Run, app: AppRegistry, query_id: str, batch: int, kept: bool
-) -> None:
+def used_ids(query_id: str, batch: int) -> Callable[[AppRegistry], None]:
     """v2 was left by a rollback; whoever goes on from v5 with a sink that skips ids has to know v2's."""
-    for deployment, last, named in (("v2", batch, query_id), ("v5", 9, "one")):
-        checkpoint = app.checkpoint(deployment, "windows")
-        checkpoint.write("metadata", b'{"id": "%s"}' % named.encode())
-        checkpoint.write(f"offsets/{last}", b"v1\n{}\n0")
-    app.deployment_folder("v2").write("plan.json", to_json(app_plan()))
+
+    def use(app: AppRegistry) -> None:
+        for deployment, last, named in (("v2", batch, query_id), ("v5", 9, "one")):
+            checkpoint = app.checkpoint(deployment, "windows")
+            checkpoint.write("metadata", b'{"id": "%s"}' % named.encode())
+            checkpoint.write(f"offsets/{last}", b"v1\n{}\n0")
+        app.deployment_folder("v2").write("plan.json", to_json(app_plan()))
+
+    return use
+
+
+IDS = "it has used batch ids of query windows that v5 has not reached yet"
+
+
+@pytest.mark.parametrize(
+    ("before", "freed", "kept"),
+    [
+        (updates(old="v2", new="v3"), "v1", dict.fromkeys(("v2", "v3"), "the update to v3 is under way")),
+        (updates(old="v2", new="v5", outcome="promoted"), "v1 v3", {"v2": "a rollback of v5 goes back to it"}),
+        # The same command goes on with an interrupted rollback, and needs its checkpoint.
+        (goes_back(None), "v1 v3", {"v2": "the rollback of v5 to it is under way"}),
+        (goes_back("2026-01-01T00:00:00+00:00"), "v1 v2 v3", {}),
+        (beat(0), "v2 v3", {"v1": "its driver may be alive (it is running)"}),
+        (beat(3600), "v2 v3", {"v1": "its driver may be alive (it is lost)"}),
+        (beat(90_000), "v1 v2 v3", {}),  # after a day of silence it is over
+        (used_ids("one", 12), "v1 v3", {"v2": IDS}),
+        (used_ids("one", 9), "v1 v2 v3", {}),
+        (used_ids("another", 12), "v1 v2 v3", {}),
+        (lambda app: app.folder.remove("current.json"), "", {}),
+    ],
+)  # fmt: skip
+def test_what_may_be_needed_keeps_its_checkpoint(
+    run: Run, app: AppRegistry, before: Callable[[AppRegistry], None], freed: str, kept: dict[str, str]
+) -> None:
+    before(app)
     done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-    assert (("checkpoint", "v2") not in rows(done, "freed")) is kept
+    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == freed.split()
     reasons = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
-    told = "it has used batch ids of query windows that v5 has not reached yet"
-    assert reasons.get("v2") == (told if kept else None)
-
-
-def test_without_a_current_one_all_stay(run: Run, app: AppRegistry) -> None:
-    app.folder.remove("current.json")
-    done = document(run("gc", "flights", "--keep-deployments", "0", "--json"))
-    assert not rows(done, "freed") and len(rows(done, "kept")) == 5
+    assert kept.items() <= reasons.items()
+    assert len(reasons) == 5 - len(freed.split())
 
 
 def test_failed_exports_rehearsals_and_temporary_files_are_freed(run: Run, app: AppRegistry) -> None:
@@ -177,17 +177,13 @@ def test_an_app_that_is_updated_is_left_alone_and_told(run: Run, app: AppRegistr
     assert "an update of flights is under way" in every["apps"][0]["kept"][0]["reason"]
 
 
-def test_a_table_tells_people(run: Run, app: AppRegistry) -> None:
-    result = run("gc", "flights", "--keep-deployments", "1", "--dry-run")
-    header, *lines = table(result)
-    assert " ".join(header) == "APP KIND NAME BYTES WOULD BE FREED WHY"
-    assert lines[0][:6] == ["flights", "checkpoint", "v1", "1.0", "kB", "yes"]
-    assert result.stdout.splitlines()[-1].endswith("would be freed")
-
-
-@pytest.mark.parametrize("options", [["--keep-deployments", "-1"], ["--keep-days", "-1"], ["--keep-days", "nan"]])
-def test_a_bad_retention_is_2(run: Run, app: AppRegistry, options: list[str]) -> None:
-    assert run("gc", "flights", *options).exit_code == 2
+def test_days_are_kept_too_and_a_bad_retention_is_2(run: Run, app: AppRegistry) -> None:
+    for options in (("--keep-deployments", "-1"), ("--keep-days", "-1"), ("--keep-days", "nan")):
+        assert run("gc", "flights", *options).exit_code == 2
+    done = document(run("gc", "flights", "--keep-deployments", "0", "--keep-days", "4.5", "--json"))
+    assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
+    kept = {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}
+    assert kept["v2"] == "it was superseded 4.0 days ago, and deployments are kept for 4.5 days"
 
 
 def test_what_was_freed_cannot_be_gone_back_to_and_nothing_is_stopped(site: Site) -> None:

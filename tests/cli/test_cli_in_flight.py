@@ -51,7 +51,7 @@ def test_reloadable_parameters_change_without_a_new_deployment(running: Site) ->
     after = running.client.status("alarm")
     assert (after.current.deployment, after.current.epoch, after.launch) == ("v1", 1, before.launch)
     assert params(running) == {"threshold": "7", "path": "/in", "trigger": "1 minute"}
-    registry = running.client.registry.app("alarm")
+    registry = running.app
     assert registry.deployment_ids() == ["v1"] and running.client.snapshots("alarm") == []
     [made] = registry.changes("v1")
     assert made.changed == {"threshold": ("5", "7"), "trigger": (None, "1 minute")}
@@ -90,7 +90,7 @@ def test_a_driver_that_is_started_later_has_the_changed_parameters(running: Site
     # The digest is that of the application with these parameters, so that a release of it is known to run.
     digest = running.client.status("alarm").spec.digest
     assert change(running, *changed("threshold=7")).exit_code == 0
-    assert running.client.registry.app("alarm").changes("v1")[-1].request.digest == digest
+    assert running.app.changes("v1")[-1].request.digest == digest
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_else_differs_is_refused_before_anything_is_written(
     assert result.exit_code == 1
     error = document(result)["error"]
     assert error["type"] == "RefusedError" and reason in error["message"]
-    registry = running.client.registry.app("alarm")
+    registry = running.app
     assert registry.changes("v1") == [] and registry.updates() == []
     assert running.alive() == ["v1"]
 
@@ -124,7 +124,7 @@ def test_parameters_under_which_a_query_fails_are_taken_back(running: Site) -> N
         in document(result)["error"]["message"]
     )
     assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
-    made, back = running.client.registry.app("alarm").changes("v1")
+    made, back = running.app.changes("v1")
     assert made.undoes is None and back.undoes == "ValueError: bad"
     assert change(running, *changed("threshold=7")).exit_code == 0
 
@@ -135,7 +135,7 @@ def test_a_driver_that_dies_is_started_again_with_the_old_parameters(site: Site,
     result = change(site, *changed("threshold=7"), DIES=dies)
     assert result.exit_code == 1 and "was rolled back; v1 runs again" in document(result)["error"]["message"]
     assert params(site)["threshold"] == "5" and site.alive() == ["v1"]
-    assert len(site.client.registry.app("alarm").changes("v1")) == (2 if dies == "after" else 0)
+    assert len(site.app.changes("v1")) == (2 if dies == "after" else 0)
     current = site.client.status("alarm").current
     assert current is not None and current.epoch == 2
 
@@ -162,14 +162,14 @@ def test_a_rollback_that_was_cut_short_is_completed(
     [record], [rollback] = registry.updates(), registry.rollbacks()
     assert record.outcome == "rolled-back" and rollback.epoch == 2 and rollback.ended_at is not None
     assert params(site)["threshold"] == "5" and site.alive() == ["v1"]
-    assert len(registry.changes("v1")) == made and site.client.status("alarm").current.epoch == 2
+    assert len(registry.changes("v1")) == made and site.current.epoch == 2
 
 
 def test_a_change_that_was_cut_short_is_continued(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_args: object, **_more: object) -> None:
         raise KeyboardInterrupt
 
-    registry = running.client.registry.app("alarm")
+    registry = running.app
     for module, step, changes in ((in_flight, "change", 0), (engine, "promote", 1)):
         with monkeypatch.context() as crashing:
             crashing.setattr(module, step, crash)
@@ -185,4 +185,4 @@ def test_a_change_that_went_wrong_later_is_rolled_back_by_its_id(running: Site) 
     result = running.run("rollback", "alarm", "--deployment", record["new"])
     assert result.exit_code == 0, result.stderr
     assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
-    assert running.client.status("alarm").current.epoch == 1
+    assert running.current.epoch == 1

@@ -41,14 +41,6 @@ def test_submit_starts_a_driver_that_outlives_the_command(site: Site) -> None:
     assert site.alive() == [spec.deployment]
 
 
-def test_a_running_app_is_not_submitted_again(running: Site) -> None:
-    result = running.run("submit", running.application("v2"), "--json")
-    assert result.exit_code == 1
-    error = document(result)["error"]
-    assert error["type"] == "AlreadyRunningError" and "replace it with update" in error["message"]
-    assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"]
-
-
 def test_a_driver_that_dies_at_start_ends_with_its_last_lines(site: Site) -> None:
     result = site.run("submit", site.application(FAIL="start"))
     assert result.exit_code == 1
@@ -86,7 +78,7 @@ def test_storage_options_reach_the_driver_out_of_sight(site: Site, monkeypatch: 
     monkeypatch.setenv(VARIABLE, '{"secret": "s3cr3t", "region": "eu"}')
     result = site.run("submit", site.application(), "--deployment", "v1", "--storage-option", "region=us")
     assert result.exit_code == 0, result.stderr
-    launch = site.client.registry.app("alarm").launch("v1")
+    launch = site.app.launch("v1")
     assert launch is not None and launch.pid is not None
     driver = psutil.Process(launch.pid)
     assert from_environment(driver.environ()) == {"secret": "s3cr3t", "region": "us"}
@@ -106,14 +98,6 @@ def test_save_snapshot_of_a_running_app(running: Site) -> None:
     again = running.run("save-snapshot", "alarm", "s1", "--json")
     assert again.exit_code == 1 and document(again)["error"]["type"] == "AlreadyExistsError"
     assert running.run("verify-snapshot", "alarm", "s1").exit_code == 0
-
-
-def test_save_snapshot_with_cancel_ends_the_app(running: Site) -> None:
-    found = document(running.run("save-snapshot", "alarm", "s1", "--cancel", "--json"))
-    assert found["kind"] == "cancelled" and running.alive() == []
-    registry = running.client.registry.app("alarm")
-    committed = max(int(n) for n in registry.checkpoint("v1", "events").names("commits"))
-    assert found["queries"]["events"]["batch"] == committed
 
 
 # check and plan
@@ -173,7 +157,7 @@ def test_check_against_a_plan_alone_needs_no_root(running: Site, tmp_path: Path)
     running.run("save-snapshot", "alarm", "s1")
     printed = tmp_path / "old.json"
     printed.write_text(running.run("plan", running.application("v1"), "--json").stdout)
-    root = Path(running.client.registry.app("alarm").folder.base)
+    root = Path(running.app.folder.base)
     for plan in (printed, root / "snapshots" / "s1" / "snapshot.json"):
         good = running.application("v2", STAGES={"extra": ["x"], "rooms": ["room"]})
         assert running.run("check", good, "--plan", plan, "--root", tmp_path / "nowhere").exit_code == 0
@@ -194,7 +178,7 @@ def test_check_without_a_verdict_is_2(running: Site) -> None:
         assert (result.exit_code, document(result)["error"]["type"]) == (2, kind)
     assert running.run("check", good, "--agree", "events/nosuch").exit_code == 2
     running.run("save-snapshot", "alarm", "s1")
-    running.client.registry.app("alarm").folder.write("snapshots/s1/snapshot.json", b"{")
+    running.app.folder.write("snapshots/s1/snapshot.json", b"{")
     assert running.run("check", good, "--snapshot", "s1").exit_code == 2
     assert running.run("check", running.application("v2", APP="unknown")).exit_code == 2
 
@@ -221,7 +205,7 @@ def test_a_parameter_that_nothing_reads_is_a_warning_and_with_strict_an_error(ru
     args = (command, file, *(("--deployment", "v2") if command == "update" else ()))
     refused = running.run(*args, "--strict")
     assert refused.exit_code == 1 and f"{UNREAD}; nothing was started (--strict)" in refused.stderr
-    assert running.client.status("alarm").current.deployment == "v1"
+    assert running.current.deployment == "v1"
     warned = running.run(*args)
     assert warned.exit_code == 0 and f"warning: {UNREAD}" in warned.stderr
 
@@ -236,19 +220,6 @@ def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
     status = client.status("alarm").status
     assert status is not None and status.queries["events"].first_batch == snapshot.batch + 1
     assert table(running.run("status", "alarm"))[-1][-1] == "promoted"
-
-
-def test_a_snapshot_by_name_is_verified_before_a_driver_is_started(running: Site) -> None:
-    running.run("save-snapshot", "alarm", "s1", "--cancel")
-    [file, *_] = running.client.snapshot("alarm", "s1").queries["events"].files
-    folder = running.client.registry.app("alarm").folder
-    data = folder.read(file.object)
-    assert data is not None
-    folder.write(file.object, bytes([data[0] ^ 1]) + data[1:])
-    result = running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "s1")
-    assert result.exit_code == 1 and "verifying snapshot s1 of alarm" in result.stderr
-    assert f"events/{file.path} ({file.object}) has another checksum; use another snapshot" in result.stderr
-    assert [s.deployment for s in running.client.deployments("alarm")] == ["v1"] and running.alive() == []
 
 
 def test_the_new_version_must_run_for_a_while_before_it_is_promoted(running: Site) -> None:
@@ -269,8 +240,7 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
     found = document(result)
     assert found["error"]["type"] == "IncompatibleError" and found["report"]["app"] == "alarm"
     assert running.alive() == ["v1"] and running.client.status("alarm").state == "running"
-    held = lease.read(running.client.registry.app("alarm").folder)
-    assert held is not None and not lease.held(running.client.registry.app("alarm").folder, held)
+    assert not lease.held(running.app.folder, lease.read(running.app.folder))
 
 
 def test_a_new_version_that_fails_is_rolled_back_and_the_command_fails(running: Site) -> None:
@@ -287,26 +257,14 @@ def test_a_standby_that_fails_leaves_the_old_version_alone(running: Site) -> Non
     assert result.exit_code == 1
     assert "the last words of a driver that dies at start" in result.stderr
     assert "v1 was not touched and keeps running" in result.stderr
-    current = running.client.status("alarm").current
-    assert current is not None and (current.deployment, current.epoch) == ("v1", 1)
+    assert (running.current.deployment, running.current.epoch) == ("v1", 1)
     assert running.alive() == ["v1"]
-    record = running.client.registry.app("alarm").update("v2")
+    record = running.app.update("v2")
     assert record is not None and record.outcome == "refused"
 
 
-def test_a_successor_that_does_not_commit_is_replaced_by_the_old_version(running: Site) -> None:
-    stuck = running.application("v2", FAIL="stuck")
-    result = running.run("update", stuck, "--deployment", "v2", "--drain-timeout", "3")
-    assert result.exit_code == 1
-    assert "was rolled back; v1 runs again" in result.stderr
-    current = running.client.status("alarm").current
-    assert current is not None and (current.deployment, current.epoch) == ("v1", 3)
-    assert running.alive() == ["v1"]
-    assert running.run("update", running.application("v3"), "--deployment", "v3").exit_code == 0
-
-
 def test_an_update_that_nobody_went_on_with_is_closed_by_the_next(running: Site) -> None:
-    app = running.client.registry.app("alarm")
+    app = running.app
     app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
     lease.acquire(app.folder, "v2", seconds=-1)
     result = running.run("update", running.application("v3"), "--deployment", "v3")
@@ -325,7 +283,7 @@ def test_an_update_that_nobody_went_on_with_is_closed_by_a_submit_in_its_place(
 ) -> None:
     """dies: the submit does, once its driver is started, around the end of the record. What is left then is no reason
     to end what runs."""
-    app = running.client.registry.app("alarm")
+    app = running.app
     app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
     lease.acquire(app.folder, "v2", seconds=-1)
     submit_v3 = ("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1")
@@ -361,13 +319,13 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
     assert result.stdout == "alarm runs as deployment v1 again (epoch 3)\n"
     assert "downstream has seen its batches events" in result.stderr
     assert running.alive() == ["v1"]
-    [record] = running.client.registry.app("alarm").rollbacks()
+    [record] = running.app.rollbacks()
     assert (record.left, record.back_to, record.epoch, record.reason) == ("v2", "v1", 3, None)
     assert record.started_at < str(record.ended_at) and "@" in record.asked_by
     assert running.run("rollback", "alarm", "--deployment", "v2").stdout.startswith(
         "the previous deployment of alarm is"
     )
-    assert len(running.client.registry.app("alarm").rollbacks()) == 1
+    assert len(running.app.rollbacks()) == 1
 
 
 def test_a_rollback_names_functions_that_get_ids_again_and_takes_what_they_do_with_them(site: Site) -> None:
@@ -390,7 +348,7 @@ def test_a_rollback_names_functions_that_get_ids_again_and_takes_what_they_do_wi
     assert site.run(*update, "--deployment", "v3", *agree).exit_code == 0
     result = site.run("rollback", "alarm", "--later-ids", "events")
     assert result.exit_code == 0 and "query events continues with batch ids after those of v3" in result.stderr
-    assert [record.later_ids for record in site.client.registry.app("alarm").rollbacks()] == [(), ("events",)]
+    assert [record.later_ids for record in site.app.rollbacks()] == [(), ("events",)]
     late = site.run("rollback", "alarm", "--deployment", "v3", "--later-ids", "events")
     assert late.exit_code == 1 and "already runs again" in late.stderr, late.stderr
 
@@ -414,7 +372,7 @@ def test_later_ids_are_given_before_the_old_version_runs(
     again = site.run("rollback", "alarm", "--later-ids", "events")
     assert again.exit_code == code, again.stderr
     assert ("continues with batch ids after those of v2" in again.stderr) is (code == 0)
-    [record] = site.client.registry.app("alarm").rollbacks()
+    [record] = site.app.rollbacks()
     assert record.later_ids == (("events",) if code == 0 else ())
     assert site.run("rollback", "alarm").exit_code == 0 or code == 0
     assert site.alive() == ["v1"]
@@ -448,7 +406,7 @@ def test_a_rollback_that_died_is_completed_and_goes_no_further(
     again = running.run("rollback", "alarm")
     assert again.exit_code == 0 and "runs as deployment v2 again" in again.stdout, again.stderr
     assert running.alive() == ["v2"]
-    registry = running.client.registry.app("alarm")
+    registry = running.app
     [record], update = registry.rollbacks(), registry.update("v3")
     assert (
         (record.left, record.back_to) == ("v3", "v2") and record.ended_at and record.epoch == registry.current().epoch
@@ -486,7 +444,7 @@ def test_an_update_keeps_the_strategy_that_it_was_begun_with(running: Site, begu
     file.write_text(f"{file.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
     result = running.run("update", file, *asked)
     assert result.exit_code == 0, result.stderr
-    record = running.client.registry.app("alarm").update("v2")
+    record = running.app.update("v2")
     assert record is not None and (record.outcome, record.strategy) == ("promoted", begun)
     assert running.alive() == ["v2"]
 
@@ -501,15 +459,3 @@ def test_cancel(running: Site, how: tuple[str, ...]) -> None:
     assert running.alive() == []
     again = running.run("cancel", "alarm", *how, "--json")
     assert (again.exit_code, document(again)["ended"]) == (0, [])
-
-
-def test_a_drain_that_takes_too_long_is_1_and_goes_on(site: Site) -> None:
-    site.run("submit", site.application(DRAIN_SECONDS=2.0), "--deployment", "v1")
-    result = site.run("cancel", "alarm", "--drain", "--drain-timeout", "0.3", "--json")
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "WaitTimeoutError"
-    assert document(site.run("status", "alarm", "--json"))["state"] in ("draining", "cancelled")
-
-
-def test_the_log_of_a_driver_on_this_machine(site: Site, tmp_path: Path) -> None:
-    site.run("submit", site.application(FAIL="start"), "--deployment", "v1")
-    assert site.run("log", "alarm").stdout == "the last words of a driver that dies at start\n"

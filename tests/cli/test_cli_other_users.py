@@ -48,7 +48,7 @@ def as_user(site: Site, user: int, *arguments: str | Path) -> CompletedProcess[s
 def submitted(site: Site) -> AppRegistry:
     result = as_user(site, UNKNOWN, "submit", site.application(), "--deployment", "v1")
     assert result.returncode == 0, result.stderr
-    return site.client.registry.app("alarm")
+    return site.app
 
 
 def owners(folder: Path) -> set[int]:

@@ -94,11 +94,11 @@ def test_both_are_shown_while_they_run(both: Site) -> None:
     assert both.run("delete-snapshot", "alarm", "before-v2").exit_code == 1
 
     # Run again, the update goes on with the driver that runs.
-    launch = both.client.registry.app("alarm").launch("v2")
+    launch = both.app.launch("v2")
     result = both.run(*arguments(both))
     assert result.exit_code == 0, result.stderr
     assert result.stdout == "alarm runs as deployment v2, in place of v1\n"
-    assert both.client.registry.app("alarm").launch("v2") == launch
+    assert both.app.launch("v2") == launch
     assert both.alive() == ["v2"] and place(both) == ("v2", 2, True)
 
 
@@ -109,7 +109,7 @@ def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
     after = both.client.status("alarm")
     assert (after.current, after.launch, after.beside, after.update) == (before.current, before.launch, None, None)
     assert both.alive() == ["v1"]
-    record = both.client.registry.app("alarm").update("v2")
+    record = both.app.update("v2")
     assert record is not None and record.outcome == "refused"
     # Who ended it stands in both places, and stays there: it was refused for no reason, and the history had one row.
     assert record.reason == f"{user_and_host()} rolled it back"
@@ -117,10 +117,7 @@ def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
     assert len(told) == 3 and "v1 was never stopped, and was left as it was" in told[1], told
     assert "nothing started" in told[1] and record.reason in told[2]
     assert both.run("rollback", "alarm", "--deployment", "v2").exit_code == 0, "nothing is left to do"
-    assert (
-        both.client.registry.app("alarm").update("v2") == record
-        and len(both.client.registry.app("alarm").rollbacks()) == 1
-    )
+    assert both.app.update("v2") == record and len(both.app.rollbacks()) == 1
 
 
 @pytest.mark.parametrize("drain", [(), ("--drain",)])
@@ -128,7 +125,7 @@ def test_cancel_ends_both_versions_and_the_update(both: Site, drain: tuple[str, 
     result = both.run("cancel", "alarm", *drain)
     assert result.exit_code == 0, result.stderr
     assert result.stdout == "alarm is cancelled; ended: the drivers of v1, v2 and the update to v2\n"
-    record = both.client.registry.app("alarm").update("v2")
+    record = both.app.update("v2")
     assert both.alive() == [] and record is not None and record.outcome == "cancelled"
     assert [both.client.deployment_state("alarm", name) for name in ("v1", "v2")] == ["cancelled", "cancelled"]
     result = both.run(*arguments(both, "--run-beside", "1h"))
@@ -177,7 +174,7 @@ def test_an_update_that_died_around_the_drain_goes_on_or_back(
 def test_a_rollback_that_was_cut_short_is_given_up_where_the_update_goes_on(
     both: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = both.client.registry.app("alarm")
+    registry = both.app
     with monkeypatch.context() as crashing:
         crashing.setattr(rollback, "stop_deployment", interrupt)
         assert both.run("rollback", "alarm").exit_code == 130
@@ -191,7 +188,7 @@ def test_a_rehearsal_before(running: Site) -> None:
     agreed = ("--agree", "events:fork", "--agree", "events/foreachBatch", "--set", "path=/new")
     result = running.run(*arguments(running, "--rehearse", "1", *agreed, SINK=FUNCTION))
     assert result.exit_code == 0, result.stderr
-    record = running.client.registry.app("alarm").update("v2")
+    record = running.app.update("v2")
     assert record is not None and "rehearsed" in record.step_times
 
 
@@ -210,7 +207,7 @@ def test_the_same_sink_is_refused(site: Site, old: Any, new: Any, args: tuple[st
     assert result.exit_code == 1 and reason in error["message"]
     if error["type"] == "RefusedError":
         assert "(--set, app_params)" in error["message"] and "use strategy standby or restart" in error["message"]
-        assert site.client.registry.app("alarm").updates() == []
+        assert site.app.updates() == []
     assert site.alive() == ["v1"] and site.client.snapshots("alarm") == []
 
 

@@ -39,7 +39,7 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_driver")
 def test_a_lease_that_another_update_holds(running: Site) -> None:
-    lease.acquire(running.client.registry.app("alarm").folder, "other", ProcessIdentity.own())
+    lease.acquire(running.app.folder, "other", ProcessIdentity.own())
     result = running.run("update", application(running, "v2"))
     assert result.exit_code == 1 and "an update of alarm is under way: other holds the lease" in result.stderr
 
@@ -47,7 +47,7 @@ def test_a_lease_that_another_update_holds(running: Site) -> None:
 def test_the_same_version_again_is_nothing_to_do(running: Site, request: pytest.FixtureRequest) -> None:
     v2 = application(running, "v2")
     assert running.run("update", v2, "--deployment", "v2").exit_code == 0
-    epoch = running.client.registry.app("alarm").current()
+    epoch = running.app.current()
     request.getfixturevalue("no_driver")
     for args in ((), ("--deployment", "v2"), ("--strategy", "restart")):
         again = running.run("update", v2, *args)
@@ -55,7 +55,7 @@ def test_the_same_version_again_is_nothing_to_do(running: Site, request: pytest.
         assert "alarm: v2 was promoted by this update at " in again.stdout and "nothing to do" in again.stdout
     told = document(running.run("update", v2, "--json"))
     assert (told["app"], told["deployment"], told["record"]["outcome"]) == ("alarm", "v2", "promoted")
-    assert running.client.registry.app("alarm").current() == epoch and running.alive() == ["v2"]
+    assert running.app.current() == epoch and running.alive() == ["v2"]
 
 
 @pytest.mark.usefixtures("no_driver")

@@ -72,7 +72,7 @@ def test_what_cannot_be_rehearsed_is_2(running: Site) -> None:
 
 
 def test_that_the_old_version_cannot_be_rehearsed_does_not_stand_in_the_way(running: Site) -> None:
-    spec = running.client.registry.app("alarm").spec("v1")
+    spec = running.app.spec("v1")
     code = running.folder / "root" / "alarm" / "deployments" / "v1" / spec.application.file
     code.write_text(code.read_text() + "REHEARSAL = 'OSError: its files are gone'\n")
     result = running.run("rehearse", running.application("v2"))
@@ -85,7 +85,7 @@ def test_an_update_rehearses_first(running: Site) -> None:
     result = running.run("update", failing, "--deployment", "v2", "--rehearse", "2", "--json")
     assert result.exit_code == 1 and document(result)["error"]["type"] == "RehearsalError"
     assert document(result)["report"]["passed"] is False
-    registry = running.client.registry.app("alarm")
+    registry = running.app
     record = registry.update("v2")
     assert record is not None and record.outcome == "refused"
     assert running.alive() == ["v1"] and registry.deployment_ids() == ["v1"]

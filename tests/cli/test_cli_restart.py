@@ -138,14 +138,6 @@ def test_restart_goes_on_from_the_deployment_s_own_checkpoint(dead: Site) -> Non
     assert (dead.current.deployment, dead.current.epoch, dead.current.promoted) == ("v1", 2, promoted)
 
 
-@pytest.mark.parametrize("end", [("cancel", "alarm", "--drain"), ("save-snapshot", "alarm", "s", "--cancel")])
-def test_restart_goes_on_after_an_end_on_request(running: Site, end: tuple[str, ...]) -> None:
-    assert running.run(*end).exit_code == 0
-    last = committed(running)
-    assert running.run("restart", "alarm").exit_code == 0
-    assert first_batch(running) == last + 1
-
-
 @pytest.mark.parametrize("state", ["running", "suspended"])
 def test_restart_of_a_living_driver_is_refused(running: Site, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Drivers, "state", lambda *_: state)
@@ -171,18 +163,6 @@ def test_restart_during_an_update_is_refused_and_says_which(running: Site) -> No
     assert running.run("rollback", "alarm").exit_code == 0  # the way it names
 
 
-def test_a_driver_that_dies_at_its_restart_can_be_restarted_again(dead: Site) -> None:
-    file = dead.client.registry.folder.path("alarm/deployments/v1/application/v1.py")
-    with open(file, "a") as code:
-        code.write("FAIL = 'start'\n")
-    result = dead.run("restart", "alarm")
-    assert result.exit_code == 1 and "last words" in result.stderr and "streamupdate restart alarm" in result.stderr
-    with open(file, "a") as code:
-        code.write("FAIL = None\n")
-    assert dead.run("restart", "alarm").exit_code == 0
-    assert dead.current.epoch == 3
-
-
 # the next step
 
 
@@ -196,22 +176,6 @@ def test_what_looks_names_the_next_step_for_a_dead_driver(dead: Site) -> None:
     examined = dead.run("doctor")
     assert examined.exit_code == 1 and step in examined.stdout
     assert step in dead.client.app_document("alarm")["next_step"]
-
-
-def test_during_an_update_the_next_step_is_the_update_s(running: Site) -> None:
-    running.client.begin_update("alarm", "v2")
-    running.crash("v1")
-    for shown in (running.run("status", "alarm").stdout, running.run("list").stderr, running.run("doctor").stdout):
-        assert "streamupdate rollback alarm" in shown and "streamupdate restart" not in shown
-
-
-@pytest.mark.parametrize("end", [None, ("cancel", "alarm", "--drain")])
-def test_an_app_that_runs_or_was_ended_needs_no_step(running: Site, end: tuple[str, ...] | None) -> None:
-    if end:
-        assert running.run(*end).exit_code == 0
-    assert document(running.run("--json", "list"))[0]["next_step"] is None
-    assert "restart" not in running.run("status", "alarm").stdout
-    assert running.run("doctor").exit_code == 0
 
 
 def client(site: Site) -> StreamUpdateClient:

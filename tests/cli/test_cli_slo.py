@@ -45,7 +45,7 @@ def test_one_that_does_worse_is_rolled_back(running: Site, limit: str, constants
     text = " ".join(result.stderr.split())
     assert result.exit_code == 1 and f"query events, {limit}: " in text and told in text, text
     assert f"to allow it, give option slo: {limit}=LIMIT, or {limit}=off" in text
-    record = running.client.registry.app("alarm").update("v2")
+    record = running.app.update("v2")
     assert record is not None and record.outcome == "rolled-back" and limit in str(record.reason)
     assert running.alive() == ["v1"]
 
@@ -53,7 +53,7 @@ def test_one_that_does_worse_is_rolled_back(running: Site, limit: str, constants
 def test_one_that_does_as_well_is_promoted_and_says_so(running: Site) -> None:
     result = update(running)
     assert result.exit_code == 0, result.stderr
-    record = running.client.registry.app("alarm").update("v2")
+    record = running.app.update("v2")
     assert record is not None and record.outcome == "promoted"
     found = {text.split(": ")[0]: text for text in record.verified if text.startswith("query events, ")}
     assert set(found) == {f"query events, {name}" for name in NAMES}
@@ -76,7 +76,7 @@ def test_nothing_is_waited_for_where_nothing_arrives(site: Site) -> None:
     long before its update by the pace at which batches came."""
     assert site.run("submit", site.application(INPUT=KEPT), "--deployment", "v1").exit_code == 0
     until(lambda: len(site.commits("v1")) == KEPT or None, "its last batch")
-    status = site.client.registry.app("alarm").status
+    status = site.app.status
     until(lambda: ((known := status("v1")) and known.queries["events"].idle) or None, "it to be idle")
     result = update(site, INPUT=KEPT)
     assert result.exit_code == 0, result.stderr

@@ -20,7 +20,7 @@ def stopped(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launch]:
     """The launch of deployment `v1`, whose processes stand still."""
     monkeypatch.setattr(rollback, "SILENT_SECONDS", 1.0)
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    launch = site.client.registry.app("alarm").launch("v1")
+    launch = site.app.launch("v1")
     assert launch is not None and launch.pid is not None
     os.killpg(launch.pid, signal.SIGSTOP)
     yield launch

@@ -58,12 +58,12 @@ def test_a_rollback_goes_back_to_a_version_that_failed_only_by_its_name(site: Si
         "- v1: the last one that did not fail. It computes again what was written since: v3's batches" in refused.stderr
     )
     assert "- v2: to run it once more" in refused.stderr and "of query events (" in refused.stderr
-    assert site.alive() == ["v3"] and site.client.registry.app("alarm").rollbacks() == []
+    assert site.alive() == ["v3"] and site.app.rollbacks() == []
     assert "name one of these: v2, v1" in site.run("rollback", "alarm", "--to", "v0").stderr
     result = site.run("rollback", "alarm", "--to", "v1")
     assert result.exit_code == 0 and "v1 computes again, too: v2's batches" in result.stderr
     assert site.alive() == ["v1"] and site.client.wait_healthy("alarm").healthy
-    assert [(r.left, r.back_to) for r in site.client.registry.app("alarm").rollbacks()] == [("v3", "v1")]
+    assert [(r.left, r.back_to) for r in site.app.rollbacks()] == [("v3", "v1")]
 
 
 def test_a_version_that_failed_runs_again_when_it_is_named(site: Site) -> None:
@@ -90,7 +90,7 @@ def test_an_app_whose_next_version_fails_as_well_can_still_be_updated(site: Site
     bad = site.application("v2", FAIL="start")
     result = site.run("update", bad, "--deployment", "v2", "--strategy", "restart")
     assert result.exit_code == 1 and "v1 does not run, as before the update" in result.stderr
-    [record] = site.client.registry.app("alarm").updates()
+    [record] = site.app.updates()
     assert record.outcome == "rolled-back" and record.old_dead
     good = site.run("update", site.application("v3"), "--deployment", "v3", "--strategy", "restart", "--json")
     assert good.exit_code == 0, good.stderr

@@ -98,26 +98,6 @@ def test_every_message_in_troubleshooting_is_one_of_the_code() -> None:
         assert re.search(r"[^\0]*".join(parts), known), f"no error says: {message}"
 
 
-def test_the_reference_names_what_there_is() -> None:
-    """`make docs` fails for such a name as well; this is found without it."""
-    named = 0
-    for page in (DOCS / "reference").glob("*.md"):
-        for path in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE):
-            named += 1
-            *folders, last = path.split(".")
-            if REPOSITORY.joinpath(*folders, f"{last}.py").is_file():
-                continue
-            module = REPOSITORY.joinpath(*folders).with_suffix(".py")
-            body = ast.parse(module.read_text()).body
-            assert last in {n.name for n in body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}, path
-    assert named > 50
-
-
-def test_every_page_is_in_the_site_s_menu() -> None:
-    listed = re.findall(r"^ +- (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted(str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md"))
-
-
 def test_commands_in_the_guides_have_options_that_exist() -> None:
     """In a fenced block every streamupdate command, whole lines and continued ones."""
     seen = set()

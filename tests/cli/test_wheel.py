@@ -105,10 +105,3 @@ def test_the_links_of_its_description_lead_to_the_repository(wheel: Wheel) -> No
     assert f"![Pause of an update against the size of its state, beside Flink]({URL}/raw/HEAD/docs/" in (
         str(wheel.metadata.get_payload())
     )
-
-
-def test_without_an_address_there_is_no_link_that_leads_nowhere(tmp_path: Path) -> None:
-    wheel = build(tmp_path, "")
-    assert wheel.metadata.get_all("Project-URL", []) == []
-    assert not [link for link in wheel.links if not link.startswith(("https://", "http://", "#"))]
-    assert "- Getting started: run an app and update it" in str(wheel.metadata.get_payload())

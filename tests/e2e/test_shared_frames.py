@@ -90,15 +90,15 @@ def shared(tmp_path: Path):
     made.end()
 
 
-def test_an_update_of_queries_that_share_a_function(shared: Shared) -> None:
+def test_an_update_takes_both_queries_with_their_own_state(shared: Shared) -> None:
     for _ in range(3):
         shared.write()
     shared.cli("submit", shared.version("v1", "by-key"), "--deployment", "one", *shared.params)
     shared.check_output()
     renamed = ("--rename", "all sums/by-key=per-key")
-    shared.write()
+    shared.feed()  # goes on while the old version hands over
     shared.cli("update", shared.version("v2", "per-key"), "--deployment", "two", *renamed, *shared.params)
-    shared.write()
+    shared.stop_feeding()
     shared.check_output()
     told = shared.json("status", "shared")
     assert set(told["status"]["queries"]) == {"all sums", "first keys"}
