@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench
+from bench import ROCKSDB, Bench
 from local_files import delete_in_java, local_files, scratch_files
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import cloudpickle
@@ -80,8 +80,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def bench(spark, tmp_path: Path) -> Bench:
-    return Bench(spark, tmp_path)
+def bench(spark, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
+    """With the state store that the module names, if it does (STORE)."""
+    return Bench(spark, tmp_path, getattr(request.module, "STORE", ROCKSDB))
 
 
 @pytest.fixture

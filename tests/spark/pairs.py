@@ -145,6 +145,11 @@ def united(*branches: str, key: str = "x", total: str = "sum(y)") -> str:
     return f"select {key}, {total} t from ({' union all '.join(f'select {b}' for b in branches)}) group by {key}"
 
 
+def turned(text: str, one: str, other: str) -> tuple[str, str]:
+    """A text with two places, and with what is in them exchanged."""
+    return text.format(one, other), text.format(other, one)
+
+
 def retyped(old: str, new: str, version: Version) -> Callable[[Ground], DataFrame]:
     """A version of which a column of the input has another type."""
 

@@ -65,10 +65,9 @@ def calls(spark) -> dict[str, str]:
 
 @pytest.mark.parametrize("dropped", one_is_fast([True, False]), ids=["added-and-a-key-dropped", "added"])
 @pytest.mark.parametrize("part", ["some", *(pytest.param(n, marks=pytest.mark.slow) for n in range(3))])
-def test_it_knows_the_rows_from_now_on_and_no_others(spark, tmp_path, part, dropped) -> None:
+def test_it_knows_the_rows_from_now_on_and_no_others(bench: Bench, spark, tmp_path, part, dropped) -> None:
     aggregates = SOME if part == "some" else calls(spark)
     names = list(aggregates) if part == "some" else list(aggregates)[part * AT_ONCE : (part + 1) * AT_ONCE]
-    bench = Bench(spark, tmp_path)
 
     def made(of: list[str]) -> list:
         return [(F.product("d") if n == "product" else F.expr(aggregates[n])).alias(f"x_{n}") for n in of]
@@ -145,12 +144,11 @@ def about(value):
 
 @pytest.mark.parametrize("dropped", one_is_fast([False, True]), ids=["added", "added-and-a-key-dropped"])
 @pytest.mark.parametrize("name", STEPS)
-def test_what_the_state_knows_is_computed_and_nothing_is_asked(spark, tmp_path, name: str, dropped: bool) -> None:
+def test_what_the_state_knows_is_computed_and_nothing_is_asked(bench: Bench, name: str, dropped: bool) -> None:
     """An average added to its sum and its count was of the rows after the update only."""
     kept, added = STEPS[name]
     if dropped and name == "moments":
         pytest.skip("moments of two groups cannot be put together")
-    bench = Bench(spark, tmp_path)
 
     def version(keys: tuple[str, ...], of: list[str]):
         made = [F.expr(text).alias(f"c{i}") for i, text in enumerate(of)]
@@ -173,9 +171,8 @@ def test_what_the_state_knows_is_computed_and_nothing_is_asked(spark, tmp_path, 
             assert found[key][column] == about(value), (key, column)
 
 
-def test_a_group_without_values_stays_without(spark, tmp_path) -> None:
+def test_a_group_without_values_stays_without(bench: Bench) -> None:
     """A sum made of an average is null there, not zero."""
-    bench = Bench(spark, tmp_path)
 
     def version(*of: str):
         return lambda bench: stage("totals", bench.source(KNOWN).groupBy("k").agg(*map(F.expr, of)))
@@ -189,9 +186,8 @@ def test_a_group_without_values_stays_without(spark, tmp_path) -> None:
     assert list(row.values()) == ["q", None, None, 0, None, None]
 
 
-def test_an_average_is_not_computed_of_a_count_of_rows(spark, tmp_path) -> None:
+def test_an_average_is_not_computed_of_a_count_of_rows(bench: Bench) -> None:
     """Rows without a value have a part in that."""
-    bench = Bench(spark, tmp_path)
 
     def version(*of: str):
         return lambda bench: stage("totals", bench.source(KNOWN).groupBy("k").agg(*map(F.expr, of)))
@@ -233,10 +229,9 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", one_is_fast(SHAPES))
-def test_it_is_computed_in_stages_of_every_shape(spark, tmp_path, name: str) -> None:
+def test_it_is_computed_in_stages_of_every_shape(bench: Bench, name: str) -> None:
     """Also of values that a filter lets through, and in the other order."""
     rows, keys, mode = SHAPES[name]
-    bench = Bench(spark, tmp_path)
     some = " FILTER (WHERE d < 2)"
 
     def version(*of: str):
@@ -288,9 +283,8 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("name", one_is_fast(ALIKE, 6))
-def test_what_only_looks_alike_is_agreed_to(spark, tmp_path, name: str) -> None:
+def test_what_only_looks_alike_is_agreed_to(bench: Bench, spark, name: str) -> None:
     kept, added, settings = ALIKE[name]
-    bench = Bench(spark, tmp_path)
     for key, value in settings.items():
         spark.conf.set(key, value)
 

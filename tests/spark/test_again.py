@@ -20,8 +20,7 @@ def by_twos(bench: Bench):
     return bench.spark.readStream.option("maxFilesPerTrigger", "2").schema("k string, a long").json(str(bench.input()))
 
 
-def test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that_skips(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that_skips(bench: Bench, tmp_path) -> None:
     bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
     for key in "ab":
         bench.write([row(key, 1)])

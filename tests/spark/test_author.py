@@ -73,6 +73,7 @@ def limited(rows):
     return grouped.writeStream.outputMode("append").format("noop")
 
 
+@pytest.mark.slow  # each plan of one starts a Python of its own
 def test_in_the_init_of_a_stateful_processor(bench: Bench) -> None:
     """Spark says "driver worker exited unexpectedly", and has the error as the cause of its own one only."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])

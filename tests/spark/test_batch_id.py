@@ -208,8 +208,7 @@ def counts(bench: Bench):
     return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n")))
 
 
-def test_it_is_declared_or_found_in_the_function_s_code(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_it_is_declared_or_found_in_the_function_s_code(bench: Bench) -> None:
     assert planned(bench, lambda writer: writer.foreachBatch(nothing)).seen_batch == UNUSED
     assert planned(bench, lambda writer: writer.foreachBatch(both)).seen_batch is None
     assert planned(bench, lambda writer: writer.foreach(print)).seen_batch is None
@@ -227,9 +226,8 @@ def test_it_is_declared_or_found_in_the_function_s_code(spark, tmp_path) -> None
         planned(bench, lambda writer: writer.foreachBatch(both), "once")
 
 
-def test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to(spark, tmp_path) -> None:
+def test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to(bench: Bench) -> None:
     """With the first update, not when it is submitted: it was refused then, as one that could never be updated."""
-    bench = Bench(spark, tmp_path)
     bench.seen_batch = None
     plan, _ = bench.plan(counts)
     check_updatable(plan)
@@ -361,15 +359,13 @@ def test_a_function_that_skips_and_does_not_say_so_has_them_when_the_rollback_is
     assert bench.sunk() == (RIGHT if said else RIGHT - Counter("cde")) + WRONG
 
 
-def test_after_a_rollback_a_standby_uses_no_ids_of_the_version_that_was_left(spark, tmp_path) -> None:
+def test_after_a_rollback_a_standby_uses_no_ids_of_the_version_that_was_left(bench: Bench) -> None:
     """The old version does not look at ids, so that it uses those of the newer one again, in fewer batches; the next
     version's function skips ids it has had."""
     table: dict[int, list[str]] = {}
 
     def skips(batch, number):
         table.setdefault(number, [r["k"] for r in batch.collect()])
-
-    bench = Bench(spark, tmp_path)
 
     def version(function, says, files):
         def build(b: Bench):

@@ -16,8 +16,7 @@ SECONDS = 60.0
 
 
 @pytest.mark.parametrize("trigger", ["0 seconds", "100 milliseconds"])
-def test_a_batch_is_told_while_it_is_worked_at_and_only_then(spark, tmp_path, trigger: str) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_batch_is_told_while_it_is_worked_at_and_only_then(bench: Bench, spark, trigger: str) -> None:
     begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
 
     def wait(batch, batch_id: int) -> None:

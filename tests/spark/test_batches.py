@@ -8,10 +8,7 @@ from bench import HDFS, Bench
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
+STORE = HDFS  # of `bench`
 
 
 def plan(bench: Bench, trigger: dict | None = None, mode: str = "append", **options: str):

@@ -44,9 +44,8 @@ def version(schema: str, cast: str, *keys: str):
 
 
 @pytest.mark.parametrize("dropped", one_is_fast([True, False]), ids=["wider-and-a-key-dropped", "wider"])
-def test_decimals_get_more_digits_under_every_aggregate(spark, tmp_path, dropped: bool) -> None:
+def test_decimals_get_more_digits_under_every_aggregate(bench: Bench, dropped: bool) -> None:
     """An average was refused: `average(unscaledvalue(..)) removed and average(..) added`."""
-    bench = Bench(spark, tmp_path)
     old, new = version(OLD, "decimal(10,2)", *(("k", "k2") if dropped else ("k",))), version(NEW, "decimal(18,2)", "k")
     bench.write(FIRST)
     snapshot = bench.run(old)
@@ -85,10 +84,9 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", one_is_fast(OTHERS, 6))
-def test_what_does_not_follow_from_the_old_sums_is_refused(spark, tmp_path, name: str) -> None:
+def test_what_does_not_follow_from_the_old_sums_is_refused(bench: Bench, name: str) -> None:
     """A filter that reads the column's text was overlooked: the sum kept what the new filter does not let through."""
     was, now, aggregate = OTHERS[name]
-    bench = Bench(spark, tmp_path)
     old, new = (
         bench.plan(
             lambda bench, kind=kind: stage(
@@ -101,8 +99,7 @@ def test_what_does_not_follow_from_the_old_sums_is_refused(spark, tmp_path, name
     assert item.verdict == "refused", item.reason
 
 
-def test_an_average_that_a_double_has_rounded_is_not_taken_for_exact(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_an_average_that_a_double_has_rounded_is_not_taken_for_exact(bench: Bench) -> None:
     old, new = (
         lambda bench, kind=kind: stage("totals", bench.source(f"k string, r {kind}").groupBy("k").agg(F.avg("r")))
         for kind in ("decimal(11,2)", "decimal(18,2)")
@@ -130,9 +127,8 @@ def by_key(key: str):
     return build
 
 
-def test_the_app_s_own_function_is_given_values_and_names(spark, tmp_path) -> None:
+def test_the_app_s_own_function_is_given_values_and_names(bench: Bench) -> None:
     """It was given cents in a double, and three columns called `sum`: -272.375 came out in place of -0.125."""
-    bench = Bench(spark, tmp_path)
     old, new = by_key("k"), by_key("upper(k)")
 
     def merged(rows: DataFrame) -> DataFrame:
@@ -156,8 +152,7 @@ def test_the_app_s_own_function_is_given_values_and_names(spark, tmp_path) -> No
     assert bench.last("key") == wanted
 
 
-def test_a_function_that_returns_sums_without_their_scale_is_told_the_types(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_function_that_returns_sums_without_their_scale_is_told_the_types(bench: Bench) -> None:
     bench.write(FIRST)
     snapshot = bench.run(by_key("k"))
     bench.migrations["totals", STATE] = lambda rows: rows.select(
@@ -168,9 +163,7 @@ def test_a_function_that_returns_sums_without_their_scale_is_told_the_types(spar
 
 
 @pytest.mark.slow
-def test_a_session_s_sums_are_given_with_their_scale_too(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
-
+def test_a_session_s_sums_are_given_with_their_scale_too(bench: Bench) -> None:
     def visits(*keys: str):
         def build(bench: Bench) -> DataFrame:
             rows = bench.source(f"k string, k2 string, ts timestamp, {OLD}").withWatermark("ts", "10 minutes")

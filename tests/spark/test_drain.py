@@ -20,9 +20,8 @@ from tests.cases import one_is_fast
 
 
 @pytest.mark.parametrize("trigger", one_is_fast(["200 milliseconds", "0 seconds", "1 hour"]))
-def test_every_batch_is_seen_once_over_many_drains(spark, tmp_path, trigger: str) -> None:
+def test_every_batch_is_seen_once_over_many_drains(bench: Bench, spark, trigger: str) -> None:
     """With a trigger every hour the stream thread sleeps when it is drained, and must not keep the drain waiting."""
-    bench = Bench(spark, tmp_path)
     seen: Counter[int] = Counter()
     rows: list[str] = []
     entered = threading.Event()
@@ -56,11 +55,10 @@ def test_every_batch_is_seen_once_over_many_drains(spark, tmp_path, trigger: str
 
 
 @pytest.mark.parametrize("drains", [8, pytest.param(50, marks=pytest.mark.slow)])
-def test_no_batch_is_left_logged_without_a_commit(spark, tmp_path, drains: int) -> None:
+def test_no_batch_is_left_logged_without_a_commit(bench: Bench, spark, tmp_path, drains: int) -> None:
     """Batches follow each other without a pause into a sink that appends, whatever the batch. Each drain comes at
     another point after a commit: mostly while the next batch is planned, which Spark itself would give up when it sees
     the query ended (MicroBatchExecution.runBatch)."""
-    bench = Bench(spark, tmp_path)
     seen: Counter[int] = Counter()
     numbers = (
         spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "2").option("startTimestamp", "0").load()
@@ -89,11 +87,10 @@ def test_no_batch_is_left_logged_without_a_commit(spark, tmp_path, drains: int) 
     assert sorted(map(int, sink.read_text().split())) == list(range(2 * len(seen)))
 
 
-def test_a_query_whose_thread_has_ended_is_over_and_can_be_started_again(spark, tmp_path) -> None:
+def test_a_query_whose_thread_has_ended_is_over_and_can_be_started_again(bench: Bench, spark) -> None:
     """A thread that sleeps 10 ms at a time may wake up as a drain looks at it: the attempt is taken back, and the
     thread may have ended on seeing it. That left a query without a thread that looked active, and was not started again
     (measured, in a change in flight); here that state is made."""
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
     folder = bench.registry.checkpoint("d", "q")
     writer = stage("once", bench.source().dropDuplicates(["k"])).writeStream.outputMode("append").format("noop")

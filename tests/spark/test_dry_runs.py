@@ -92,10 +92,9 @@ def test_the_session_of_the_thread_is_the_one_it_was(spark, tmp_path) -> None:
     assert sessions.getActiveSession().get().equals(before)
 
 
-def test_what_is_thrown_away_has_neither_checksums_nor_state(spark, tmp_path) -> None:
+def test_what_is_thrown_away_has_neither_checksums_nor_state(bench: Bench, spark, tmp_path) -> None:
     write(counted("k")(spark, tmp_path), tmp_path / "saved")
     assert not [p.name for p in (tmp_path / "saved").rglob(".*")]
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1), row("b", 2)])
     assert bench.spark_check(bench.run(totals), totals).compatible
     made = {p.name for p in (tmp_path / "scratch").rglob("*") if p.is_file()}

@@ -10,12 +10,9 @@ from bench import HDFS, Bench, row, stage
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
+STORE = HDFS  # of `bench`
+
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 def item(bench: Bench, snapshot: str, build: Callable, thing: str, mode: str = "update") -> tuple[str, tuple[str, ...]]:

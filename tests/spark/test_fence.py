@@ -15,8 +15,7 @@ from airflow_provider_streamupdate.streaming.engine.queries import RunningQuerie
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
-def test_a_fenced_query_begins_no_batch(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_fenced_query_begins_no_batch(bench: Bench, spark) -> None:
     seen: Counter[str] = Counter()
     df = stage("once", bench.source().dropDuplicates(["k"]))
     folder = bench.registry.checkpoint("d", "q")

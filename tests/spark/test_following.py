@@ -82,9 +82,8 @@ def test_it_computes_what_the_old_one_would_have(spark, tmp_path, store, version
         assert {key for key in right if key[0].minute < 10} <= {key for key, _ in got}
 
 
-def test_the_checkpoint_of_a_source_without_a_log_is_marked(spark, tmp_path) -> None:
+def test_the_checkpoint_of_a_source_without_a_log_is_marked(bench: Bench) -> None:
     """A Delta source leaves no folder `sources`."""
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
     name = bench.run(counts)
     folder = bench.registry.folder
@@ -94,10 +93,9 @@ def test_the_checkpoint_of_a_source_without_a_log_is_marked(spark, tmp_path) -> 
 
 
 @pytest.mark.parametrize("record", [None, lambda rows, batch: None], ids=["nobody", "a function"])
-def test_it_starts_no_query_elsewhere_than_in_its_checkpoint(spark, tmp_path, record) -> None:
+def test_it_starts_no_query_elsewhere_than_in_its_checkpoint(bench: Bench, spark, tmp_path, record) -> None:
     """A session's file manager may be for a bucket only: AbortableStreamBasedCheckpointFileManager refuses local
     folders, and a class that is not there refuses all."""
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
     manager, writer = "spark.sql.streaming.checkpointFileManagerClass", counts(bench).writeStream.format("noop")
     writer = writer.outputMode("update").trigger(processingTime="1 second")

@@ -20,12 +20,11 @@ def rows_of(pair: Pair, *parts: list) -> list[dict]:
     return [r for part in parts for f in part for r in (f[0] if isinstance(f, tuple) else f)]
 
 
-def test_an_aggregation_gains_an_aggregate(spark, tmp_path) -> None:
+def test_an_aggregation_gains_an_aggregate(bench: Bench) -> None:
     def now(bench: Bench):
         made = F.count("*").alias("n"), F.sum("a").alias("s"), F.max("a").alias("most")
         return stage("counts", bench.source().groupBy("k").agg(*made))
 
-    bench = Bench(spark, tmp_path)
     parts = minutes(0, 1), minutes(2, 3, keys="abc"), minutes(5, 6, keys="bc")
     with running_pair(bench, counts, now) as pair:
         updated(pair, *parts, states=None)
@@ -222,7 +221,7 @@ def test_another_filter_below_an_aggregation_counts_from_where_the_following_beg
         assert last == {key: (len(values), sum(values)) for key in "ab"}
 
 
-def test_another_filter_below_windows_gives_each_window_once(spark, tmp_path) -> None:
+def test_another_filter_below_windows_gives_each_window_once(bench: Bench) -> None:
     def windows(bench: Bench, least: int):
         rows = bench.source().where(F.col("a") >= least).withWatermark("ts", "1 minute")
         return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
@@ -231,7 +230,6 @@ def test_another_filter_below_windows_gives_each_window_once(spark, tmp_path) ->
         return [[row(k, a, minute=n) for k in "ab" for a in (0, 1)] for n in numbers]
 
     first, meanwhile, after = rows(0, 1, 2, 3), rows(4, 5, 6, 7, 8, 9), rows(*range(10, 20))
-    bench = Bench(spark, tmp_path)
     with running_pair(bench, lambda b: windows(b, 0), lambda b: windows(b, 1), mode="append") as pair:
         updated(pair, first, meanwhile, after, states=None)
         found = [((r["window"]["start"].minute, r["k"]), r["n"]) for r in pair.all()]

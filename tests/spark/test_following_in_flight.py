@@ -101,10 +101,9 @@ def test_a_sink_that_may_have_the_batch(spark, tmp_path, store: tuple, has: bool
         queries.stop()
 
 
-def test_a_batch_that_was_followed_before_its_driver_died_in_it(spark, tmp_path) -> None:
+def test_a_batch_that_was_followed_before_its_driver_died_in_it(bench: Bench, spark) -> None:
     """Its rows went nowhere here, and perhaps there: it is run again, from the state before it."""
     spark.conf.set(VALIDATION, "false")
-    bench = Bench(spark, tmp_path)
     for rows in ([row("a", 1)], [row("b", 1), row("a", 2)], [row("c", 1), row("a", 3)]):
         bench.write(rows)
     taken = Taken(bench, once)
@@ -121,9 +120,8 @@ def test_a_batch_that_was_followed_before_its_driver_died_in_it(spark, tmp_path)
         queries.stop()
 
 
-def test_a_sink_that_cannot_have_the_batch_whose_state_is_not_whole(spark, tmp_path) -> None:
+def test_a_sink_that_cannot_have_the_batch_whose_state_is_not_whole(bench: Bench, spark) -> None:
     spark.conf.set(VALIDATION, "false")
-    bench = Bench(spark, tmp_path)
     sink = LikeATable()
     bench.sink, bench.sink_seen_batch = sink, "skips"
     for rows in ([row("a", 1)], [row("b", 1)], [row("c", 1)]):
@@ -146,10 +144,9 @@ def test_a_sink_that_cannot_have_the_batch_whose_state_is_not_whole(spark, tmp_p
         queries.stop()
 
 
-def test_the_watermark_of_a_batch_that_is_in_the_sink(spark, tmp_path) -> None:
+def test_the_watermark_of_a_batch_that_is_in_the_sink(bench: Bench, spark, tmp_path) -> None:
     """Found from outside: the watermark went back by a batch, so that windows which had ended were not written until
     more input came, and late rows counted."""
-    bench = Bench(spark, tmp_path)
     bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     for minute in (0, 1, 30):

@@ -22,11 +22,10 @@ LOG = "spark.sql.streaming.fileSource.log"
 
 
 @pytest.mark.parametrize("interval", one_is_fast(["2", "3"]))
-def test_a_log_that_is_compacted(spark, tmp_path, interval: str) -> None:
+def test_a_log_that_is_compacted(bench: Bench, spark, interval: str) -> None:
     """Across several compactions on each side of the takeover. A file that was forgotten would be read again."""
     for key, value in ((f"{LOG}.compactInterval", interval), (f"{LOG}.cleanupDelay", "0ms"), (RETAINED, "2")):
         spark.conf.set(key, value)
-    bench = Bench(spark, tmp_path)
     with running_pair(bench, counts) as pair:
         updated(pair, minutes(0, 1), minutes(*range(2, 10)), minutes(*range(10, 16)), in_step=True)
         assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
@@ -38,10 +37,9 @@ def compactions(checkpoint: Checkpoint) -> list[int]:
     return [int(n.split(".")[0]) for n in checkpoint.folder.names("sources/0") if n.endswith(".compact")]
 
 
-def test_all_entries_at_once(spark, tmp_path) -> None:
+def test_all_entries_at_once(bench: Bench, spark) -> None:
     """The old version is many batches ahead when the following begins, over compactions; then both take turns."""
     spark.conf.set(f"{LOG}.compactInterval", "3")
-    bench = Bench(spark, tmp_path)
     with running_pair(bench, counts) as pair:
         for file in minutes(0):
             pair.write(file)
@@ -132,12 +130,11 @@ def test_a_batch_that_the_old_version_never_committed_ends_the_following(spark, 
 
 
 @pytest.mark.slow
-def test_what_no_restart_needs_is_removed(spark, tmp_path, monkeypatch) -> None:
+def test_what_no_restart_needs_is_removed(bench: Bench, spark, monkeypatch) -> None:
     """A hot standby follows for good. Found by an outside review: its logs only grew."""
     monkeypatch.setattr(following, "PURGED_EVERY", 3)
     for key, value in ((f"{LOG}.compactInterval", "2"), (f"{LOG}.cleanupDelay", "1ms"), (RETAINED, "4")):
         spark.conf.set(key, value)
-    bench = Bench(spark, tmp_path)
     with running_pair(bench, counts) as pair:
         updated(pair, minutes(0, 1), minutes(*range(2, 14)), minutes(14, 15), in_step=True)
         for log, most in (("offsets", 4 + 3 + 2), ("commits", 4 + 3 + 2), ("sources/0", 9)):
@@ -145,7 +142,7 @@ def test_what_no_restart_needs_is_removed(spark, tmp_path, monkeypatch) -> None:
         assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
 
 
-def test_a_storage_that_fails_once_ends_no_following(spark, tmp_path, monkeypatch) -> None:
+def test_a_storage_that_fails_once_ends_no_following(bench: Bench, spark, monkeypatch) -> None:
     """Found from outside: what failed while old log entries were removed left a follower that waited for good."""
     monkeypatch.setattr(following, "PURGED_EVERY", 3)
     spark.conf.set(RETAINED, "4")
@@ -162,7 +159,6 @@ def test_a_storage_that_fails_once_ends_no_following(spark, tmp_path, monkeypatc
 
         monkeypatch.setattr(Folder, name, once)
 
-    bench = Bench(spark, tmp_path)
     with running_pair(bench, counts) as pair:
         for file in minutes(0):
             pair.write(file)

@@ -26,8 +26,9 @@ def once(bench: Bench, least: int):
     return stage("once", bench.source().where(f"a > {least}").dropDuplicates(["k"])).select("k", "a")
 
 
-def test_a_deduplication_that_lets_more_pass_would_remember_what_nobody_wrote(spark, tmp_path, monkeypatch) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_deduplication_that_lets_more_pass_would_remember_what_nobody_wrote(
+    bench: Bench, spark, tmp_path, monkeypatch
+) -> None:
     bench.write([row("a", 9)])
     with running_pair(bench, lambda b: once(b, 5), lambda b: once(b, 0), mode="append") as pair:
         assert any("stage once of query q is given other rows" in problem for problem in refused(pair))
@@ -40,7 +41,7 @@ def test_a_deduplication_that_lets_more_pass_would_remember_what_nobody_wrote(sp
         assert found == Counter([("a", 9)])  # x is lost: with a restart it would have been written with 7
 
 
-def test_a_source_that_goes_would_be_missing_from_the_counts(spark, tmp_path) -> None:
+def test_a_source_that_goes_would_be_missing_from_the_counts(bench: Bench) -> None:
     def both(bench: Bench):
         rows = source("a", bench.source(name="a")).select("k").union(source("b", bench.source(name="b")).select("k"))
         return stage("counts", rows.groupBy("k").count())
@@ -48,7 +49,6 @@ def test_a_source_that_goes_would_be_missing_from_the_counts(spark, tmp_path) ->
     def one(bench: Bench):
         return stage("counts", source("a", bench.source(name="a")).select("k").groupBy("k").count())
 
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 9)], "a")
     bench.write([row("a", 9)], "b")
     with running_pair(bench, both, one) as pair:
@@ -67,11 +67,10 @@ def test_a_source_that_goes_would_be_missing_from_the_counts(spark, tmp_path) ->
         (lambda b: b.source().where("a > (select count(*) from range(3))"), "depends on a table"),
     ],
 )
-def test_what_is_not_in_a_batch(spark, tmp_path, rows, reason: str) -> None:
+def test_what_is_not_in_a_batch(bench: Bench, rows, reason: str) -> None:
     def build(bench: Bench):
         return stage("counts", rows(bench).groupBy("k").count())
 
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 9)])
     with running_pair(bench, build) as pair:
         assert any(reason in problem for problem in refused(pair))
@@ -84,18 +83,16 @@ def test_what_is_not_in_a_batch(spark, tmp_path, rows, reason: str) -> None:
         lambda b: b.source().where("ts < now() and k <> uuid() or true"),
     ],
 )
-def test_what_is_in_it(spark, tmp_path, rows) -> None:
+def test_what_is_in_it(bench: Bench, rows) -> None:
     def build(bench: Bench):
         return stage("counts", rows(bench).groupBy("k").count())
 
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 9)])
     with running_pair(bench, build) as pair:
         assert refused(pair) == []
 
 
-def test_a_query_that_does_not_run_for_good(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_query_that_does_not_run_for_good(bench: Bench, spark, tmp_path) -> None:
     writer = bench.source().writeStream.format("noop").trigger(availableNow=True)
     with pytest.raises(RefusedError, match="only a query that runs for good"):
         following.FollowedQuery(spark, writer, "q", (tmp_path / "c").as_uri(), tmp_path)

@@ -65,14 +65,13 @@ def test_deduplications(spark, tmp_path) -> None:
         assert values(pair.all()) == Counter([("a", 1), ("b", 2), ("c", 3), ("d", 5), ("e", 8)])
 
 
-def test_an_aggregate_of_a_deduplication_s_keys(spark, tmp_path) -> None:
+def test_an_aggregate_of_a_deduplication_s_keys(bench: Bench) -> None:
     """It was refused. Which of the rows that differ in `b` comes first does not matter."""
 
     def sums(bench: Bench):
         once = stage("once", bench.source().dropDuplicates(["k", "a"]))
         return stage("sums", once.groupBy("k").agg(F.sum("a").alias("s"), F.count("*").alias("n")))
 
-    bench = Bench(spark, tmp_path)
     with running_pair(bench, sums) as pair:
         first = [[row("a", 1, b=1), row("a", 1, b=2), row("b", 2, b=3)]]
         meanwhile = [[row("a", 1, b=4), row("a", 5, b=5)], [row("c", 6, b=6), row("c", 6, b=7), row("b", 2, b=8)]]
@@ -98,8 +97,7 @@ def test_session_windows(spark, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", one_is_fast(["left_outer", "inner"]))
-def test_joins_of_streams(spark, tmp_path, kind: str) -> None:
-    bench = Bench(spark, tmp_path)
+def test_joins_of_streams(bench: Bench, kind: str) -> None:
     end = [([row("end", 0, minute=at)], side) for at in (900, 901) for side in ("left", "right")]
     meanwhile = [(LEFT_LATER, "left"), (RIGHT_LATER[:1], "right")]
     with running_pair(bench, join(kind), mode="append") as pair:

@@ -50,9 +50,8 @@ def distinct(condition: str | None = None) -> Callable:
     ),
 )
 def test_what_a_filter_above_kept_out_of_the_state_is_a_loss(
-    spark, tmp_path, version: Callable, mode: str, condition: str, told: str
+    bench: Bench, version: Callable, mode: str, condition: str, told: str
 ) -> None:
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1), row("b", 9)], "l")
     bench.write([row("a", 2), row("b", 8)], "r")
     snapshot = bench.run(version(condition), mode)
@@ -77,9 +76,8 @@ def test_what_a_filter_above_kept_out_of_the_state_is_a_loss(
     ),
 )
 def test_what_a_filter_above_would_keep_out_is_in_the_state(
-    spark, tmp_path, version: Callable, mode: str, condition: str, told: str
+    bench: Bench, version: Callable, mode: str, condition: str, told: str
 ) -> None:
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1), row("b", 9)], "l")
     bench.write([row("a", 2)], "r")
     snapshot = bench.run(version(), mode)
@@ -98,9 +96,8 @@ def test_what_a_filter_above_would_keep_out_is_in_the_state(
 
 @pytest.mark.parametrize(("version", "condition", "told"), [(counted, "k <> 'b'", "ac"), (distinct, "a < 5", "abc")])
 def test_state_that_is_not_emitted_again_needs_no_agreement(
-    spark, tmp_path, version: Callable, condition: str, told: str
+    bench: Bench, version: Callable, condition: str, told: str
 ) -> None:
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1), row("b", 9)], "l")
     snapshot = bench.run(version())
     bench.emitted.clear()
@@ -110,12 +107,11 @@ def test_state_that_is_not_emitted_again_needs_no_agreement(
 
 
 @pytest.mark.parametrize("condition", ["a < 5", "a BETWEEN 1 AND 4", "k IN ('a', 'b') AND ts > '2024-01-01'"])
-def test_a_filter_written_below_holds_from_now_on(spark, tmp_path, condition: str) -> None:
+def test_a_filter_written_below_holds_from_now_on(bench: Bench, condition: str) -> None:
     """However the optimizer writes it."""
 
     def build(bench: Bench):
         return stage("totals", bench.source().where(condition).groupBy("k").agg(F.count("*").alias("n")))
 
-    bench = Bench(spark, tmp_path)
     plan, _ = bench.plan(build)
     assert plan.queries[0].stages[0].filters and plan.queries[0].stages[0].hidden == ()

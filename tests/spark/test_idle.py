@@ -9,10 +9,9 @@ from airflow_provider_streamupdate.streaming.engine.queries import RunningQuerie
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
-def test_a_query_stays_idle_while_it_looks_for_data_and_until_it_finds_some(spark, tmp_path) -> None:
+def test_a_query_stays_idle_while_it_looks_for_data_and_until_it_finds_some(bench: Bench, spark) -> None:
     """Eleven queries without input, each of which looks for data most of the time, were hardly ever seen idle together:
     an update waited 52 s for that, and more of them would have been rolled back."""
-    bench = Bench(spark, tmp_path)
     names = [f"q{n}" for n in range(4)]
     writers = {name: bench.source().writeStream.format("noop") for name in names}
     checkpoints = {name: bench.registry.checkpoint("d", name) for name in names}

@@ -21,15 +21,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import PYTHON_IMPORTS
 
+STORE = HDFS  # of `bench`
+
 KEY = "from decimal import Decimal\n\ndef third(a):\n    return str(Decimal(a) / 7)\n"
 SHOW = "def show(b):\n    return f'<{b}>'\n"
 PRECISE = "import decimal\ndecimal.getcontext().prec = {}\n"
 ASKED = {f"q:{PYTHON_IMPORTS}"}
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 @pytest.fixture

@@ -8,12 +8,9 @@ import pytest
 from bench import HDFS, Bench, row, stage
 from pyspark.sql import functions as F
 
+STORE = HDFS  # of `bench`
+
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 def join(kind: str = "inner", key: str = "k", minutes: int = 3, shown: tuple[str, ...] = ("lk", "la")) -> Callable:

@@ -6,16 +6,13 @@ import pytest
 from bench import HDFS, Bench, row, stage
 from pyspark.sql import functions as F
 
+STORE = HDFS  # of `bench`
+
 FIRST = [row("a", 1, minute=1), row("b", 2, minute=2)]
 SECOND = [row("a", 3, minute=3), row("c", 4, minute=4)]
 
 
 CLOSED = [row("late", 0, minute=100)]  # brings the watermark to 90: the windows before have left the state
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 def totals(bench: Bench):

@@ -12,7 +12,20 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
-from pairs import ROWS, Ground, Version, counts, data_source, looked_up, per_key, retyped, under, united, verdict
+from pairs import (
+    ROWS,
+    Ground,
+    Version,
+    counts,
+    data_source,
+    looked_up,
+    per_key,
+    retyped,
+    turned,
+    under,
+    united,
+    verdict,
+)
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -208,8 +221,7 @@ DIFFER["constants"] = {
     "bytes in a list": (f"array_contains(array({texts(250)}), k)", f"array_contains(array({texts(251)}), k)"),
     "a zero with a sign": ("array(0.0D)[a]", "array(-0.0D)[a]"),
     "a collation in a list": ("array_contains(array('a'), k)", f"array_contains(array('a' {CI}), k)"),
-    "a calendar's interval": tuple(f"tn + array(make_interval(0, 1, 0, {days}, {hours}, 0, 0))[a]" for days,
-        hours in ((30, 0), (29, 24))),
+    "a calendar's interval": tuple(f"tn + array(make_interval(0, 1, 0, {n}, 0, 0))[a]" for n in ("30, 0", "29, 24")),
     "a time of the day": tuple(under(f"element_at(array(time'10:00:00{t}'), a) < cast(tn as time)",
         timeType_enabled="true")
                                for t in ("", ".000001")),
@@ -743,10 +755,12 @@ def in_window(key: str, size: str = "1 day") -> str:
 IN, MOST = "rws.a in (select m from NUMBERS)", "rws.a > (select max(m) from NUMBERS)"
 EXISTS = "exists (select 1 from NUMBERS where m = rws.a)"
 HALF, TEN = counts("a", "(select a from rws where a > 0 union all select a from rws)"), "window(ts, '10 minutes') w, k"
-CONDITIONS = ("rws.k = oth.k and rws.a > oth.a and rws.a <> 7 + oth.a",
+CONDITIONS = [
+    "rws.k = oth.k and rws.a > oth.a and rws.a <> 7 + oth.a",
     "rws.a <> 7 + oth.a and oth.k = rws.k and rws.a > oth.a",
-              "rws.k = oth.k and rws.a > oth.a")  # fmt: skip
-BRANCHES = [["k x, 1 y from rws", "k2, -1 from rws"], ["k x, -1 y from rws", "k2, 1 from rws"]]
+    "rws.k = oth.k and rws.a > oth.a",
+]
+TWO = "select {} from rws union all select {} from rws"
 SIDES = "select l.k, r.a from {} l join {} r on l.k = r.k and l.a < r.a"
 EXPLODED = "(select k, a, explode_outer(items) e from rws)"
 OTHER_JOIN = "select rws.k, oth.a from rws join oth on {}"
@@ -766,21 +780,18 @@ DIFFER["ways"] = {
     "filters on other branches": (per_key(N, "(select k from rws where a > 0 union all select k from rws where b > 0)"),
                                   per_key(N, "(select k from rws where a > 0 and b > 0 union all select k from rws)")),
     "the watermark that was asked for last": (by_event_time("ts", "ts2"), by_event_time("ts2", "ts"), "append"),
-    "filters of branches": tuple(united(f"'small' x, 1 y from rws where {p}", f"'big', 1 from rws where {q}") for p,
-        q in (("a < 10", "a >= 10"), ("a >= 10", "a < 10"))),
-    "signs of two branches": (united(*BRANCHES[0]), united(*BRANCHES[1])),
-    "columns of two branches": (united("k x, a y from rws", "k2, b from rws"),
-        united("k x, b y from rws", "k2, a from rws")),
-    "a filter on both": tuple(united(f"k x, {p} y from rws where b > 1", f"k2, {q} from rws where b > 1") for p,
-        q in ("ab", "ba")),
-    "three branches": tuple(united(f"k x, {p} y from rws", f"k2, {q} from rws", "k, b from rws") for p,
-        q in ("ab", "ba")),
-    "deduplicated branches": tuple(once(f"select {p} from rws union all select {q} from rws", "x", "y")
-                                   for p, q in (("k x, k2 y", "k2, k"), ("k x, k y", "k2, k2"))),
-    "a generator in a branch": tuple(united(f"'{p}' x, explode_outer(items) y from rws",
-        f"'{q}', explode_outer(array(k)) from rws", total="count(y)") for p, q in ("pq", "qp")),
-    "a product in a branch": tuple(united(f"1 x, {p} y from rws cross join range(2)", f"1, {q} from rws") for p,
-        q in ("ab", "ba")),
+    "filters of branches": turned(
+        united("'small' x, 1 y from rws where {}", "'big', 1 from rws where {}"), "a < 10", "a >= 10"),
+    "signs of two branches": turned(united("k x, {} y from rws", "k2, {} from rws"), "1", "-1"),
+    "columns of two branches": turned(united("k x, {} y from rws", "k2, {} from rws"), "a", "b"),
+    "a filter on both": turned(united("k x, {} y from rws where b > 1", "k2, {} from rws where b > 1"), "a", "b"),
+    "three branches": turned(united("k x, {} y from rws", "k2, {} from rws", "k, b from rws"), "a", "b"),
+    "deduplicated branches": (once(TWO.format("k x, k2 y", "k2, k"), "x", "y"),
+        once(TWO.format("k x, k y", "k2, k2"), "x", "y")),
+    "a generator in a branch": turned(
+        united("'{}' x, explode_outer(items) y from rws", "'{}', explode_outer(array(k)) from rws", total="count(y)"),
+        "p", "q"),
+    "a product in a branch": turned(united("1 x, {} y from rws cross join range(2)", "1, {} from rws"), "a", "b"),
     "a column beside an explode in a union": tuple(united("v x, explode(nums) y from rws",
         f"{c}, explode(nums) from rws") for c in ("k2", "k")),
     "a Python function in a branch": (mapped("p", "q"), mapped("q", "p")),

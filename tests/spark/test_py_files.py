@@ -71,14 +71,13 @@ def test_a_processor_of_a_module_is_planned_and_runs(spark, tmp_path, packed) ->
     assert dict(spark.table("counts").collect()) == Counter("abaab")
 
 
-def test_an_error_of_a_running_query_is_told_by_its_last_line(spark, tmp_path) -> None:
+def test_an_error_of_a_running_query_is_told_by_its_last_line(bench: Bench, tmp_path) -> None:
     def each(batch, number: int) -> None:
         try:
             {}["EUR"]
         except KeyError as error:
             raise ValueError("no rate") from error
 
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
     writer = bench.source().writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "c"))
     with pytest.raises(StreamingQueryException) as caught:

@@ -11,11 +11,10 @@ from airflow_provider_streamupdate.streaming.engine.queries import RunningQuerie
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
-def test_the_error_of_a_query_is_its_own(spark, tmp_path) -> None:
+def test_the_error_of_a_query_is_its_own(bench: Bench, spark) -> None:
     def fail(batch, batch_id: int) -> None:
         raise ValueError("no room for this row")
 
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
     writers = {
         "bad": bench.source().writeStream.foreachBatch(fail),

@@ -18,16 +18,13 @@ from airflow_provider_streamupdate.core.compatibility.rules.sources.source_optio
 from airflow_provider_streamupdate.streaming import source
 from tests.cases import one_is_fast
 
+STORE = HDFS  # of `bench`
+
 SCHEMA = "k string, a int, b int"
 LINES = {
     "csv": ["x,1,1", "x,2,oops", "x,3,3"],
     "json": [json.dumps({"k": "x", "a": n, "b": b}) for n, b in ((1, 1), (2, "oops"), (3, 3))],
 }
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 def write(bench: Bench, lines: Iterable[str]) -> None:

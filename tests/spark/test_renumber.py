@@ -171,8 +171,7 @@ def test_spark_alone_does_not_go_on(spark, tmp_path) -> None:
         bench.go_on()
 
 
-def test_a_sink_that_has_nothing_of_others_changes_nothing(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_sink_that_has_nothing_of_others_changes_nothing(bench: Bench, tmp_path) -> None:
     bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
     bench.write([row("a", 1)])
     bench.run(once, "append")

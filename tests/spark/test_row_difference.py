@@ -444,6 +444,7 @@ def test_user_defined_types(spark) -> None:
 # samples, tolerance, cost
 
 
+@pytest.mark.slow
 def test_samples_are_the_first_of_each_kind_in_turn(spark) -> None:
     old = of(spark, [(n, "a" * 500) for n in range(40)], "k int, v string")
     new = of(spark, [(n, "b" if n < 30 else "a" * 500) for n in range(5, 60)], "k int, v string")
@@ -510,6 +511,7 @@ def test_a_tolerance_is_for_floating_columns_of_pairs(spark) -> None:
     assert compare_rows(old, new, ["k"], ["k = 1"], tolerance=1e-9).expected == 0  # it does not differ
 
 
+@pytest.mark.slow
 def test_a_thousand_rows_cost_little_and_are_read_once(spark, request: Any) -> None:
     reads = spark.sparkContext.accumulator(0)
 

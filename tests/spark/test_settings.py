@@ -12,15 +12,12 @@ from pyspark.sql import functions as F
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.streaming.engine.warm_up import warm_up
 
+STORE = HDFS  # of `bench`
+
 pytestmark = pytest.mark.slow
 
 PARSER = "spark.sql.legacy.timeParserPolicy"
 ZONE, CASE, ANSI = "spark.sql.session.timeZone", "spark.sql.caseSensitive", "spark.sql.ansi.enabled"
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 def blocked(bench: Bench, snapshot: str, build: Callable) -> dict[str, tuple[str, ...]]:

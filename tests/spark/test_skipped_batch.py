@@ -177,8 +177,7 @@ def test_a_function_computes_its_batch_again_and_the_stage_is_migrated(spark, tm
     assert sorted((r["k"], r["a"], r["b"]) for r in bench.all()) == [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
 
 
-def test_spark_ends_a_query_whose_function_leaves_state_unmade(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_spark_ends_a_query_whose_function_leaves_state_unmade(bench: Bench, spark) -> None:
     skipping(bench)
     spark.conf.set(VALIDATION, "true")
     bench.write([row("a", 1)])
@@ -213,8 +212,7 @@ def test_an_added_stage_keeps_what_a_batch_that_runs_again_brings(spark, tmp_pat
     assert written(bench) == Counter("aabcd")  # the first a came before there was the stage
 
 
-def test_a_stage_is_not_added_where_the_sink_does_not_tell(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_stage_is_not_added_where_the_sink_does_not_tell(bench: Bench) -> None:
     skipping(bench)
     for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
         bench.write(rows)
@@ -250,8 +248,7 @@ def test_in_format_2_a_batch_that_the_sink_has_is_refused(spark, tmp_path, chang
         ("kafka", False, True, False),
     ],
 )
-def test_which_sinks_may_skip_a_batch(spark, tmp_path, format: str, fork: bool, ahead: bool, problem: bool) -> None:
-    bench = Bench(spark, tmp_path)
+def test_which_sinks_may_skip_a_batch(bench: Bench, format: str, fork: bool, ahead: bool, problem: bool) -> None:
     old, new = (
         attrs.evolve(bench.plan(build, "append")[0].queries[0], sink=SinkPlan(format=format))
         for build in (windows("a", "b"), windows("b", "a"))

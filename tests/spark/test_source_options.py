@@ -21,10 +21,7 @@ from airflow_provider_streamupdate.core.compatibility.rules.sources.source_optio
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
 from tests.cases import one_is_fast
 
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
+STORE = HDFS  # of `bench`
 
 
 def count(read: Callable) -> Callable:

@@ -14,12 +14,9 @@ from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import source, stage
 from tests.cases import one_is_fast
 
+STORE = HDFS  # of `bench`
+
 EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 def ours(bench: Bench, name: str):

@@ -493,6 +493,7 @@ class Alarm(StatefulProcessor):
         pass
 
 
+@pytest.mark.slow
 def test_timers_set_by_the_old_version_fire_in_the_new_one(make) -> None:
     def build(bench: Bench):
         grouped = late(bench).groupBy("k")

@@ -90,9 +90,8 @@ def running(queries: Mapping[str, QueryStatus]) -> Status:
     )
 
 
-def test_a_state_that_lacks_a_row_is_not_healthy(spark, tmp_path) -> None:
+def test_a_state_that_lacks_a_row_is_not_healthy(bench: Bench) -> None:
     """A tenth of the rows would have passed for it."""
-    bench = Bench(spark, tmp_path)
     for n in range(3):
         bench.write([row(f"k{n}{m}", 1) for m in range(10)])
     bench.run(counts)
@@ -166,7 +165,7 @@ def test_a_batch_that_its_sink_did_not_ask_for_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("asks", ["twice", "isEmpty"])
-def test_a_function_that_asks_for_its_rows_twice_is_not_compared_exactly(spark, tmp_path, asks: str) -> None:
+def test_a_function_that_asks_for_its_rows_twice_is_not_compared_exactly(bench: Bench, asks: str) -> None:
     """All of a batch is counted as often as it is computed, and the part that isEmpty computes once more."""
 
     def version(times: int) -> Callable:
@@ -178,7 +177,6 @@ def test_a_function_that_asks_for_its_rows_twice_is_not_compared_exactly(spark, 
         bench.sink, bench.sink_seen_batch = lambda writer: writer.foreachBatch(keep), "adds"
         return counts
 
-    bench = Bench(spark, tmp_path)
     for n in range(3):
         bench.write([row(f"k{n}{m}", 1) for m in range(10)])
     bench.run(version(2))

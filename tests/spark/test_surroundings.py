@@ -21,13 +21,10 @@ from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning.settings.surroundings import python_zone
 from tests.cases import one_is_fast
 
+STORE = HDFS  # of `bench`
+
 LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
 BYTES = "spark.sql.files.maxPartitionBytes"
-
-
-@pytest.fixture
-def bench(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, HDFS)
 
 
 @pytest.fixture

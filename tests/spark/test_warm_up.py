@@ -117,8 +117,7 @@ def test_large_state_is_not_loaded_again_and_again(
         assert heard.rows[-BATCHES * STARTS :] == [rows] * BATCHES * STARTS
 
 
-def test_a_migration_that_fails_fails_before_anything_is_stopped(spark, tmp_path) -> None:
-    bench = Bench(spark, tmp_path)
+def test_a_migration_that_fails_fails_before_anything_is_stopped(bench: Bench, spark, tmp_path) -> None:
     bench.write([row("a", 1), row("b", 2)])
     snapshot = bench.run(totals)
 
@@ -164,10 +163,9 @@ def remembered_by_variables(bench: Bench):
 
 @pytest.mark.parametrize("build", [remembered, pytest.param(remembered_by_variables, marks=pytest.mark.slow)])
 def test_a_query_that_always_has_another_batch_gets_warm(
-    spark, tmp_path, capfd, monkeypatch, heard: Heard, build: Callable
+    bench: Bench, spark, tmp_path, capfd, monkeypatch, heard: Heard, build: Callable
 ) -> None:
     """Spark makes batches without data for it, one after the other, and `availableNow` waits for the last of them."""
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1), row("b", 2), row("c", 3)])
     snapshot = bench.run(build, "append")
     assert heard.ends.acquire(timeout=60)
@@ -183,9 +181,8 @@ def test_a_query_that_always_has_another_batch_gets_warm(
     assert spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "true"
 
 
-def test_a_query_whose_batches_do_not_end_is_only_less_warm(spark, tmp_path, capfd, monkeypatch) -> None:
+def test_a_query_whose_batches_do_not_end_is_only_less_warm(bench: Bench, spark, tmp_path, capfd, monkeypatch) -> None:
     """Whatever keeps a batch: the driver stands by, and says it."""
-    bench = Bench(spark, tmp_path)
     bench.write([row("a", 1)])
     snapshot = bench.run(totals)
     plan, writers = bench.plan(totals, snapshot=snapshot)
@@ -197,8 +194,9 @@ def test_a_query_whose_batches_do_not_end_is_only_less_warm(spark, tmp_path, cap
     assert spark.streams.active == []
 
 
-def test_it_ends_once_a_start_is_no_faster_than_the_one_before(spark, tmp_path, monkeypatch, heard: Heard) -> None:
-    bench = Bench(spark, tmp_path)
+def test_it_ends_once_a_start_is_no_faster_than_the_one_before(
+    bench: Bench, spark, tmp_path, monkeypatch, heard: Heard
+) -> None:
     bench.write([row("a", 1), row("b", 2), row("c", 3)])
     snapshot = bench.run(totals)
     assert heard.ends.acquire(timeout=60)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no threads before a fork
 
 import pandas  # noqa: F401
 import pyarrow  # noqa: F401
-import pyspark.sql.conversion
 import pyspark.sql.pandas.serializers
 import pyspark.sql.streaming  # noqa: F401
 from pyspark.daemon import manager
