@@ -57,6 +57,7 @@ from airflow_provider_streamupdate.streaming.restore.saved_state import SavedSta
 
 QUERY = "events"
 BATCH_SECONDS = 0.05
+FIGURES = 21  # the last batches that its progress tells of
 FAILS_AFTER = 1.5  # so that it is seen to run before
 CONF = {"spark.sql.shuffle.partitions": "1"}
 
@@ -320,7 +321,7 @@ class FakeEngine:
             active=self._active,
             idle=self._active and batch + 1 == self._application.get("INPUT"),
             error=None if self._error is None else describe(self._error),
-            figures=tuple(map(self._figures, range(max(batch - 20, 0), batch + 1))),
+            figures=tuple(map(self._figures, range(max(batch + 1 - FIGURES, 0), batch + 1))),
             lag=self._application.get("LAG", 0.0),
             state_rows={stage.name: 10 for stage in self._plan.queries[0].stages},
         )

@@ -16,7 +16,6 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.renumber import begun, put_back, renumber
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
-from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.streaming.engine.port import Session
 
@@ -191,10 +190,6 @@ class CountingEngine(FakeEngine):
 
     def _figures(self, batch: int) -> BatchFigures:
         return BatchFigures(batch=batch, rows_in=10, rows_out=10, state_rows={}, seconds=0.1)
-
-    def progress(self) -> dict[str, QueryStatus]:
-        found = super().progress()
-        return {name: attrs.evolve(status, figures=status.figures[-1:]) for name, status in found.items()}
 
     def _commit(self, batch: int) -> None:
         if self._followed is not None and self._thread is None:

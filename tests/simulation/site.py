@@ -240,6 +240,7 @@ class Site:
             patches.enter_context(ports(self.world, self.threads, {"json": compact, "from_json": _from_json}))
             for target, attribute, stand_in in (
                 (fake_engine, "BATCH_SECONDS", 1.0),
+                (fake_engine, "FIGURES", 1),
                 (drivers, "launch_files", _launch_files),
                 (runtime, "build", lambda *_, **__: Path("/sim/runtime.zip")),
                 (uuid, "uuid4", self.world.uuid4),

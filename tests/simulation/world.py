@@ -100,6 +100,8 @@ class World:
         self._number = itertools.count()
         self._pids = itertools.count(FIRST_PID)
         self._deferred: dict[int, list[tuple[Task, int]]] = {}
+        self._until: Callable[[], bool] = lambda: True  # what `run` waits for
+        self._end = 0.0  # and until when
         self.failures: list[tuple[Task, BaseException]] = []
 
     # machines and processes
@@ -212,13 +214,16 @@ class World:
             self.run(lambda: False, seconds)
             return None
         task = self._alive()
-        self._push(max(seconds, 0.0), task)
-        self._wait(task)
+        if not self._passes(task, max(seconds, 0.0)):
+            self._push(max(seconds, 0.0), task)
+            self._wait(task)
         return None
 
     def wait(self, seconds: float | None) -> int:
         """Wait to be woken with this task's turn, or for so many seconds."""
         task = self._alive()
+        if seconds is not None and self._passes(task, max(seconds, 0.0)):
+            return task.turn
         if seconds is not None:
             self._push(max(seconds, 0.0), task)
         self._wait(task)
@@ -238,6 +243,21 @@ class World:
         if not task.process.alive:
             raise Killed
         return task
+
+    def _passes(self, task: Task, seconds: float) -> bool:
+        """Let time pass at once where nothing else happens meanwhile: a switch of tasks takes longer than a call."""
+        at = self.seconds + seconds
+        if (self._queue and self._queue[0][0] <= at) or at > self._end or task.process.stopped:
+            return False
+        if self.steps >= self.most_steps or self._until():
+            return False  # whoever drives the world sees to it
+        self.steps += 1
+        self.seconds = at
+        task.turn += 1
+        if task.error is not None:
+            error, task.error = task.error, None
+            raise error
+        return True
 
     def _wait(self, task: Task) -> None:
         self._hub.switch()
@@ -270,6 +290,7 @@ class World:
     def run(self, until: Callable[[], bool], most_seconds: float) -> bool:
         """Go on until something is so, or so many seconds are over; whether it became so."""
         end = self.seconds + most_seconds
+        self._until, self._end = until, end
         while not until():
             if not self._queue:
                 if end == math.inf:
