@@ -387,7 +387,8 @@ class FakeEngine:
             while not self._ending.is_set():
                 if self._application.get("ENDS") and self.committed()[QUERY] + 1 >= self._application["INPUT"]:
                     return
-                if not self._fails("stuck") and self.committed()[QUERY] + 1 != self._application.get("INPUT"):
+                last = self._application.get("INPUT")
+                if not self._fails("stuck") and (last is None or self.committed()[QUERY] + 1 != last):
                     self._batch()
                 self._ending.wait(BATCH_SECONDS)
         except Exception as error:

@@ -11,7 +11,7 @@ import json
 import os
 import runpy
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from traceback import format_exc
 from typing import Any
@@ -25,7 +25,7 @@ from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.core.registry import scratch
-from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_dict
 from airflow_provider_streamupdate.core.snapshots.fresh_start import NOTHING, compare_fresh, plans_before
 from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanError
@@ -138,8 +138,12 @@ def rehearsal(options: argparse.Namespace, application: dict[str, Any], snapshot
 def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
     registry = Registry(options.root).existing(options.app)
     engine = FakeEngine(application, registry, options.deployment)
-    pace = PACES.get(os.environ.get("STANDIN_PACE", ""), PACE)
-    agent = Agent(
+    return agent_of(options, registry, engine, PACES.get(os.environ.get("STANDIN_PACE", ""), PACE)).run()
+
+
+def agent_of(options: argparse.Namespace, registry: AppRegistry, engine: FakeEngine, pace: Pace) -> Agent:
+    """The lifecycle of the driver that a command line starts."""
+    return Agent(
         registry,
         options.deployment,
         options.epoch,
@@ -151,14 +155,25 @@ def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
         options.hot,
         options.witness,
     )
-    return agent.run()
 
 
 def main(argv: list[str]) -> int:
     if argv == ["--version"]:
         print("version 4.3.0", file=sys.stderr)
         return 0
+    file, options = parsed(argv)
+    application = runpy.run_path(file)
+    return plan(options, application) if options.mode == "plan" else run(options, application)
+
+
+def parsed(argv: list[str]) -> tuple[str, argparse.Namespace]:
+    """The application file of a command line, and its options."""
     number = next(i for i, word in enumerate(argv) if word.endswith(".py") and argv[i + 1] in ("plan", "run"))
+    return argv[number], _parser().parse_args(argv[number + 1 :])
+
+
+@cache
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     parser.add_argument("mode")
     for option in ("--root", "--app", "--deployment", "--out", "--against"):
@@ -177,9 +192,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--scratch")
     parser.add_argument("--adopt", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])
-    options = parser.parse_args(argv[number + 1 :])
-    application = runpy.run_path(argv[number])
-    return plan(options, application) if options.mode == "plan" else run(options, application)
+    return parser
 
 
 if __name__ == "__main__":

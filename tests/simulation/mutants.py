@@ -178,7 +178,10 @@ def _old_state(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Inside the block the package has this fault."""
+    """Inside the block the package has this fault; none without a name."""
+    if not name:
+        yield
+        return
     mutant = MUTANTS[name]
     original = getattr(mutant.place, mutant.attribute)
     with mock.patch.object(mutant.place, mutant.attribute, mutant.made(original)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, Any, TypeVar
 
@@ -17,6 +18,7 @@ import attrs
 from airflow_provider_streamupdate.core.storage.backends.backend import Backend, FileNames
 from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
 
+from .plan import Blow
 from .world import World
 
 T = TypeVar("T")
@@ -31,49 +33,46 @@ class File:
 
 
 class Storage:
-    """files: by path. failing: the share of calls that go wrong; slow: the share that take long; creating: the share of
-    creations whose answer is lost or late. replaced: is told of what replaces a file; failed: who met a
-    fault, and for how long"""
+    """files: by path. slow: the share of calls that take long; strike: says what goes wrong with a call; replaced: is
+    told of what replaces a file; failed: who met a fault, and for how long"""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.files: dict[str, File] = {}
         self.folders: dict[str, dict[str, None]] = {}  # folder -> names in it, in the order of their making
-        self.failing = 0.0
         self.slow = 0.0
-        self.creating = 0.0
+        self.strike: Callable[[str, str], Blow | None] | None = None
         self.calls = 0
         self.replaced: Callable[[str, bytes, bytes], None] = lambda *_: None
         self.failed: Callable[[int, float], None] = lambda *_: None
-        self.faults: dict[str, int] = {}
+        self.faults = Counter[str]()
 
     def call(self, verb: str, path: str, effect: Callable[[], T]) -> T:
         """What any call does: a moment passes, the effect comes, a moment passes."""
-        world, chance = self.world, self.world.chance
+        world = self.world
+        process = world.running().process
         self.calls += 1
-        machine = world.running().process.machine
-        kind = ""
-        if machine.cut_off:
-            kind = "cut off"
-        elif self.failing and chance.random() < self.failing:
-            kind = chance.choice(("fails", "answer lost", "hangs"))
-        elif self.creating and verb == "create" and chance.random() < self.creating:
-            kind = chance.choice(("answer lost", "hangs"))
-        if kind:
-            self.failed(world.own_pid(), HANGS if kind == "hangs" else 0.0)
-            self.faults[kind] = self.faults.get(kind, 0) + 1
-            world.note(f"  {world.running().process.name}: {verb} {path}: {kind}")
-        if kind in ("fails", "cut off"):
-            world.sleep(QUICK)
-            raise OSError(errno.EIO, "the storage failed")
-        seconds = chance.random() * 2 * QUICK
-        if self.slow and chance.random() < self.slow:
-            seconds = chance.random() * 2 * SLOW
-        world.sleep(HANGS if kind == "hangs" else seconds)
+        blow: Blow | None = None
+        if process.machine.cut_off:
+            blow = Blow.CUT_OFF
+        elif self.strike is not None:
+            blow = self.strike(verb, path)
+        if blow is not None:
+            self.failed(process.pid, HANGS if blow is Blow.HANG else 0.0)
+            self.faults[blow] += 1
+            world.note(f"  {process.name}: {verb} {path}: {blow}")
+            if blow in (Blow.FAIL, Blow.CUT_OFF):
+                world.sleep(QUICK)
+                raise OSError(errno.EIO, "the storage failed")
+        noise = process.noise.random
+        seconds = noise() * 2 * QUICK
+        if self.slow and noise() < self.slow:
+            seconds = noise() * 2 * SLOW
+        world.sleep(HANGS if blow is Blow.HANG else seconds)
         value = effect()
         if seconds > 2 * QUICK:
             world.sleep(seconds)
-        if kind == "answer lost":
+        if blow is Blow.LOSE_ANSWER:
             raise OSError(errno.ETIMEDOUT, "the answer was lost")
         return value
 
