@@ -109,6 +109,20 @@ def test_the_batch_that_was_in_flight_is_run_first(hot: Site) -> None:
     assert logged(hot, HOT)[last + 1] == entry
 
 
+def test_a_last_heartbeat_of_a_driver_before_is_no_silence_of_the_present_one(hot: Site) -> None:
+    """A driver that was taken for dead goes on, and writes over the status of the one that was started in its place."""
+    app = hot.client.registry.app("alarm")
+    clock.sleep(40.0)
+    status = app.status("v1")
+    assert status is not None
+    os.kill(status.pid, signal.SIGSTOP)
+    app.folder.write("deployments/v1/status.json", to_json(attrs.evolve(status, epoch=0)))
+    clock.sleep(5.0)
+    os.kill(status.pid, signal.SIGCONT)
+    clock.sleep(5.0)
+    assert current(hot).deployment == "v1" and hot.alive() == ["v1", HOT]
+
+
 def test_it_is_one_driver_and_asked_for_again_it_is_found(hot: Site) -> None:
     result = hot.run("standby", "on", "alarm", "--json")
     assert result.exit_code == 0 and document(result)["hot_standby"]["deployment"] == HOT
