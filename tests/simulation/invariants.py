@@ -163,13 +163,13 @@ class Invariants:
 
     def _claiming(self, claim: Callable[..., bool]) -> Callable[..., bool]:
         def claiming(app: AppRegistry, current: Current, after: int | None = None) -> bool:
-            number, pid = current.epoch if after is None else after + 1, self.world.own_pid()
-            before = self._driver_of(number - 1)
-            if current.cancelled is None and before not in (None, pid) and not self._hands_over(number - 1, pid):
+            last, pid = current.epoch - 1 if after is None else after, self.world.own_pid()
+            number, before = last + 1, self._driver_of(last)
+            if current.cancelled is None and before not in (None, pid) and not self._hands_over(last, pid):
                 assert before is not None
                 if self.well(before) and self.running.get(before, lambda: False)():
-                    self.broken(f"{pid} claims epoch {number}, and the driver of epoch {number - 1} works ({before})")
-            hands_over = pid == before and current.cancelled is None and current.deployment != self.current[number - 1]
+                    self.broken(f"{pid} claims epoch {number}, and the driver of epoch {last} works ({before})")
+            hands_over = pid == before and current.cancelled is None and current.deployment != self.current[last]
             if hands_over and self.well(pid) and b'"state": "standby"' not in self._status(current.deployment):
                 self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
             if not self.world.processes[pid].name.startswith("supervisor"):
@@ -178,7 +178,7 @@ class Invariants:
             if claimed:
                 if self._claims.setdefault(number, (pid, app._token)) != (pid, app._token):
                     self.broken(f"epoch {number} is acknowledged to {pid}, and was to {self._claims[number][0]}")
-                self.current.setdefault(number, current.deployment)
+                self.current.setdefault(current.epoch, current.deployment)
             elif app._token.encode() in self._stored(f"/epochs/{number}.json"):
                 self.broken(f"epoch {number} is denied to {pid}, whose claim stands")
             return claimed
@@ -203,8 +203,10 @@ class Invariants:
         def claiming(epoch: Epoch) -> bool:
             claimed, pid = claim(epoch), self.world.own_pid()
             key = (epoch.spec.deployment, epoch.number)
-            if claimed and self._drivers.setdefault(key, pid) != pid:
-                self.broken(f"epoch {key[1]} of {key[0]} has two drivers: {self._drivers[key]} and {pid}")
+            if claimed:  # a deployment that was dropped may be made again, once its driver is gone
+                other, self._drivers[key] = self._drivers.get(key, pid), pid
+                if other != pid and self.world.processes[other].alive:
+                    self.broken(f"epoch {key[1]} of {key[0]} has two drivers: {other} and {pid}")
             return claimed
 
         return claiming

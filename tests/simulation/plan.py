@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from attrs.converters import optional
 
 from airflow_provider_streamupdate.core.boundaries import BOUNDARIES
 from airflow_provider_streamupdate.core.serde import from_dict
@@ -84,6 +85,7 @@ class Scene(TextEnum):
 
 PROCESS_BLOWS = (Blow.KILL, Blow.STOP, Blow.LOSE_MACHINE, Blow.CUT_OFF, Blow.SET_CLOCK)
 BATCH_WRITTEN, SUSPENDED = "batch-written", "app-suspended"  # the simulation's own boundaries
+TIME = "time "  # the event of a strike that no process leads to, before its number
 OF_STRATEGIES = {  # what a scene needs
     Scene.READY: (Strategy.STANDBY, Strategy.FOLLOW),
     Scene.SUCCESSOR: (Strategy.STANDBY, Strategy.FOLLOW),
@@ -125,10 +127,10 @@ class Strike:
     event: str
     nth: int = 1
     after: float = 0.0
-    blow: Blow | None = None
+    blow: Blow | None = attrs.field(default=None, converter=optional(Blow))
     victim: str = ""  # another process than the one that came there
     seconds: float = 0.0  # it stands still or is cut off for so long, or its clock is set by so many
-    job: Job | None = None  # what somebody does then, too
+    job: Job | None = attrs.field(default=None, converter=optional(Job))  # what somebody does then, too
     delay: float = 0.0  # seconds until that
 
     @property
@@ -138,7 +140,7 @@ class Strike:
 
 @attrs.frozen(kw_only=True)
 class TimedJob:
-    job: Job
+    job: Job = attrs.field(converter=Job)
     after: float
 
 
@@ -148,8 +150,8 @@ class Plan:
     schedule: shrinking.py leads there."""
 
     seed: int = 0  # of how long calls take, how many rows there are and on which machine a process is
-    place: Place = Place.DISK
-    strategy: Strategy = Strategy.RESTART
+    place: Place = attrs.field(default=Place.DISK, converter=Place)
+    strategy: Strategy = attrs.field(default=Strategy.RESTART, converter=Strategy)
     by_dag: bool = False
     machines: int = 1
     apart: bool = False  # the first driver has a machine of its own
@@ -158,7 +160,7 @@ class Plan:
     hot: bool = False
     begins: tuple[float, ...] = (0.0,)  # when each person begins the update
     impatient: bool = False  # they run it again while it stands still
-    fails: Failure | None = None
+    fails: Failure | None = attrs.field(default=None, converter=optional(Failure))
     jobs: tuple[TimedJob, ...] = ()
     dies: bool = False  # the current driver, in the end, so that it is started again
     probed: bool = False  # it is suspended in the end, to see that it obeys
@@ -166,11 +168,11 @@ class Plan:
     slow: float = 0.0  # the share of calls to the storage that take long
     drifts: tuple[float, ...] = ()  # seconds that each machine's clocks gain in a second
     # How strikes are drawn.
-    scene: Scene | None = None
+    scene: Scene | None = attrs.field(default=None, converter=optional(Scene))
     failing: float = 0.0  # the share of calls that fail; creating: of creations
     creating: float = 0.0
     deaths: float = 0.0  # the share of boundaries
-    blows: tuple[Blow, ...] = (Blow.STOP,)
+    blows: tuple[Blow, ...] = attrs.field(default=(Blow.STOP,), converter=lambda blows: tuple(map(Blow, blows)))
     aimed: tuple[str, ...] = ()
     aims: int = 0
     times: tuple[float, ...] = ()  # when somebody is struck
@@ -267,16 +269,15 @@ class Strikes:
         self.chance = random.Random(f"strikes {plan.seed}")
         self.known = None if known is None else {strike.moment: strike for strike in known}
         self.made: list[Strike] = []
-        self._times: Counter[tuple[str, str]] = Counter()
-
-    @property
-    def timed(self) -> list[Strike]:
-        return [strike for strike in (self.known or {}).values() if not strike.process]
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self.times = list(enumerate(plan.times))  # of those that no process leads to
+        if known is not None:
+            self.times = [(int(s.event.removeprefix(TIME)), s.after) for s in known if not s.process]
 
     def at(self, process: str, event: str, drawn: Callable[[str, str, int], Strike | None]) -> Strike | None:
         """What happens now that a process has come to an event."""
-        self._times[process, event] += 1
-        nth = self._times[process, event]
+        self._counts[process, event] += 1
+        nth = self._counts[process, event]
         strike = drawn(process, event, nth) if self.known is None else self.known.get((process, event, nth))
         if strike is not None:
             self.made.append(strike)

@@ -35,7 +35,6 @@ RARELY = (BATCH_WRITTEN, "first-commit-seen")  # struck, since a process comes t
 MEANWHILE = (Job.CANCEL, Job.ROLLBACK, Job.ROLLBACK, Job.RESTART, Job.SNAPSHOT, Job.COLLECT, Job.SUSPEND,
              Job.STANDBY_ON, Job.UPDATE)  # fmt: skip
 READY, SUCCESSOR = ("stands-by", "practised", "following"), ("epoch-seen", "queries-started", "running-reported")
-TIME = "time"  # the event of a strike at a time
 TRIES = 12
 
 
@@ -263,9 +262,8 @@ class Schedule:
             self.storage.strike = self._strike_call
         for machine, drift in zip(world.machines, plan.drifts, strict=False):
             machine.drift = drift
-        known = self.strikes.known
-        for after in plan.times if known is None else (strike.after for strike in self.strikes.timed):
-            world.at(after, lambda after=after: self._strike_at(after))
+        for number, after in self.strikes.times:
+            world.at(after, lambda number=number, after=after: self._strike_at(number, after))
 
     def _end_trouble(self) -> None:
         self.trouble = False
@@ -291,13 +289,13 @@ class Schedule:
         strike = self.strikes.at(self.world.running().process.name, f"{verb} {path}", draw)
         return strike.blow if strike is not None else None
 
-    def _strike_at(self, after: float) -> None:
+    def _strike_at(self, number: int, after: float) -> None:
         """From the hub only."""
         chance, scene = self.strikes.chance, self.scene
 
         def draw(process: str, event: str, nth: int) -> Strike | None:
             living, drivers = self._living(), self._drivers()
-            strike = Strike(event=event, nth=nth, after=after)
+            strike = Strike(event=event, after=after)
             if scene in (Scene.OLD, Scene.LEADER, Scene.TAKEOVER) and drivers:
                 self.scene = scene if scene is Scene.TAKEOVER else None
                 blow = Blow.STOP if scene is not Scene.TAKEOVER else Blow.KILL
@@ -306,7 +304,7 @@ class Schedule:
                 living = drivers
             return attrs.evolve(strike, victim=chance.choice(living).name, **self._blow()) if living else None
 
-        if strike := self.strikes.at("", TIME, draw):
+        if strike := self.strikes.at("", f"{plans.TIME}{number}", draw):
             self._carry_out(strike, None)
 
     def _blow(self, *more: Blow) -> dict[str, Any]:
