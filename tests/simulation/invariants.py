@@ -11,11 +11,14 @@ from unittest import mock
 
 import attrs
 
+from airflow_provider_streamupdate.control.update import rollback
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.lease import DEFAULT_SECONDS, Lease
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.snapshots import pending_exports
+from airflow_provider_streamupdate.core.snapshots.pending_exports import Export
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent import hand_over, obeying
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
@@ -57,6 +60,9 @@ class Invariants:
         self.resting = False  # the app was suspended, and nobody has told it to go on
         self._leases: dict[str, Leases] = {}  # by folder
         self._claims: dict[int, tuple[int, str]] = {}  # of epochs: pid and token
+        self.claimed_at: dict[int, float] = {}  # of epochs
+        self._unready: set[int] = set()  # who hands over to a driver that did not stand by when it began
+        self._exports: set[str] = set()  # that are under way
         self._drivers: dict[tuple[str, int], int] = {}  # who claimed them
         self._troubled: dict[int, float] = {}
         self._storage = storage
@@ -91,6 +97,9 @@ class Invariants:
                 (Epoch, "claim", self._driver_claiming),
                 (obeying, "hand_over", self._handing_over),
                 (hand_over, "_take_back", self._taking_back),
+                (pending_exports, "begun", self._exporting),
+                (pending_exports, "end", self._ending_export),
+                (rollback, "_go_back", self._going_back),
             ):
                 patches.enter_context(mock.patch.object(place, name, made(getattr(place, name))))
             yield
@@ -170,7 +179,7 @@ class Invariants:
                 if self.well(before) and self.running.get(before, lambda: False)():
                     self.broken(f"{pid} claims epoch {number}, and the driver of epoch {last} works ({before})")
             hands_over = pid == before and current.cancelled is None and current.deployment != self.current[last]
-            if hands_over and self.well(pid) and b'"state": "standby"' not in self._status(current.deployment):
+            if hands_over and self.well(pid) and pid in self._unready:
                 self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
             if not self.world.processes[pid].name.startswith("supervisor"):
                 self.resting = False
@@ -179,6 +188,7 @@ class Invariants:
                 if self._claims.setdefault(number, (pid, app._token)) != (pid, app._token):
                     self.broken(f"epoch {number} is acknowledged to {pid}, and was to {self._claims[number][0]}")
                 self.current.setdefault(current.epoch, current.deployment)
+                self.claimed_at.setdefault(current.epoch, self.world.seconds)
             elif app._token.encode() in self._stored(f"/epochs/{number}.json"):
                 self.broken(f"epoch {number} is denied to {pid}, whose claim stands")
             return claimed
@@ -193,8 +203,12 @@ class Invariants:
         """Whether it takes back what it has handed over."""
         return self._driver_of(epoch - 1) == pid
 
-    def _status(self, deployment: str) -> bytes:
-        return self._stored(f"/deployments/{deployment}/status.json")
+    def _stands_by(self, deployment: str) -> bool:
+        """Whether its driver says so, and is not known to be dead."""
+        status = json.loads(self._stored(f"/deployments/{deployment}/status.json") or b"{}")
+        process = self.world.processes.get(status.get("pid"))
+        here = process is not None and process.machine is self.world.process().machine
+        return status.get("state") == "standby" and not (here and process is not None and not process.alive)
 
     def _stored(self, ending: str) -> bytes:
         return next((f.data for p, f in self._storage.files.items() if p.endswith(ending)), b"")
@@ -213,6 +227,8 @@ class Invariants:
 
     def _handing_over(self, over: Callable[..., None]) -> Callable[..., None]:
         def handing_over(driver: DriverContext, successor: Successor) -> None:
+            if not self._stands_by(successor.deployment):
+                self._unready.add(self.world.own_pid())
             over(driver, successor)
             if driver.signals.number is None and self.newest() < successor.epoch:
                 self.broken(f"{driver.spec.deployment} ends before {successor.deployment} has committed a batch")
@@ -227,6 +243,51 @@ class Invariants:
             return taken
 
         return taking_back
+
+    # exports and rollbacks
+
+    def _exporting(self, begun: Callable[..., Any]) -> Callable[..., Any]:
+        @contextlib.contextmanager
+        def exporting(*args: Any) -> Iterator[Export]:
+            with begun(*args) as export:
+                self._exports.add(export.export)
+                try:
+                    yield export
+                finally:
+                    self._exports.discard(export.export)
+
+        return exporting
+
+    def _ending_export(self, end: Callable[..., None]) -> Callable[..., None]:
+        def ending(folder: Folder, export: Export) -> None:
+            if export.export in self._exports and export.pid != self.world.own_pid() and self.well(export.pid or 0):
+                self.broken(f"{export} is under way, and {self.world.own_pid()} takes it for dead")
+            end(folder, export)
+
+        return ending
+
+    def _going_back(self, back: Callable[..., Any]) -> Callable[..., Any]:
+        def going_back(leaving: rollback.Leaving, *args: Any) -> Any:
+            epoch = max(self.current)
+            told = self._told_to_end(leaving.old, epoch)
+            done = back(leaving, *args)
+            if (left := told & self._told_to_end(leaving.old, epoch)) and max(self.current) == epoch:
+                self.broken(f"the rollback to {leaving.old} has ended, and its driver was told to end: {left}")
+            return done
+
+        return going_back
+
+    def _told_to_end(self, deployment: str, epoch: int) -> set[str]:
+        """The commands to end that a driver has not answered with an error."""
+        start, found = f"/deployments/{deployment}/commands/{epoch}/", set()
+        for path, file in self._storage.files.items():
+            if start in path and not path.endswith(".result.json"):
+                command = json.loads(file.data)
+                answer = self._storage.files.get(path.removesuffix(".json") + ".result.json")
+                failed = answer is not None and json.loads(answer.data)["error"] is not None
+                if (command["kind"] in ("cancel", "drain") or command["cancel"]) and not failed:
+                    found.add(path)
+        return found
 
     # the storage
 

@@ -419,7 +419,7 @@ class Schedule:
             step = status.next_step
             self.world.note(f"status: {status.state}, {step}")
             if status.current is not None and status.current.cancelled is not None:  # whoever did it may have died
-                self._ask("cancel", lambda client: client.cancel(APP, timeout=120.0))
+                self._ask("cancel", lambda client: client.cancel(APP, timeout=900.0))
                 return
             if status.state == SUSPENDED:  # whoever suspended it has died
                 self.site.invariants.resting = False
