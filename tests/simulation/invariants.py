@@ -227,8 +227,8 @@ class Invariants:
 
     def _handing_over(self, over: Callable[..., None]) -> Callable[..., None]:
         def handing_over(driver: DriverContext, successor: Successor) -> None:
-            if not self._stands_by(successor.deployment):
-                self._unready.add(self.world.own_pid())
+            ready, pid = self._stands_by(successor.deployment), self.world.own_pid()
+            (self._unready.discard if ready else self._unready.add)(pid)
             over(driver, successor)
             if driver.signals.number is None and self.newest() < successor.epoch:
                 self.broken(f"{driver.spec.deployment} ends before {successor.deployment} has committed a batch")
