@@ -260,8 +260,10 @@ class Invariants:
 
     def _ending_export(self, end: Callable[..., None]) -> Callable[..., None]:
         def ending(folder: Folder, export: Export) -> None:
-            if export.export in self._exports and export.pid != self.world.own_pid() and self.well(export.pid or 0):
-                self.broken(f"{export} is under way, and {self.world.own_pid()} takes it for dead")
+            signs = (export.mark, f"snapshots/_{export.export}/alive.json")
+            at = max((f.at for path in signs if (f := self._storage.files.get(folder.path(path)))), default=0.0)
+            if export.export in self._exports and export.pid != self.world.own_pid() and self.world.seconds - at < 10:
+                self.broken(f"{export} gives signs of life, and {self.world.own_pid()} takes it for dead")
             end(folder, export)
 
         return ending

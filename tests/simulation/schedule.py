@@ -322,7 +322,7 @@ class Schedule:
         if strike is not None:
             self.faults[f"at {name}"] += 1
             self.world.at(0.0, lambda: self._carry_out(strike, task.process))
-            self.world.sleep(0.001)
+            self.world.sleep(strike.seconds if strike.blow is Blow.HANG else 0.001)
 
     def _draw(self, process: str, name: str, nth: int) -> Strike | None:
         """What goes wrong as a process is at a boundary."""
@@ -361,7 +361,7 @@ class Schedule:
         if self.scene is Scene.DEAD_SUCCESSOR and name in ("standby-noted", "handover-asked") and others:
             return {"blow": Blow.KILL, "victim": others[-1]} if chance.random() < 0.5 else None
         if self.scene is Scene.EXPORT and name == "files-copied":
-            return (silent if chance.random() < 0.6 else {}) | {"job": Job.COLLECT, "delay": 1.0}
+            return silent | {"blow": chance.choice((Blow.STOP, Blow.HANG)), "job": Job.COLLECT, "delay": 1.0}
         if self.scene is Scene.CLAIM and name == "drained":
             return silent | {"job": Job.CANCEL, "delay": 1.0}
         if self.scene is Scene.SUSPENDED and name == plans.SUSPENDED and first:
@@ -398,6 +398,8 @@ class Schedule:
                 if process.machine is machine:
                     self.world.kill(process, f"is lost with {machine.name}")
             machine.boot += "'"
+        elif blow is Blow.HANG:  # one thread of it, which waits at the boundary
+            self.site.invariants.trouble(victim.pid, seconds)
         elif blow is Blow.CUT_OFF:
             machine.cut_off = True
             self.world.note(f"{machine.name} is cut off for {seconds:g} s {where}")
