@@ -149,19 +149,24 @@ def test_an_update_that_no_process_works_on_ends_with_the_app(run: Run, root: An
     assert record.reason == str(app.cancellation()) and user_and_host() in record.reason
 
 
-def test_the_way_back_of_an_update_that_a_cancellation_has_ended_starts_nothing(
-    running: Site, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_update_that_a_cancellation_has_ended_starts_nothing(
+    running: Site, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     """Its process stood still, so that whoever cancelled took it for dead and recorded its end."""
     app = running.client.registry.app("alarm")
 
-    def stands_still(engine: UpdateEngine, update: Update) -> None:
+    check = UpdateEngine._check
+
+    def stands_still(engine: UpdateEngine, update: Update) -> Any:
         claim_cancellation(app, Cancellation(by="somebody", at=clock.now(), drain=True))
         wait_for(lambda: running.alive() == [] or None, "the end of v1", 60)
         record = app.update("v2")
         assert record is not None
         app.set_update(attrs.evolve(record, outcome=Outcome.CANCELLED, ended_at=clock.now()))
-        raise StreamUpdateError("a step failed")
+        if fails:
+            raise StreamUpdateError("a step failed")
+        return check(engine, update)
 
     monkeypatch.setattr(UpdateEngine, "_check", stands_still)
     result = running.run("update", running.application("v2"), "--deployment", "v2", "--strategy", "restart")
