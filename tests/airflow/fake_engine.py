@@ -219,7 +219,11 @@ class FakeEngine:
         for batch in comparison.recorded(QUERY):
             folders = [comparison.rows(version, QUERY) for version in (OLD, NEW)]
             old, new = (Counter(json.loads(rows.read(f"{rows_of(rows, batch)}/rows.json") or b"")) for rows in folders)
-            counts = {"equal": (old & new).total(), "only_old": (old - new).total(), "only_new": (new - old).total()}
+            counts: dict[str, Any] = {
+                "equal": (old & new).total(),
+                "only_old": (old - new).total(),
+                "only_new": (new - old).total(),
+            }
             comparison.write(comparison.found().also((batch,), RowDifference(query=QUERY, **counts)))
 
     def followed(self) -> frozenset[str]:

@@ -23,6 +23,7 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, REFUSED
 from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
@@ -60,7 +61,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
         made = plan_of(application)
         answer["plan"] = to_dict(made)
         if options.adopt:
-            verdict = "carried" if application.get("FAIL") != "adopt" else "refused"
+            verdict = CARRIED if application.get("FAIL") != "adopt" else REFUSED
             item = ReportItem(thing="stage", name=f"{QUERY}/rooms", verdict=verdict, reason="as the application says")
             source = f"checkpoint {options.adopt[0].partition('=')[2]}"
             answer["report"] = to_dict(CompatibilityReport(app=made.app, source=source, items=(item,)))
@@ -88,6 +89,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
             report = check(old, made, source, other_losses(options.agree))
             answer["report"] = to_dict(report)
             if options.rehearse and report.compatible:
+                assert registry is not None
                 folder = scratch.take(registry, options.scratch)
                 assert folder.exists("used-by.json")
                 answer["rehearsal"] = to_dict(rehearsal(options, application, snapshot))

@@ -96,14 +96,17 @@ def main() -> int:
         return hunt_all(options)
     if options.seed is None and not options.replay:
         return run_all(options)
-    found = [Found.read(file) for file in options.replay or ()]
+    schedules: list[tuple[Plan, Sequence[Strike] | None]] = [
+        (found.plan, found.strikes) for found in map(Found.read, options.replay or ())
+    ]
     wrong = 0
     with planted(options.plant):
-        for plan, strikes in [(f.plan, f.strikes) for f in found] or [(plans.draw(options.seed), None)]:
+        for plan, strikes in schedules or [(plans.draw(options.seed), None)]:
             outcome = run(plan, strikes, trace=not options.shrink)
             if options.shrink and outcome.problems:
                 print(shrink(outcome, run).text())
-            print(plan, outcome.outcome, dict(outcome.faults), *outcome.problems, sep="\n")
+            else:
+                print(plan, outcome.outcome, dict(outcome.faults), *outcome.problems, sep="\n")
             wrong += bool(outcome.problems)
     return 1 if wrong else 0
 

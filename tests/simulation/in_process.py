@@ -91,9 +91,9 @@ def in_process(test: types.ModuleType) -> Iterator[World]:
 
     with contextlib.ExitStack() as patches:
         patches.enter_context(ports(world, threads, {}))
-        for name, stand_in in (("threading", threads), ("ThreadPoolExecutor", threads.Pool)):
+        for name, of_threads in (("threading", threads), ("ThreadPoolExecutor", threads.Pool)):
             if hasattr(test, name):
-                patches.enter_context(mock.patch.object(test, name, stand_in))
+                patches.enter_context(mock.patch.object(test, name, of_threads))
         patches.enter_context(found.installed())
         own_os = types.SimpleNamespace(**{**vars(os), "_exit": dies, "getpid": world.own_pid})
         for target, attribute, stand_in in (

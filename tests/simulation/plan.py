@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,10 @@ class Strike:
         return self.process, self.event, self.nth
 
 
+def _blows(blows: Iterable[str]) -> tuple[Blow, ...]:
+    return tuple(map(Blow, blows))
+
+
 @attrs.frozen(kw_only=True)
 class TimedJob:
     job: Job = attrs.field(converter=Job)
@@ -172,7 +176,7 @@ class Plan:
     failing: float = 0.0  # the share of calls that fail; creating: of creations
     creating: float = 0.0
     deaths: float = 0.0  # the share of boundaries
-    blows: tuple[Blow, ...] = attrs.field(default=(Blow.STOP,), converter=lambda blows: tuple(map(Blow, blows)))
+    blows: tuple[Blow, ...] = attrs.field(default=(Blow.STOP,), converter=_blows)
     aimed: tuple[str, ...] = ()
     aims: int = 0
     times: tuple[float, ...] = ()  # when somebody is struck
@@ -193,10 +197,10 @@ def draw(seed: int) -> Plan:
     if chance.random() < 0.2:
         jobs.append(chance.choice((Job.ROLLBACK, Job.ROLLBACK, Job.CANCEL)))
     long = chance.choice(TROUBLE)
-    aimed: Sequence[str] = ()
+    aimed: tuple[str, ...] = ()
     if chance.random() < 0.7:
-        names, at = list(BOUNDARIES), chance.randrange(len(BOUNDARIES))
-        aimed = chance.choice(AIMED) if chance.random() < 0.7 else names[at : at + 7]
+        names, at = tuple(BOUNDARIES), chance.randrange(len(BOUNDARIES))
+        aimed = names[at : at + 7] if chance.random() < 0.3 else chance.choice(AIMED)
     plan = Plan(
         seed=seed,
         place=chance.choice(list(Place)),
@@ -221,7 +225,7 @@ def draw(seed: int) -> Plan:
         creating=chance.choice((0.0, 0.0, 0.05, 0.2)),
         deaths=chance.choice((0.0, 0.0, 0.01, 0.04)),
         blows=tuple(blow for blow in PROCESS_BLOWS if chance.random() < 0.5) or (Blow.STOP,),
-        aimed=tuple(aimed),
+        aimed=aimed,
         aims=chance.choice((1, 2, 3)),
         times=tuple(chance.random() * long for _ in range(chance.choice((0, 0, 1, 1, 2, 3, 5)))),
     )

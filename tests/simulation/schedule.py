@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,10 @@ class Schedule:
                 outcome.problems.append(f"stuck: {error}")
             except Wrong as error:
                 outcome.problems.append(str(error))
-            for task, error in self.world.failures:
-                text = "".join(traceback.format_exception(error)[-6:])
+            for task, raised in self.world.failures:
+                text = "".join(traceback.format_exception(raised)[-6:])
                 outcome.problems.append(
-                    f"{task.process.name}/{task.name} raised {type(error).__name__}: {error}\n{text}"
+                    f"{task.process.name}/{task.name} raised {type(raised).__name__}: {raised}\n{text}"
                 )
         outcome.faults, outcome.strikes = self.faults + self.storage.faults, tuple(self.strikes.made)
         return outcome
@@ -108,7 +109,7 @@ class Schedule:
         for _ in range(plan.supervisors):
             self._supervise()
         for job in plan.jobs:
-            world.at(job.after, lambda job=job: self._do_job(job.job))
+            world.at(job.after, partial(self._do_job, job.job))
         updates = [Dag(self) if plan.by_dag and not n else Command(self) for n in range(len(plan.begins))]
         for update, begins in zip(updates, plan.begins, strict=True):
             world.at(begins, update.begin)
@@ -263,7 +264,7 @@ class Schedule:
         for machine, drift in zip(world.machines, plan.drifts, strict=False):
             machine.drift = drift
         for number, after in self.strikes.times:
-            world.at(after, lambda number=number, after=after: self._strike_at(number, after))
+            world.at(after, partial(self._strike_at, number, after))
 
     def _end_trouble(self) -> None:
         self.trouble = False
@@ -375,7 +376,7 @@ class Schedule:
     def _carry_out(self, strike: Strike, process: Process | None) -> None:
         """From the hub only."""
         if strike.job is not None:
-            self.world.at(strike.delay, lambda: self._do_job(strike.job))
+            self.world.at(strike.delay, partial(self._do_job, strike.job))
         if strike.victim:
             process = next((p for p in self._living() if p.name == strike.victim), None)
         if process is not None and strike.blow is not None:
@@ -443,7 +444,7 @@ class Schedule:
                     submit_timeout=120.0,
                     drain_timeout=120.0,
                 )
-                self._wait("update", self._do("update", lambda c, mended=mended: c.update(mended)), LONGEST)
+                self._wait("update", self._do("update", partial(_update, mended)), LONGEST)
             elif "again" in step and "restart" not in step:
                 self._wait("update", self._do("update", lambda c: c.update(self.options())), LONGEST)
             else:
@@ -476,7 +477,7 @@ class Schedule:
             if sink.writes > before or self._drivers():
                 raise Wrong(f"the app is cancelled, and there are drivers: {[p.name for p in self._drivers()]}")
         for deployment in sorted({current.deployment, "v1"} if self.site.beside else {current.deployment}):
-            last = self._ask("committed", lambda client, d=deployment: self._committed(d))
+            last = self._ask("committed", partial(self._committed, deployment))
             if problems := self.site.sink_of(deployment).problems(last):
                 raise Wrong("; ".join(problems[:4]))
         if record is not None and record.outcome is None:
@@ -507,7 +508,7 @@ class Schedule:
             if any(f"/deployments/{name}/freed/" in path for path in self.storage.files):
                 raise Wrong(f"the checkpoint of {name} is freed, and {current.deployment} is current")
         for name in self._ask("snapshots", self._all_snapshots):
-            self._ask(f"verify {name}", lambda client, name=name: self._verify(client, name))
+            self._ask(f"verify {name}", partial(self._verify, name))
 
     def _check_parameters(self, deployment: str, changed: bool) -> None:
         """What is recorded, and what the driver uses."""
@@ -549,15 +550,15 @@ class Schedule:
             self._go(lambda: False, 20.0)
         raise Wrong(f"the app cannot be suspended: {answer}")
 
-    def _committed(self, deployment: str) -> int:
+    def _committed(self, deployment: str, _client: StreamUpdateClient) -> int:
         app = self.site.registry()
         spec = app.spec(deployment)
         if spec.parent is not None and not app.folder.exists(f"deployments/{deployment}/restored/{QUERY}.json"):
-            return self._committed(spec.parent)  # it has only followed
+            return self._committed(spec.parent, _client)  # it has only followed
         batch = Checkpoint(app.checkpoint(deployment, QUERY)).committed_batch()
         return -1 if batch is None else batch
 
-    def _verify(self, client: StreamUpdateClient, name: str) -> None:
+    def _verify(self, name: str, client: StreamUpdateClient) -> None:
         """Its bytes are there, and its state is that of its offsets."""
         client.verify_snapshot(APP, name)
         app = self.site.registry()
@@ -572,6 +573,10 @@ class Schedule:
 
 class Wrong(Exception):
     """An invariant is broken."""
+
+
+def _update(options: UpdateOptions, client: StreamUpdateClient) -> Any:
+    return client.update(options)
 
 
 def _sink(topic: str) -> dict[str, Any]:

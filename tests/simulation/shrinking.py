@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import attrs
 
@@ -47,15 +48,17 @@ def _simpler(plan: Plan, strikes: list[Strike]) -> Iterator[tuple[Plan, list[Str
         value, wanted = getattr(plan, field.name), getattr(simple, field.name)
         if field.name in ("seed", "long") or value == wanted:
             continue
-        yield attrs.evolve(plan, **{field.name: wanted}), strikes
+        values: list[Any] = [wanted]
         if isinstance(value, tuple):
-            for at in range(len(value)):
-                yield attrs.evolve(plan, **{field.name: value[:at] + value[at + 1 :]}), strikes
+            values += [value[:at] + value[at + 1 :] for at in range(len(value))]
         elif isinstance(value, int) and value - 1 > wanted:
-            yield attrs.evolve(plan, **{field.name: value - 1}), strikes
+            values.append(value - 1)
+        for less in values:
+            yield attrs.evolve(plan, **{field.name: less}), strikes
     for at, strike in enumerate(strikes):
-        for less in ({"job": None}, {"blow": None}) if strike.job and strike.blow else ():
-            yield plan, [*strikes[:at], attrs.evolve(strike, **less), *strikes[at + 1 :]]
+        if strike.job and strike.blow:
+            for simpler in (attrs.evolve(strike, job=None), attrs.evolve(strike, blow=None)):
+                yield plan, [*strikes[:at], simpler, *strikes[at + 1 :]]
 
 
 def _kind(outcome: Outcome) -> str:
