@@ -176,6 +176,24 @@ def test_an_update_that_a_cancellation_has_ended_starts_nothing(
     assert running.alive() == ["v1"]
 
 
+def test_an_update_that_another_process_of_it_has_taken_back_goes_no_further(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, check = running.client.registry.app("alarm"), UpdateEngine._check
+
+    def meanwhile(engine: UpdateEngine, update: Update) -> Any:
+        report, record = check(engine, update), app.update("v2")
+        assert record is not None
+        app.set_update(attrs.evolve(record, outcome=Outcome.REFUSED, ended_at=clock.now()))
+        return report
+
+    monkeypatch.setattr(UpdateEngine, "_check", meanwhile)
+    result = running.run("update", running.application("v2"), "--deployment", "v2", "--strategy", "restart")
+    assert result.exit_code == 1 and "the update of alarm to v2 has ended (refused)" in result.stderr
+    assert running.alive() == ["v1"] and running.client.status("alarm").state == "running"
+    assert CommandBox(app.deployment_folder("v1"), 1).pending() == []
+
+
 def failed(root: Any) -> AppRegistry:
     app = Registry(str(root)).app("flights")
     deploy(app, state="failed")
