@@ -23,7 +23,7 @@ from airflow_provider_streamupdate.core import boundaries, clock
 from airflow_provider_streamupdate.core.boundaries import FAIL
 from airflow_provider_streamupdate.core.coordination import commands, lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
+from airflow_provider_streamupdate.core.errors import LeaseHeldError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import supervision
 from airflow_provider_streamupdate.core.registry.supervision import Supervision
@@ -371,6 +371,21 @@ def test_a_storage_call_that_fails_before_a_start_is_told_and_the_start_is_made_
     if failed:
         assert running.run("supervise", "--once").exit_code == 0
     assert epoch(running) == 2 and running.alive() == ["v1"]
+
+
+def test_a_lease_that_a_supervisor_cannot_give_back_is_free_a_minute_later(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lives on, and nobody else may start the app meanwhile."""
+    running.crash("v1")
+
+    def fail(*_: object) -> None:
+        raise StorageError("the storage failed")
+
+    monkeypatch.setattr(lease, "release", fail)
+    running.run("supervise", "--once")
+    held = lease.read(running.client.registry.app("alarm").folder)
+    assert held is not None and not held.released and held.work and held.seconds <= 60.0
 
 
 def test_a_start_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:
