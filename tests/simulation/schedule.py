@@ -20,7 +20,7 @@ from airflow_provider_streamupdate.control.update.strategies import strategy_nam
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import RUNNING, SUSPENDED
+from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, RUNNING, SUSPENDED
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.snapshots.superseded import Retention
 
@@ -126,7 +126,7 @@ class Schedule:
                 world.kill(driver)
             self._settle()
         said = updates[0].said if updates else "promoted"
-        harmless = not (self.faults or self.storage.faults or self.jobs or plan.fails)
+        harmless = not (self.faults or self.storage.faults or self.jobs or plan.fails) and len(updates) == 1
         if harmless and said != "promoted":
             raise Wrong(f"nothing went wrong, and the update is not promoted: {said}")
         record = self._ask("record", lambda client: self.site.registry().update("v2"))
@@ -427,6 +427,8 @@ class Schedule:
             if status.state == SUSPENDED:  # whoever suspended it has died
                 self.site.invariants.resting = False
                 self._wait("resume", self._do("resume", lambda client: client.resume(APP)), LONGEST)
+            if step is None and status.state == CANCELLED and Job.RESTART in self.jobs:  # whose error told to try again
+                self._wait("restart", self._do("restart", lambda c: c.restart(APP, timeout=120.0)), LONGEST)
             if step is None:
                 # A driver that died on a machine whose clock was ahead looks alive for as long as that was.
                 if status.state == RUNNING and status.update is None and self._goes_on(status.current.deployment):
