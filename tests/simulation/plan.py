@@ -306,4 +306,7 @@ class Found:
         def other(field: Any, value: Any) -> bool:
             return bool(value != field.default)
 
-        return json.dumps(attrs.asdict(self, filter=other), indent=1)
+        found = attrs.asdict(self, filter=other)
+        strikes = ",\n  ".join(map(json.dumps, found.pop("strikes", ())))
+        fault, plan = json.dumps(found["fault"]), json.dumps(found.get("plan", {}))
+        return f'{{"fault": {fault},\n "plan": {plan},\n "strikes": [\n  {strikes}\n]}}'

@@ -25,7 +25,7 @@ from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.snapshots.superseded import Retention
 
 from . import plan as plans
-from .plan import BATCH_WRITTEN, Blow, Job, Plan, Scene, Strategy, Strike, Strikes
+from .plan import BATCH_WRITTEN, Blow, Failure, Job, Plan, Scene, Strategy, Strike, Strikes
 from .site import APP, Site
 from .storage import Storage
 from .world import Machine, Process, Stuck, World
@@ -429,6 +429,8 @@ class Schedule:
                 self._wait("resume", self._do("resume", lambda client: client.resume(APP)), LONGEST)
             if step is None and status.state == CANCELLED and Job.RESTART in self.jobs:  # whose error told to try again
                 self._wait("restart", self._do("restart", lambda c: c.restart(APP, timeout=120.0)), LONGEST)
+            elif step is None and status.state == RUNNING and self._is_stuck(status):  # it was cancelled, and restarted
+                self._wait("rollback", self._do("rollback", self._roll_back), LONGEST)
             if step is None:
                 # A driver that died on a machine whose clock was ahead looks alive for as long as that was.
                 if status.state == RUNNING and status.update is None and self._goes_on(status.current.deployment):
@@ -452,6 +454,9 @@ class Schedule:
             else:
                 self._wait("restart", self._do("restart", lambda c: c.restart(APP, timeout=120.0)), LONGEST)
         raise Wrong(f"the app does not settle: {status.state}, {step}")
+
+    def _is_stuck(self, status: Any) -> bool:
+        return self.plan.fails is Failure.STUCK and status.current.deployment == "v2" and status.update is None
 
     def _goes_on(self, deployment: str) -> bool:
         """Whether a deployment writes batches after all others, within a while."""
