@@ -267,19 +267,38 @@ def test_a_restart_that_was_cut_off_after_its_claim_is_done_again(dead: Site) ->
     assert registry(dead).current().epoch == 3  # type: ignore[union-attr]
 
 
-def test_a_silent_driver_on_another_machine_is_fenced_before_its_restart(
-    dead: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may still run: it can begin no batch in the checkpoint that the new driver goes on with, which takes the fence
-    away. Who only looks does not know that it is dead."""
+def silent_elsewhere(site: Site, monkeypatch: pytest.MonkeyPatch) -> AppRegistry:
+    """The dead driver is one on a machine that cannot be inspected."""
     monkeypatch.setattr(module, "SILENT_SECONDS", 2.0)
-    made, write = registry(dead), dead.client.registry.folder.write
+    made, write = registry(site), site.client.registry.folder.write
     launch, status = made.launch("v1"), made.status("v1")
     assert launch is not None and launch.process is not None and status is not None and status.process is not None
     far = attrs.evolve(launch.process, boot="another machine's")
     made.set_launch("v1", attrs.evolve(launch, process=far))
     silent = attrs.evolve(status, state="running", heartbeat_at="2024-01-01T00:00:00+00:00", process=far)
     write("alarm/deployments/v1/status.json", to_json(silent))
+    return made
+
+
+def test_a_silent_driver_on_another_machine_is_fenced_before_it_ends_with_a_snapshot(
+    dead: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it committed afterwards would be lost, or come twice."""
+    made = silent_elsewhere(dead, monkeypatch)
+    result = dead.run("save-snapshot", "alarm", "last", "--cancel")
+    assert result.exit_code == 0, result.stderr
+    checkpoint = Checkpoint(made.checkpoint("v1", "events"))
+    logged, saved = checkpoint.logged_batch(), dead.client.snapshot("alarm", "last").queries["events"]
+    assert logged is not None and checkpoint.fenced() == logged + 1
+    assert logged in (saved.batch, saved.in_flight)
+
+
+def test_a_silent_driver_on_another_machine_is_fenced_before_its_restart(
+    dead: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may still run: it can begin no batch in the checkpoint that the new driver goes on with, which takes the fence
+    away. Who only looks does not know that it is dead."""
+    made = silent_elsewhere(dead, monkeypatch)
     assert "streamupdate restart alarm watches it" in dead.run("list").stderr
     checkpoint = Checkpoint(made.checkpoint("v1", "events"))
 

@@ -169,7 +169,7 @@ def _submit(
         registry.create_deployment(spec)
     update = registry.update(deployment)
     # A person may start a cancelled app; an update may not, and whoever cancelled may have recorded its end.
-    asked = wanted.owner != update_owner(deployment) and (update is None or update.outcome is not None)
+    asked = update is None or (update.outcome is not None and wanted.owner != update_owner(deployment))
     drivers.start(spec, epoch, after_cancel=asked)
     return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
