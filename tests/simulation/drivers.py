@@ -7,6 +7,7 @@ import contextlib
 import functools
 import signal as real_signal
 import socket
+import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -48,7 +49,13 @@ class Drivers:
         self, command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float
     ) -> int:
         """Plan."""
-        return standin_spark_submit.main(command[1:])
+        try:
+            return standin_spark_submit.main(command[1:])
+        except SystemExit as error:
+            return int(error.code or 0)
+        except Exception:
+            traceback.print_exc()
+            return 1
 
     def start(
         self,

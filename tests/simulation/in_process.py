@@ -59,13 +59,7 @@ class LoggedDrivers(Drivers):
     ) -> int:
         stream = open(output.fileno(), "a", closefd=False, buffering=1)  # noqa: SIM115 (closed by its owner)
         with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
-            try:
-                return super().run(command, environment, folder, output, seconds)
-            except SystemExit as error:
-                return int(error.code or 0)
-            except Exception:
-                traceback.print_exc()
-                return 1
+            return super().run(command, environment, folder, output, seconds)
 
 
 @contextlib.contextmanager
