@@ -11,6 +11,7 @@ import errno
 import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime, timezone
 from typing import IO, Any, TypeVar
 
 import attrs
@@ -166,57 +167,54 @@ class Disk(Backend):
     empty_folders = False
     locks = False  # the tasks of the world meet at every call; nothing relies on the lock alone
 
-    def _call(self, verb: str, path: str, effect: Callable[[], T]) -> T:
-        return self.storage.call(verb, path, effect)
-
     def address(self, path: str) -> str:
         return f"simdisk://{path}"
 
     def read(self, path: str, first: int | None = None) -> bytes:
-        return self._call("read", path, lambda: self.storage.get(path).data[:first])
+        return self.storage.call("read", path, lambda: self.storage.get(path).data[:first])
 
     def open(self, path: str) -> IO[bytes]:
         return io.BytesIO(self.read(path))
 
     def write(self, path: str, data: bytes, lasting: bool) -> None:
-        self._call("write", path, lambda: self.storage.put(path, data))
+        self.storage.call("write", path, lambda: self.storage.put(path, data))
 
     def create(self, path: str, data: bytes, unique: bool) -> bool:
-        created = self._call("create", path, lambda: self.storage.create(path, data))
+        created = self.storage.call("create", path, lambda: self.storage.create(path, data))
         return created or (unique and self.holds(path, data))
 
     def copy_from(self, source: Backend, path: str, target: str) -> None:
         if isinstance(source, Disk):
-            self._call("link", path, lambda: self.storage.link(path, target))
+            self.storage.call("link", path, lambda: self.storage.link(path, target))
         else:
             data = source.read(path)
-            self._call("write", target, lambda: self.storage.put(target, data))
+            self.storage.call("write", target, lambda: self.storage.put(target, data))
 
     def names(self, path: str) -> list[str]:
-        return self._call("list", path, lambda: self.storage.names(path))
+        return self.storage.call("list", path, lambda: self.storage.names(path))
 
     def files(self, path: str, hidden: bool) -> list[str]:
-        found = self._call("list all", path, lambda: list(self.storage.below(path)))
+        found = self.storage.call("list all", path, lambda: list(self.storage.below(path)))
         return [p for p in found if hidden or not any(part.startswith(".") for part in p.split("/"))]
 
     def exists(self, path: str) -> bool:
-        return self._call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
+        return self.storage.call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
 
     def size(self, path: str) -> int:
-        return self._call("size", path, lambda: len(self.storage.get(path).data))
+        return self.storage.call("size", path, lambda: len(self.storage.get(path).data))
 
     def modified(self, path: str) -> float:
-        return self._call("modified", path, lambda: self.storage.get(path).at)
+        return self.storage.call("modified", path, lambda: self.storage.get(path).at)
 
     def file_names(self, path: str) -> FileNames:
         def found() -> FileNames:
             file = self.storage.get(path)
             return FileNames(id(file), file.names, len(file.data))
 
-        return self._call("stat", path, found)
+        return self.storage.call("stat", path, found)
 
     def remove(self, path: str) -> None:
-        self._call("remove", path, lambda: self.storage.remove(path))
+        self.storage.call("remove", path, lambda: self.storage.remove(path))
 
     def remove_exactly(self, base: str, relative: str, data: bytes) -> bool | None:
         path = f"{base}/{relative}"
@@ -228,19 +226,19 @@ class Disk(Backend):
             self.storage.remove(path)
             return True
 
-        return self._call("remove exactly", path, removed)
+        return self.storage.call("remove exactly", path, removed)
 
     def device(self, path: str) -> int:
         return 1
 
     def rename(self, path: str, target: str) -> None:
-        self._call("rename", path, lambda: self.storage.rename(path, target))
+        self.storage.call("rename", path, lambda: self.storage.rename(path, target))
 
     def touch(self, path: str) -> None:
         def touched() -> None:
             self.storage.get(path).at = self.storage.world.seconds
 
-        self._call("touch", path, touched)
+        self.storage.call("touch", path, touched)
 
     def remove_empty(self, path: str) -> None:
         return
@@ -258,9 +256,6 @@ class Bucket:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
-    def _call(self, verb: str, path: str, effect: Callable[[], T]) -> T:
-        return self.storage.call(verb, path, effect)
-
     def unstrip_protocol(self, path: str) -> str:
         return f"simbucket://{path}"
 
@@ -268,7 +263,7 @@ class Bucket:
         return
 
     def cat_file(self, path: str, end: int | None = None) -> bytes:
-        return self._call("read", path, lambda: self.storage.get(path).data[:end])
+        return self.storage.call("read", path, lambda: self.storage.get(path).data[:end])
 
     def open(self, path: str, mode: str = "rb") -> IO[bytes]:
         assert mode == "rb"
@@ -281,41 +276,33 @@ class Bucket:
             elif not self.storage.create(path, data):
                 raise FileExistsError(path)
 
-        self._call(mode, path, put)
+        self.storage.call(mode, path, put)
 
     def cp_file(self, path: str, target: str) -> None:
-        self._call("copy", path, lambda: self.storage.put(target, self.storage.get(path).data))
+        self.storage.call("copy", path, lambda: self.storage.put(target, self.storage.get(path).data))
 
     def ls(self, path: str, detail: bool = False) -> list[str]:
-        return self._call("list", path, lambda: [f"{path}/{name}" for name in self.storage.names(path)])
+        return self.storage.call("list", path, lambda: [f"{path}/{name}" for name in self.storage.names(path)])
 
     def find(self, path: str, detail: bool = False) -> Any:
         def found() -> Any:
             paths = [f"{path}/{name}" for name in self.storage.below(path)]
             return {p: {"size": len(self.storage.files[p].data)} for p in paths} if detail else paths
 
-        return self._call("list all", path, found)
+        return self.storage.call("list all", path, found)
 
     def exists(self, path: str) -> bool:
-        return self._call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
+        return self.storage.call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
 
     def size(self, path: str) -> int:
-        return self._call("size", path, lambda: len(self.storage.get(path).data))
+        return self.storage.call("size", path, lambda: len(self.storage.get(path).data))
 
     def modified(self, path: str) -> Any:
-        at = self._call("modified", path, lambda: self.storage.get(path).at)
-        return _Moment(at)
+        at = self.storage.call("modified", path, lambda: self.storage.get(path).at)
+        return datetime.fromtimestamp(at, timezone.utc)
 
     def rm(self, path: str, recursive: bool = False) -> None:
-        self._call("remove", path, lambda: self.storage.remove(path))
-
-
-@attrs.frozen
-class _Moment:
-    seconds: float
-
-    def timestamp(self) -> float:
-        return self.seconds
+        self.storage.call("remove", path, lambda: self.storage.remove(path))
 
 
 def backends(storage: Storage) -> dict[str, Backend]:
