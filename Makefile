@@ -35,7 +35,7 @@ test-slow: setup  ## the tests that take minutes
 faults: setup  ## faults made for real: cuts of power, full disks, reused pids, clocks that are set, deletes beside saves (ARGS="-k pid")
 	@scripts/faults.sh $(ARGS)
 
-simulate: setup  ## seeded schedules of faults over a simulated machine, in virtual time (N=100000; SEED=.. replays one with its steps, ARGS=--faults hunts the planted ones)
+simulate: setup  ## seeded schedules of faults over a simulated machine, in virtual time (N=100000; SEED=.. replays one with its steps, ARGS=--shrink makes it smaller, ARGS=--faults hunts the planted ones)
 	@PYTHONHASHSEED=0 .venv/bin/python -m tests.simulation $(if $(SEED),--seed $(SEED),--schedules $(N)) $(ARGS)
 
 crash: setup  ## an update, a supervisor and the drivers struck at each boundary, against an oracle: hours (ARGS=--help)

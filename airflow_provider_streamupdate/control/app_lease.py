@@ -26,13 +26,17 @@ _in_use: set[str] = set()  # tokens of the leases this process holds, so that bl
 
 
 @contextlib.contextmanager
-def holding(app: AppRegistry, owner: str, work: str = "", deletes: bool = False) -> Iterator[None]:
+def holding(
+    app: AppRegistry, owner: str, work: str = "", deletes: bool = False, seconds: float = lease.DEFAULT_SECONDS
+) -> Iterator[None]:
     """Hold the app's lease for `owner` inside the block. `work` tells others what this is, unless it is an update's.
 
     Afterwards the lease is released, or, during an update, left for the process that continues the update.
     LeaseHeldError when another owner holds it, or another living process works for this owner (the threads of a
     process count as one). NewerFormatError, with nothing written, when a newer version of this package has worked on
     the app. NotFoundError when the app is deleted, unless the block does just that (`deletes`).
+
+    seconds: after its holder's last sign of life the lease is free
     """
     app.check_readable()
     held = lease.acquire(
@@ -42,6 +46,7 @@ def holding(app: AppRegistry, owner: str, work: str = "", deletes: bool = False)
         alive=lambda other: alive(app.folder, other),
         needed=lambda other: under_way(app, other.owner),
         work=work,
+        seconds=seconds,
     )
     if held.token in _in_use:  # an enclosing block holds it, and keeps it
         yield

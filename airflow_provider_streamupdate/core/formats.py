@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import attrs
@@ -361,9 +361,10 @@ def format_of(kind: type) -> Format | None:
     return _BY_CLASS.get(f"{kind.__module__.removeprefix(_PACKAGE)}.{kind.__qualname__}")
 
 
-def files_of(path: str) -> list[File]:
+@lru_cache(1000)
+def files_of(path: str) -> tuple[File, ...]:
     """What a path below an app's folder may be: one kind of file, or nothing that is known."""
-    return [file for file in FILES if file.matches(path)]
+    return tuple(file for file in FILES if file.matches(path))
 
 
 def check_readable(texts: Iterable[tuple[str, bytes | None]], folder: str) -> None:

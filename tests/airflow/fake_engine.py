@@ -57,6 +57,7 @@ from airflow_provider_streamupdate.streaming.restore.saved_state import SavedSta
 
 QUERY = "events"
 BATCH_SECONDS = 0.05
+FIGURES = 21  # the last batches that its progress tells of
 FAILS_AFTER = 1.5  # so that it is seen to run before
 CONF = {"spark.sql.shuffle.partitions": "1"}
 
@@ -218,7 +219,11 @@ class FakeEngine:
         for batch in comparison.recorded(QUERY):
             folders = [comparison.rows(version, QUERY) for version in (OLD, NEW)]
             old, new = (Counter(json.loads(rows.read(f"{rows_of(rows, batch)}/rows.json") or b"")) for rows in folders)
-            counts = {"equal": (old & new).total(), "only_old": (old - new).total(), "only_new": (new - old).total()}
+            counts: dict[str, Any] = {
+                "equal": (old & new).total(),
+                "only_old": (old - new).total(),
+                "only_new": (new - old).total(),
+            }
             comparison.write(comparison.found().also((batch,), RowDifference(query=QUERY, **counts)))
 
     def followed(self) -> frozenset[str]:
@@ -320,7 +325,7 @@ class FakeEngine:
             active=self._active,
             idle=self._active and batch + 1 == self._application.get("INPUT"),
             error=None if self._error is None else describe(self._error),
-            figures=tuple(map(self._figures, range(max(batch - 20, 0), batch + 1))),
+            figures=tuple(map(self._figures, range(max(batch + 1 - FIGURES, 0), batch + 1))),
             lag=self._application.get("LAG", 0.0),
             state_rows={stage.name: 10 for stage in self._plan.queries[0].stages},
         )
@@ -386,7 +391,8 @@ class FakeEngine:
             while not self._ending.is_set():
                 if self._application.get("ENDS") and self.committed()[QUERY] + 1 >= self._application["INPUT"]:
                     return
-                if not self._fails("stuck") and self.committed()[QUERY] + 1 != self._application.get("INPUT"):
+                last = self._application.get("INPUT")
+                if not self._fails("stuck") and (last is None or self.committed()[QUERY] + 1 != last):
                     self._batch()
                 self._ending.wait(BATCH_SECONDS)
         except Exception as error:

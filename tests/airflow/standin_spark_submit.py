@@ -11,7 +11,7 @@ import json
 import os
 import runpy
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from traceback import format_exc
 from typing import Any
@@ -23,9 +23,10 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, REFUSED
 from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.core.registry import scratch
-from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_dict
 from airflow_provider_streamupdate.core.snapshots.fresh_start import NOTHING, compare_fresh, plans_before
 from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanError
@@ -60,7 +61,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
         made = plan_of(application)
         answer["plan"] = to_dict(made)
         if options.adopt:
-            verdict = "carried" if application.get("FAIL") != "adopt" else "refused"
+            verdict = CARRIED if application.get("FAIL") != "adopt" else REFUSED
             item = ReportItem(thing="stage", name=f"{QUERY}/rooms", verdict=verdict, reason="as the application says")
             source = f"checkpoint {options.adopt[0].partition('=')[2]}"
             answer["report"] = to_dict(CompatibilityReport(app=made.app, source=source, items=(item,)))
@@ -88,6 +89,7 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
             report = check(old, made, source, other_losses(options.agree))
             answer["report"] = to_dict(report)
             if options.rehearse and report.compatible:
+                assert registry is not None
                 folder = scratch.take(registry, options.scratch)
                 assert folder.exists("used-by.json")
                 answer["rehearsal"] = to_dict(rehearsal(options, application, snapshot))
@@ -138,8 +140,12 @@ def rehearsal(options: argparse.Namespace, application: dict[str, Any], snapshot
 def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
     registry = Registry(options.root).existing(options.app)
     engine = FakeEngine(application, registry, options.deployment)
-    pace = PACES.get(os.environ.get("STANDIN_PACE", ""), PACE)
-    agent = Agent(
+    return agent_of(options, registry, engine, PACES.get(os.environ.get("STANDIN_PACE", ""), PACE)).run()
+
+
+def agent_of(options: argparse.Namespace, registry: AppRegistry, engine: FakeEngine, pace: Pace) -> Agent:
+    """The lifecycle of the driver that a command line starts."""
+    return Agent(
         registry,
         options.deployment,
         options.epoch,
@@ -151,14 +157,25 @@ def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
         options.hot,
         options.witness,
     )
-    return agent.run()
 
 
 def main(argv: list[str]) -> int:
     if argv == ["--version"]:
         print("version 4.3.0", file=sys.stderr)
         return 0
+    file, options = parsed(argv)
+    application = runpy.run_path(file)
+    return plan(options, application) if options.mode == "plan" else run(options, application)
+
+
+def parsed(argv: list[str]) -> tuple[str, argparse.Namespace]:
+    """The application file of a command line, and its options."""
     number = next(i for i, word in enumerate(argv) if word.endswith(".py") and argv[i + 1] in ("plan", "run"))
+    return argv[number], _parser().parse_args(argv[number + 1 :])
+
+
+@cache
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     parser.add_argument("mode")
     for option in ("--root", "--app", "--deployment", "--out", "--against"):
@@ -177,9 +194,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--scratch")
     parser.add_argument("--adopt", action="append", default=[])
     parser.add_argument("--rename", action="append", default=[])
-    options = parser.parse_args(argv[number + 1 :])
-    application = runpy.run_path(argv[number])
-    return plan(options, application) if options.mode == "plan" else run(options, application)
+    return parser
 
 
 if __name__ == "__main__":

@@ -69,6 +69,20 @@ def test_it_takes_over_when_the_driver_is_killed(hot: Site) -> None:
     assert hot.run("cancel", "alarm").exit_code == 0 and hot.alive() == []
 
 
+def test_a_last_heartbeat_of_a_driver_before_is_no_silence_of_the_present_one(hot: Site) -> None:
+    """A driver that was taken for dead goes on, and writes over the status of the one that was started in its place."""
+    app = hot.app
+    clock.sleep(40.0)
+    status = app.status("v1")
+    assert status is not None
+    os.kill(status.pid, signal.SIGSTOP)
+    app.folder.write("deployments/v1/status.json", to_json(attrs.evolve(status, epoch=0)))
+    clock.sleep(5.0)
+    os.kill(status.pid, signal.SIGCONT)
+    clock.sleep(5.0)
+    assert hot.current.deployment == "v1" and hot.alive() == ["v1", HOT]
+
+
 def test_it_is_one_driver_and_is_switched_off(hot: Site) -> None:
     again = hot.run("standby", "on", "alarm", "--json")
     assert again.exit_code == 0 and document(again)["hot_standby"]["deployment"] == HOT

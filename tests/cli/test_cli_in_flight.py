@@ -3,6 +3,7 @@ real driver's."""
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
@@ -186,3 +187,17 @@ def test_a_change_that_went_wrong_later_is_rolled_back_by_its_id(running: Site) 
     assert result.exit_code == 0, result.stderr
     assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
     assert running.current.epoch == 1
+
+
+def test_a_change_whose_way_back_failed_is_still_rolled_back(running: Site) -> None:
+    """The driver has taken the way back, too, back: its query failed in the first batch."""
+    record = document(change(running, *changed("threshold=7")))
+    registry = running.client.registry.app("alarm")
+    [made] = registry.changes("v1")
+    back = attrs.evolve(made.request, id=f"{record['new']}-undo", params=made.before, digest=made.digest_before)
+    registry.add_change("v1", back)
+    registry.add_change("v1", attrs.evolve(made.request, id=back.id), undoes="the storage failed")
+    assert params(running)["threshold"] == "7"
+    result = running.run("rollback", "alarm", "--deployment", record["new"])
+    assert result.exit_code == 0, result.stderr
+    assert params(running)["threshold"] == "5"

@@ -5,14 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.serde import to_json
 
 from .conftest import Site, document
 
@@ -161,6 +166,32 @@ def test_restart_during_an_update_is_refused_and_says_which(running: Site) -> No
     assert "an update of alarm to v2 is under way" in result.stderr and "streamupdate rollback alarm" in result.stderr
     assert running.current.epoch == 1
     assert running.run("rollback", "alarm").exit_code == 0  # the way it names
+
+
+def silent_elsewhere(site: Site, monkeypatch: pytest.MonkeyPatch) -> AppRegistry:
+    """The dead driver is one on a machine that cannot be inspected."""
+    monkeypatch.setattr(module, "SILENT_SECONDS", 2.0)
+    made, write = site.app, site.client.registry.folder.write
+    launch, status = made.launch("v1"), made.status("v1")
+    assert launch is not None and launch.process is not None and status is not None and status.process is not None
+    far = attrs.evolve(launch.process, boot="another machine's")
+    made.set_launch("v1", attrs.evolve(launch, process=far))
+    silent = attrs.evolve(status, state="running", heartbeat_at="2024-01-01T00:00:00+00:00", process=far)
+    write("alarm/deployments/v1/status.json", to_json(silent))
+    return made
+
+
+def test_a_silent_driver_on_another_machine_is_fenced_before_it_ends_with_a_snapshot(
+    dead: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it committed afterwards would be lost, or come twice."""
+    made = silent_elsewhere(dead, monkeypatch)
+    result = dead.run("save-snapshot", "alarm", "last", "--cancel")
+    assert result.exit_code == 0, result.stderr
+    checkpoint = Checkpoint(made.checkpoint("v1", "events"))
+    logged, saved = checkpoint.logged_batch(), dead.client.snapshot("alarm", "last").queries["events"]
+    assert logged is not None and checkpoint.fenced() == logged + 1
+    assert logged in (saved.batch, saved.in_flight)
 
 
 # the next step

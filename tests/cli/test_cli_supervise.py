@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import commands, lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
+from airflow_provider_streamupdate.core.errors import LeaseHeldError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import supervision
 from airflow_provider_streamupdate.core.registry.supervision import Supervision
@@ -326,6 +326,21 @@ def test_a_supervisor_notes_when_it_starts_the_next_driver(running: Site) -> Non
     known = supervision.read(running.app.folder)
     seconds = (clock.parse(known.next_start_at) - clock.parse(known.started_at)).total_seconds()
     assert (known.attempts, known.limit, seconds) == (1, 4, 7)
+
+
+def test_a_lease_that_a_supervisor_cannot_give_back_is_free_a_minute_later(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lives on, and nobody else may start the app meanwhile."""
+    running.crash("v1")
+
+    def fail(*_: object) -> None:
+        raise StorageError("the storage failed")
+
+    monkeypatch.setattr(lease, "release", fail)
+    running.run("supervise", "--once")
+    held = lease.read(running.client.registry.app("alarm").folder)
+    assert held is not None and not held.released and held.work and held.seconds <= 60.0
 
 
 def test_a_start_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:

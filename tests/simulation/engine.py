@@ -16,11 +16,11 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.renumber import begun, put_back, renumber
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
-from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.streaming.engine.port import Session
 
 from .invariants import Invariants
+from .plan import BATCH_WRITTEN
 from .storage import Storage
 from .world import Process, World
 
@@ -37,6 +37,7 @@ class Written:
     count: int
     version: str
     epoch: int = 0
+    begun: float = 0.0  # when its driver began it
 
     @property
     def content(self) -> tuple[int, int, int]:
@@ -45,11 +46,10 @@ class Written:
 
 class Sink:
     """What came out, by batch id. skips: a batch that comes again is skipped, as a file sink does; else it replaces the
-    first one. renumbered: a version computed batches again under later ids, as after a
-    rollback"""
+    first one. renumbered: a version computed batches again under later ids, as after a rollback"""
 
-    def __init__(self, skips: bool) -> None:
-        self.skips = skips
+    def __init__(self, skips: bool, beside: bool = False) -> None:
+        self.skips, self.beside = skips, beside
         self.renumbered = False
         self.newest, self.version = 0, ""  # the latest epoch that has written, and whose it is
         self.writers: dict[int, float] = {}  # when each driver wrote last, by pid
@@ -66,6 +66,8 @@ class Sink:
         differs = before is None or before.content != written.content
         # Two drivers of one deployment share a log of offsets, which gives each batch to one of them.
         stale = written.epoch < self.newest and written.version != self.version
+        if stale and not self.skips and written.begun < invariants.claimed_at[self.newest]:
+            return  # a fence lets the batch under way end, and such a sink has it twice
         if stale and differs and not (self.skips and before):
             invariants.broken(f"batch {batch} comes from epoch {written.epoch}, and {self.newest} writes now: {before}")
         elif before is not None and differs and (self.skips or not _goes_back(before, written, invariants.current)):
@@ -80,9 +82,13 @@ class Sink:
         return max(self.batches, default=-1)
 
     def problems(self, last: int) -> list[str]:
-        """What is lost or doubled up to a batch. Later ones may be of a version that was rolled back."""
-        found, at = [], 0
-        for number in range(last + 1):
+        """What is lost or doubled up to a batch. Later ones may be of a version that was rolled back. A version that
+        runs beside another one begins after its snapshot."""
+        found, first = [], min(self.batches, default=0)
+        at = self.batches[first].start if self.batches else 0
+        if at and not self.beside:
+            found.append(f"the sink begins at row {at}")
+        for number in range(first, last + 1):
             if (batch := self.batches.get(number)) is None:
                 found.append(f"the sink never got batch {number}")
                 continue
@@ -125,6 +131,12 @@ class CountingEngine(FakeEngine):
         self._invariants = invariants
         invariants.running[process.pid] = lambda: self._active
         self._world, self._sink, self._storage, self._process = world, sink, storage, process
+        self._ends: dict[int, int] = {-1: 0}  # the end of a batch's input, as Spark keeps it in memory
+        self._described = False
+
+    @property
+    def params(self) -> Mapping[str, str]:
+        return self._params
 
     def open(self, title: str, practises: bool = False) -> Session:
         if self._fails("start"):
@@ -133,23 +145,25 @@ class CountingEngine(FakeEngine):
         return super().open(title, practises)
 
     def _batch(self) -> None:
-        folder, batch = self._checkpoint.folder, self.committed()[QUERY] + 1
-        if not folder.exists("metadata"):
+        folder, batch, noise = self._checkpoint.folder, self.committed()[QUERY] + 1, self._process.noise
+        if not self._described and not folder.exists("metadata"):
             folder.write("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
-        start = self._end_of(batch - 1)
+        self._described = True
         if self._checkpoint.logged_batch() != batch:
-            end = start + self._world.chance.randrange(1, 5)
+            end = self._end_of(batch - 1) + noise.randrange(1, 5)
             head = json.dumps({"batchWatermarkMs": 0, "conf": CONF}).encode()
             if not folder.create(f"offsets/{batch}", b"v1\n%s\n%d" % (head, end)):
                 raise RuntimeError(f"[CONCURRENT_STREAM_LOG_UPDATE] somebody else has begun batch {batch}")
-        clock.sleep(BATCH_SECONDS * self._world.chance.random())
-        written = self._count(batch)
+            self._ends[batch] = end
+        begun = self._world.seconds
+        clock.sleep(BATCH_SECONDS * noise.random())
+        written = attrs.evolve(self._count(batch), begun=begun)
         self._world.running()
         self._world.note(f"  {self._process.name}: batch {batch}: {written}")
         self._sink.write(batch, written, self._invariants)
         self._sink.writers[self._process.pid] = self._world.seconds
-        self.reached("batch-written")
-        clock.sleep(BATCH_SECONDS * self._world.chance.random())
+        self.reached(BATCH_WRITTEN)
+        clock.sleep(BATCH_SECONDS * noise.random())
         self._commit(batch)
 
     def _count(self, batch: int) -> Written:
@@ -166,11 +180,15 @@ class CountingEngine(FakeEngine):
         return Written(start, end, count, self._deployment, self.epoch())
 
     def _end_of(self, batch: int) -> int:
-        if batch < 0:
-            return 0
-        entry = self._checkpoint.folder.read(f"offsets/{batch}")
-        assert entry is not None, f"{self._deployment}: the offsets of batch {batch} are gone"
-        return int(entry.rpartition(b"\n")[2])
+        if batch not in self._ends:
+            entry = self._checkpoint.folder.read(f"offsets/{batch}")
+            assert entry is not None, f"{self._deployment}: the offsets of batch {batch} are gone"
+            self._ends[batch] = int(entry.rpartition(b"\n")[2])
+        return self._ends[batch]
+
+    def start(self) -> None:
+        self._ends = {-1: 0}  # a query that is started reads its log
+        super().start()
 
     def used_beyond(self, parent: str) -> bool:
         logged = Checkpoint(self._registry.checkpoint(parent, QUERY)).logged_batch()
@@ -191,10 +209,6 @@ class CountingEngine(FakeEngine):
 
     def _figures(self, batch: int) -> BatchFigures:
         return BatchFigures(batch=batch, rows_in=10, rows_out=10, state_rows={}, seconds=0.1)
-
-    def progress(self) -> dict[str, QueryStatus]:
-        found = super().progress()
-        return {name: attrs.evolve(status, figures=status.figures[-1:]) for name, status in found.items()}
 
     def _commit(self, batch: int) -> None:
         if self._followed is not None and self._thread is None:

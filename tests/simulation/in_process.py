@@ -3,18 +3,16 @@ disk. Whoever runs the test drives the world: time passes when it waits."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import functools
 import io
 import os
-import signal as real_signal
-import socket
 import sys
 import time
 import traceback
 import types
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -25,15 +23,13 @@ import pytest
 import standin_spark_submit
 
 from airflow_provider_streamupdate.control.drivers import drivers
-from airflow_provider_streamupdate.control.drivers import process as processes
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.boundaries import boundary, storage_call
-from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
-from airflow_provider_streamupdate.core.registry.deployment import Launch, Status
+from airflow_provider_streamupdate.core.boundaries import storage_call
 from airflow_provider_streamupdate.core.storage import folder
 from airflow_provider_streamupdate.core.storage.backends.disk import Disk
 from airflow_provider_streamupdate.streaming.agent import context, lifecycle
 
+from .drivers import Drivers
 from .site import ports
 from .threads import Threads
 from .world import REAL_SLEEP, Killed, Process, World
@@ -43,48 +39,15 @@ SENSORS = "airflow.sdk.bases.sensor"  # of Airflow, which looks at the time
 TRIGGERS = "airflow_provider_streamupdate.triggers.base"
 
 
-class Drivers:
-    """Stands for control/drivers/process.py: a driver is a process of the world."""
+class LoggedDrivers(Drivers):
+    """Drivers that print to their logs."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def start(
-        self,
-        command: list[str],
-        environment: Mapping[str, str],
-        log: Path,
-        epoch: int,
-        note: Callable[[Launch], None],
-        **of_cluster: Any,
-    ) -> Launch:
-        world = self.world
+    def prepare(self, process: Process, environment: Mapping[str, str], log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
-        process = world.reserve(f"driver of {log.parent.name}", world.process().machine)
         process.environment = dict(environment)
         process.output = open(log, "a", buffering=1)  # noqa: SIM115 (it ends with the world)
-        launch = Launch(
-            epoch=epoch,
-            host=socket.gethostname(),
-            pid=process.pid,
-            pid_started=None,
-            log=str(log),
-            launched_at=clock.now(),
-            process=ProcessIdentity.of(process.pid),
-            mark=uuid.uuid4().hex,
-            **of_cluster,
-        )
-        try:
-            boundary("driver-forked")
-            note(launch)
-        except BaseException:
-            process.alive = False
-            raise
-        world.begin(process, functools.partial(self._drive, process, command))
-        boundary("driver-noted")
-        return launch
 
-    def _drive(self, process: Process, command: list[str]) -> None:
+    def drive(self, process: Process, command: list[str], options: argparse.Namespace) -> None:
         clock.sleep(STARTS_SECONDS)
         try:
             standin_spark_submit.main(command[1:])
@@ -96,52 +59,7 @@ class Drivers:
     ) -> int:
         stream = open(output.fileno(), "a", closefd=False, buffering=1)  # noqa: SIM115 (closed by its owner)
         with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
-            try:
-                return standin_spark_submit.main(command[1:])
-            except SystemExit as error:
-                return int(error.code or 0)
-            except Exception:
-                traceback.print_exc()
-                return 1
-
-    def alive(self, launch: Launch, status: Status | None = None, kernel: Any = None) -> bool | None:
-        if launch.killed:
-            return False
-        for identity in (launch.process, status.process if status else None):
-            lives = identity.lives() if identity is not None else None
-            if lives is not None:
-                return lives
-        return None
-
-    def look(self, many: bool = False) -> Any:
-        return self.alive
-
-    def end(self, launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
-        process = self.world.processes.get(launch.pid or 0)
-        if process is None or launch.process is None or not launch.process.here():
-            return False
-        if not process.alive:
-            return True
-        self.send(process.pid, real_signal.SIGKILL if at_once else real_signal.SIGTERM)
-        until = self.world.seconds + seconds
-        while process.alive and self.world.seconds < until:
-            clock.sleep(0.05)
-        if process.alive:
-            self.send(process.pid, real_signal.SIGKILL)
-            clock.sleep(0.0)
-        return True
-
-    def send(self, pid: int, number: int) -> None:
-        """What `os.kill` does to a process of the world."""
-        process = self.world.processes.get(pid)
-        if process is None or not process.alive:
-            raise ProcessLookupError(pid)
-        actions: dict[int, Callable[[], None]] = {
-            real_signal.SIGKILL: lambda: self.world.kill(process),
-            real_signal.SIGSTOP: lambda: self.world.stop(process),
-            real_signal.SIGCONT: lambda: self.world.go_on(process),
-        }
-        self.world.at(0.0, actions.get(number, lambda: self.world.signal(process, number)))
+            return super().run(command, environment, folder, output, seconds)
 
 
 @contextlib.contextmanager
@@ -151,7 +69,7 @@ def in_process(test: types.ModuleType) -> Iterator[World]:
     machine = world.machine("this machine")
     world.bystander = Process(os.getpid(), "the test", machine)
     world.processes[os.getpid()] = world.bystander
-    found, threads, kill = Drivers(world), Threads(world), os.kill
+    found, threads, kill = LoggedDrivers(world), Threads(world), os.kill
     locks: dict[str, Any] = {}  # by folder, of this world
 
     def kill_in_world(pid: int, number: int) -> None:
@@ -167,11 +85,10 @@ def in_process(test: types.ModuleType) -> Iterator[World]:
 
     with contextlib.ExitStack() as patches:
         patches.enter_context(ports(world, threads, {}))
-        for name, stand_in in (("threading", threads), ("ThreadPoolExecutor", threads.Pool)):
+        for name, of_threads in (("threading", threads), ("ThreadPoolExecutor", threads.Pool)):
             if hasattr(test, name):
-                patches.enter_context(mock.patch.object(test, name, stand_in))
-        for name in ("start", "run", "alive", "look", "end"):
-            patches.enter_context(mock.patch.object(processes, name, getattr(found, name)))
+                patches.enter_context(mock.patch.object(test, name, of_threads))
+        patches.enter_context(found.installed())
         own_os = types.SimpleNamespace(**{**vars(os), "_exit": dies, "getpid": world.own_pid})
         for target, attribute, stand_in in (
             (fake_engine, "os", own_os),

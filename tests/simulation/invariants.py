@@ -11,11 +11,15 @@ from unittest import mock
 
 import attrs
 
+from airflow_provider_streamupdate.control.update import rollback
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import FENCE
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.lease import DEFAULT_SECONDS, Lease
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.snapshots import pending_exports
+from airflow_provider_streamupdate.core.snapshots.pending_exports import Export
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent import hand_over, obeying
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
@@ -57,6 +61,9 @@ class Invariants:
         self.resting = False  # the app was suspended, and nobody has told it to go on
         self._leases: dict[str, Leases] = {}  # by folder
         self._claims: dict[int, tuple[int, str]] = {}  # of epochs: pid and token
+        self.claimed_at: dict[int, float] = {}  # of epochs
+        self._unready: set[int] = set()  # who hands over to a driver that did not stand by when it began
+        self._exports: set[str] = set()  # that are under way
         self._drivers: dict[tuple[str, int], int] = {}  # who claimed them
         self._troubled: dict[int, float] = {}
         self._storage = storage
@@ -91,6 +98,9 @@ class Invariants:
                 (Epoch, "claim", self._driver_claiming),
                 (obeying, "hand_over", self._handing_over),
                 (hand_over, "_take_back", self._taking_back),
+                (pending_exports, "begun", self._exporting),
+                (pending_exports, "end", self._ending_export),
+                (rollback, "_go_back", self._going_back),
             ):
                 patches.enter_context(mock.patch.object(place, name, made(getattr(place, name))))
             yield
@@ -163,14 +173,14 @@ class Invariants:
 
     def _claiming(self, claim: Callable[..., bool]) -> Callable[..., bool]:
         def claiming(app: AppRegistry, current: Current, after: int | None = None) -> bool:
-            number, pid = current.epoch if after is None else after + 1, self.world.own_pid()
-            before = self._driver_of(number - 1)
-            if current.cancelled is None and before not in (None, pid) and not self._hands_over(number - 1, pid):
+            last, pid = current.epoch - 1 if after is None else after, self.world.own_pid()
+            number, before = last + 1, self._driver_of(last)
+            if current.cancelled is None and before not in (None, pid) and not self._hands_over(last, pid):
                 assert before is not None
                 if self.well(before) and self.running.get(before, lambda: False)():
-                    self.broken(f"{pid} claims epoch {number}, and the driver of epoch {number - 1} works ({before})")
-            hands_over = pid == before and current.cancelled is None and current.deployment != self.current[number - 1]
-            if hands_over and self.well(pid) and b'"state": "standby"' not in self._status(current.deployment):
+                    self.broken(f"{pid} claims epoch {number}, and the driver of epoch {last} works ({before})")
+            hands_over = pid == before and current.cancelled is None and current.deployment != self.current[last]
+            if hands_over and self.well(pid) and pid in self._unready:
                 self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
             if not self.world.processes[pid].name.startswith("supervisor"):
                 self.resting = False
@@ -178,7 +188,8 @@ class Invariants:
             if claimed:
                 if self._claims.setdefault(number, (pid, app._token)) != (pid, app._token):
                     self.broken(f"epoch {number} is acknowledged to {pid}, and was to {self._claims[number][0]}")
-                self.current.setdefault(number, current.deployment)
+                self.current.setdefault(current.epoch, current.deployment)
+                self.claimed_at.setdefault(current.epoch, self.world.seconds)
             elif app._token.encode() in self._stored(f"/epochs/{number}.json"):
                 self.broken(f"epoch {number} is denied to {pid}, whose claim stands")
             return claimed
@@ -193,8 +204,12 @@ class Invariants:
         """Whether it takes back what it has handed over."""
         return self._driver_of(epoch - 1) == pid
 
-    def _status(self, deployment: str) -> bytes:
-        return self._stored(f"/deployments/{deployment}/status.json")
+    def _stands_by(self, deployment: str) -> bool:
+        """Whether its driver says so, and is not known to be dead."""
+        status = json.loads(self._stored(f"/deployments/{deployment}/status.json") or b"{}")
+        process = self.world.processes.get(status.get("pid"))
+        here = process is not None and process.machine is self.world.process().machine
+        return status.get("state") == "standby" and not (here and process is not None and not process.alive)
 
     def _stored(self, ending: str) -> bytes:
         return next((f.data for p, f in self._storage.files.items() if p.endswith(ending)), b"")
@@ -203,14 +218,18 @@ class Invariants:
         def claiming(epoch: Epoch) -> bool:
             claimed, pid = claim(epoch), self.world.own_pid()
             key = (epoch.spec.deployment, epoch.number)
-            if claimed and self._drivers.setdefault(key, pid) != pid:
-                self.broken(f"epoch {key[1]} of {key[0]} has two drivers: {self._drivers[key]} and {pid}")
+            if claimed:  # a deployment that was dropped may be made again, once its driver is gone
+                other, self._drivers[key] = self._drivers.get(key, pid), pid
+                if other != pid and self.world.processes[other].alive:
+                    self.broken(f"epoch {key[1]} of {key[0]} has two drivers: {other} and {pid}")
             return claimed
 
         return claiming
 
     def _handing_over(self, over: Callable[..., None]) -> Callable[..., None]:
         def handing_over(driver: DriverContext, successor: Successor) -> None:
+            ready, pid = self._stands_by(successor.deployment), self.world.own_pid()
+            (self._unready.discard if ready else self._unready.add)(pid)
             over(driver, successor)
             if driver.signals.number is None and self.newest() < successor.epoch:
                 self.broken(f"{driver.spec.deployment} ends before {successor.deployment} has committed a batch")
@@ -226,10 +245,57 @@ class Invariants:
 
         return taking_back
 
+    # exports and rollbacks
+
+    def _exporting(self, begun: Callable[..., Any]) -> Callable[..., Any]:
+        @contextlib.contextmanager
+        def exporting(*args: Any) -> Iterator[Export]:
+            with begun(*args) as export:
+                self._exports.add(export.export)
+                try:
+                    yield export
+                finally:
+                    self._exports.discard(export.export)
+
+        return exporting
+
+    def _ending_export(self, end: Callable[..., None]) -> Callable[..., None]:
+        def ending(folder: Folder, export: Export) -> None:
+            signs = (export.mark, f"snapshots/_{export.export}/alive.json")
+            at = max((f.at for path in signs if (f := self._storage.files.get(folder.path(path)))), default=0.0)
+            if export.export in self._exports and export.pid != self.world.own_pid() and self.world.seconds - at < 10:
+                self.broken(f"{export} gives signs of life, and {self.world.own_pid()} takes it for dead")
+            end(folder, export)
+
+        return ending
+
+    def _going_back(self, back: Callable[..., Any]) -> Callable[..., Any]:
+        def going_back(leaving: rollback.Leaving, *args: Any) -> Any:
+            epoch = max(self.current)
+            told = self._told_to_end(leaving.old, epoch)
+            done = back(leaving, *args)
+            if (left := told & self._told_to_end(leaving.old, epoch)) and max(self.current) == epoch:
+                self.broken(f"the rollback to {leaving.old} has ended, and its driver was told to end: {left}")
+            return done
+
+        return going_back
+
+    def _told_to_end(self, deployment: str, epoch: int) -> set[str]:
+        """The commands to end that a driver has not answered with an error."""
+        start, found = f"/deployments/{deployment}/commands/{epoch}/", set()
+        for path, file in self._storage.files.items():
+            if start in path and not path.endswith(".result.json"):
+                command = json.loads(file.data)
+                answer = self._storage.files.get(path.removesuffix(".json") + ".result.json")
+                failed = answer is not None and json.loads(answer.data)["error"] is not None
+                if (command["kind"] in ("cancel", "drain") or command["cancel"]) and not failed:
+                    found.add(path)
+        return found
+
     # the storage
 
     def _replaced(self, path: str, before: bytes, after: bytes) -> None:
-        if before == after or not before:
+        if before == after or before in (b"", FENCE):  # who catches up may write over a fence, and then looks again
             return
         if any(folder in path for folder in ONCE):
             self.broken(f"{path} is replaced")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -51,6 +52,11 @@ class Mutant:
 
 def _always(value: Any) -> Replacement:
     return lambda original: lambda *_, **__: copy.copy(value)
+
+
+def _value(value: Any) -> Replacement:
+    """Another constant."""
+    return lambda original: value
 
 
 def _not_exclusive(folder: str) -> Replacement:
@@ -135,8 +141,8 @@ def _unclaimed(original: Callable[..., Any]) -> Callable[..., Any]:
     """An epoch is written to current.json alone."""
 
     def over(driver: DriverContext, successor: Successor) -> Any:
-        driver.app.claim = lambda current, after=None: driver.app.set_current(current) is None  # type: ignore[method-assign]
-        return original(driver, successor)
+        with mock.patch.object(driver.app, "claim", partial(_without_claim(driver.app.claim), driver.app)):
+            return original(driver, successor)
 
     return over
 
@@ -178,7 +184,10 @@ def _old_state(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Inside the block the package has this fault."""
+    """Inside the block the package has this fault; none without a name."""
+    if not name:
+        yield
+        return
     mutant = MUTANTS[name]
     original = getattr(mutant.place, mutant.attribute)
     with mock.patch.object(mutant.place, mutant.attribute, mutant.made(original)):
@@ -191,7 +200,7 @@ MUTANTS: dict[str, Mutant] = {
     "lease: an update under way does not keep it": Mutant(app_lease, "under_way", _always(False)),
     "lease: whoever holds it counts as dead": Mutant(app_lease, "alive", _always(False)),
     "lease: never released": Mutant(app_lease, "_give_back", _always(None)),
-    "lease: its holder gives no sign of life": Mutant(renewing, "RENEW_SECONDS", lambda _: 1e6),
+    "lease: its holder gives no sign of life": Mutant(renewing, "RENEW_SECONDS", _value(1e6)),
     "epoch: its claim is not exclusive": Mutant(AppRegistry, "claim", _without_claim),
     "epoch: its file is replaced": Mutant(Folder, "create", _not_exclusive("epochs/")),
     "epoch: two drivers may have the same one": Mutant(Epoch, "claim", _always(True)),
@@ -235,7 +244,7 @@ MUTANTS: dict[str, Mutant] = {
     "heartbeat: silence never counts": Mutant(Pulse, "look", _quiet_never_counts),
     "heartbeat: every driver is taken for silent": Mutant(Pulse, "look", _impatient),
     "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _nobody_lives),
-    "hot standby: its takeover's lease is held for half an hour": Mutant(roles, "HELD_SECONDS", lambda _: 1800.0),
+    "hot standby: its takeover's lease is held for half an hour": Mutant(roles, "HELD_SECONDS", _value(1800.0)),
     "hot standby: the leader is not fenced": Mutant(HotStandby, "_fence", _always(None)),
     "hot standby: any leader is dead": Mutant(HotStandby, "_death", _takes_for_dead),
     "supervisor: starts what was told to end": Mutant(supervise, "decide", _leaves_out(asked_to_end=False)),

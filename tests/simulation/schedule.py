@@ -1,10 +1,11 @@
-"""One schedule: an app, people and tasks who work on it, faults that are drawn, and what must be so afterwards."""
+"""One schedule: an app, people and tasks who work on it, what goes wrong, and what must be so afterwards."""
 
 from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +19,23 @@ from airflow_provider_streamupdate.control.update.rollback import RollbackOption
 from airflow_provider_streamupdate.control.update.strategies import strategy_named
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
-from airflow_provider_streamupdate.core.registry.deployment import RUNNING, SUSPENDED
+from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, RUNNING, SUSPENDED
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.snapshots.superseded import Retention
 
+from . import plan as plans
+from .plan import BATCH_WRITTEN, Blow, Failure, Job, Plan, Scene, Strategy, Strike, Strikes
 from .site import APP, Site
 from .storage import Storage
-from .world import Process, Stuck, World
+from .world import Machine, Process, Stuck, World
 
-STRATEGIES = ("restart", "standby", "follow")
 START, LONGEST = 300.0, 6000.0  # seconds of virtual time
-TROUBLE = (35.0, 60.0, 90.0)  # of it, in which things go wrong
-STANDS_STILL = (3.0, 15.0, 45.0, 100.0, 100.0)
-# Where processes are struck in some schedules, whenever they come there: of one of these groups.
-AIMED = (
-    ("begun", "code-stored", "deployment-made", "driver-forked", "driver-noted", "standby-ready", "checked"),
-    ("handover-asked", "command-taken", "draining", "drained", "epoch-claimed", "current-replaced", "handed-over"),
-    ("command-taken", "drained", "epoch-claimed", "handed-over", "taken-back", "successor-committed", "answered"),
-    ("plan-answered", "practised", "following", "stands-by", "epoch-seen", "driver-claimed", "restoring"),
-    ("checkpoint-built", "checkpoint-marked", "queries-started", "running-reported", "first-commit-seen"),
-    ("driver-claimed", "queries-started", "running-reported", "first-commit-seen"),
-    ("batch-written",),
-    ("snapshot-asked", "files-copied", "snapshot-stored", "answered", "handover-seen", "stop-noted", "snapshotted"),
-    ("new-running", "submitted", "healthy", "verified", "promoted", "pause-noted", "ended"),
-    ("rollback-noted", "new-stopped", "old-settled", "old-runs", "rollback-ended", "gone-back"),
-    ("rest-asked", "cancelled", "start-decided", "start-counted", "restarted", "driver-noted", "epoch-claimed"),
-)
-RARELY = ("batch-written", "first-commit-seen")  # struck, since a process comes there again and again
+RARELY = (BATCH_WRITTEN, "first-commit-seen")  # struck, since a process comes there again and again
 # What somebody does at such a moment.
-MEANWHILE = ("cancel", "rollback", "rollback", "restart", "snapshot", "collect", "suspend", "standby on", "update")
-SILENT = (*(None,) * 5, "old", "old", "ready", "successor", "successor", "export", "suspended", "claim")
-# Where a new version's driver stands still then.
+MEANWHILE = (Job.CANCEL, Job.ROLLBACK, Job.ROLLBACK, Job.RESTART, Job.SNAPSHOT, Job.COLLECT, Job.SUSPEND,
+             Job.STANDBY_ON, Job.UPDATE)  # fmt: skip
 READY, SUCCESSOR = ("stands-by", "practised", "following"), ("epoch-seen", "queries-started", "running-reported")
-CALM = 0.06  # the share of schedules in which nothing goes wrong
 TRIES = 12
 
 
@@ -58,78 +43,46 @@ TRIES = 12
 class Outcome:
     """What became of a schedule. problems: what must not be, in words; empty: the schedule is right"""
 
-    seed: int
-    what: str
+    plan: Plan
+    strikes: tuple[Strike, ...] = ()
     problems: list[str] = attrs.field(factory=list)
     faults: Counter[str] = attrs.field(factory=Counter)
     outcome: str | None = None
-    seconds: float = 0.0
-    calls: int = 0
-    batches: int = 0
 
 
 class Schedule:
-    """seed: decides everything. versions: a folder for application files"""
+    """versions: a folder for application files; strikes: what goes wrong; None: it is drawn"""
 
-    def __init__(self, seed: int, versions: Path, trace: Callable[[str], None] | None = None) -> None:
-        self.world = World(seed, trace)
-        self.chance = self.world.chance
-        self.storage = Storage(self.world)
-        self.kind = self.chance.choice(("disk", "bucket"))
-        self.strategy = self.chance.choice(STRATEGIES)
-        self.by_dag = self.chance.random() < 0.5
-        for number in range(self.chance.choice((1, 2, 3, 3))):
+    def __init__(
+        self,
+        plan: Plan,
+        versions: Path,
+        strikes: Sequence[Strike] | None = None,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.plan, self.strikes = plan, Strikes(plan, strikes)
+        self.world = World(plan.seed, trace)
+        for number in range(plan.machines):
             self.world.machine(f"host-{number}")
-        skips = self.chance.random() < 0.5
-        self.site = Site(self.world, self.storage, self.kind, versions, skips)
+        self.storage = Storage(self.world)
+        self.site = Site(self.world, self.storage, plan.place, versions, plan.skips)
         self.site.reached = self._reached
+        if plan.strategy is Strategy.PARALLEL:
+            self.site.beside = "v2"
         self.faults: Counter[str] = Counter()
         self.trouble = False
-        self.deaths = 0.0  # the share of boundaries at which a process dies
-        self.supervisors = self.chance.choice((0, 0, 1, 1, 2))
-        self.hot = self.chance.random() < 0.25
-        self.people = self.chance.choice((0, 1, 1, 1, 1, 1, 2, 2))  # who run the same update
-        self.impatient = self.chance.random() < 0.5  # they run it again while it stands still
-        self.fails = self.chance.choice((None, None, None, None, "run", "run", "start", "stuck"))
-        few = self.chance.choice((0.1, 0.4))
-        self.commands = [
-            c for c in ("snapshot", "collect", "snapshot", "restart", "suspend") if self.chance.random() < few
-        ]
-        if self.chance.random() < 0.2:
-            self.commands.append(self.chance.choice(("rollback", "rollback", "cancel")))
-        self.calm = self.chance.random() < CALM
-        # A driver that stands still for so long that others on other machines take it for dead, and then goes on.
-        self.silent = self.chance.choice(SILENT) if not self.calm and len(self.world.machines) > 1 else None
-        if self.silent and self.chance.random() < 0.7:
-            self.supervisors = 0
-        if self.silent == "ready":  # each task on a machine of its own
-            self.by_dag, self.people, self.fails = True, 1, None
-        elif self.silent == "export":
-            self.commands.append("snapshot")
-        elif self.silent == "suspended":
-            self.commands, self.supervisors = ["suspend"], 1
-        if self.calm:
-            self.people, self.fails, self.commands, self.hot = 1, None, [], False
-        self.dies = self.chance.random() < 0.3  # the current driver, in the end, so that it is started again
-        self.probed = self.chance.random() < 0.3  # whether it is suspended in the end, to see that it obeys
-        self.acknowledged: list[str] = []
+        self.scene = plan.scene  # until it has been set up
+        self.aims = plan.aims
+        self.acknowledged: list[str] = []  # snapshots
+        self.jobs: set[Job] = set()  # that somebody has begun
         self.repaired = 0  # updates to a version that does not fail, in the end
         self.kept_down = False  # somebody has cancelled the app, and it was acknowledged
         self.cancelled = False
         self.answers: dict[int, Any] = {}
         self.by_hand: list[Process] = []  # who has given a command by hand
 
-    @property
-    def what(self) -> str:
-        more = [self.kind, f"{len(self.world.machines)} machines", "dag" if self.by_dag else "command"]
-        more += ["skipping sink"] * self.site.sink.skips + [f"{self.supervisors} supervisors"] * bool(self.supervisors)
-        more += ["hot"] * self.hot + [f"{self.people} people"] * (self.people != 1) + ["impatient"] * self.impatient
-        more += [f"v2 fails: {self.fails}"] * bool(self.fails) + ["calm"] * self.calm + self.commands
-        more += [f"silent {self.silent}"] * bool(self.silent)
-        return f"{self.strategy}: {', '.join(more)}"
-
     def run(self) -> Outcome:
-        outcome = Outcome(self.world.chance.randrange(0, 1), self.what)
+        outcome = Outcome(self.plan)
         with self.site.installed():
             try:
                 self._run(outcome)
@@ -137,49 +90,43 @@ class Schedule:
                 outcome.problems.append(f"stuck: {error}")
             except Wrong as error:
                 outcome.problems.append(str(error))
-            for task, error in self.world.failures:
-                text = "".join(traceback.format_exception(error)[-6:])
+            for task, raised in self.world.failures:
+                text = "".join(traceback.format_exception(raised)[-6:])
                 outcome.problems.append(
-                    f"{task.process.name}/{task.name} raised {type(error).__name__}: {error}\n{text}"
+                    f"{task.process.name}/{task.name} raised {type(raised).__name__}: {raised}\n{text}"
                 )
-        outcome.faults = self.faults + Counter(self.storage.faults)
-        outcome.seconds, outcome.calls = self.world.seconds, self.storage.calls
-        outcome.batches = self.site.sink.writes
+        outcome.faults, outcome.strikes = self.faults + self.storage.faults, tuple(self.strikes.made)
         return outcome
 
     def _run(self, outcome: Outcome) -> None:
-        world = self.world
-        self._wait("submit", self._do("submit", self._submit), START)
+        world, plan = self.world, self.plan
+        self._wait("submit", self._do("submit", self._submit, world.machines[:1]), START)
         self._go(lambda: len(self.site.sink.batches) >= 2, START)
-        if self.hot:
+        if plan.hot:
             self._wait("standby on", self._do("standby on", lambda client: client.stand_by(APP, 60.0)), START)
-        self.trouble = True
-        long = 120.0 if self.silent else self.chance.choice(TROUBLE)
-        self._draw_faults(long)
-        for _ in range(self.supervisors):
+            self._go(lambda: False, 10.0)
+        self._begin_trouble()
+        for _ in range(plan.supervisors):
             self._supervise()
-        for command in self.commands:
-            world.at(self.chance.random() * long, lambda command=command: self._command(command))
-        updates = [Dag(self) if self.by_dag and not n else Command(self) for n in range(self.people)]
-        soon = self.chance.random() * 10
-        if self.silent == "old":
-            world.at(soon + self.chance.random() * 15, lambda: self._silence(self._drivers()[:1]))
-        for number, update in enumerate(updates):
-            world.at(soon + number * self.chance.choice((0.0, 0.01, 1.0, 10.0)), update.begin)
-        self._go(lambda: False, long)
-        self._calm()
+        for job in plan.jobs:
+            world.at(job.after, partial(self._do_job, job.job))
+        updates = [Dag(self) if plan.by_dag and not n else Command(self) for n in range(len(plan.begins))]
+        for update, begins in zip(updates, plan.begins, strict=True):
+            world.at(begins, update.begin)
+        self._go(lambda: False, plan.long)
+        self._end_trouble()
         if not self._go(lambda: all(update.ended for update in updates), LONGEST):
             raise Wrong(f"the update does not end: {[update.said for update in updates]}")
         # What somebody has asked for while a call hung is carried out later.
         if not self._go(lambda: not any(process.alive for process in self.by_hand), LONGEST):
             raise Wrong(f"does not end: {[process.name for process in self.by_hand if process.alive]}")
         self._settle()
-        if self.dies and not self.cancelled:
+        if plan.dies and not self.cancelled:
             for driver in self._drivers():
                 world.kill(driver)
             self._settle()
         said = updates[0].said if updates else "promoted"
-        harmless = not (self.faults or self.storage.faults or self.commands or self.fails)
+        harmless = not (self.faults or self.storage.faults or self.jobs or plan.fails) and len(updates) == 1
         if harmless and said != "promoted":
             raise Wrong(f"nothing went wrong, and the update is not promoted: {said}")
         record = self._ask("record", lambda client: self.site.registry().update("v2"))
@@ -196,9 +143,11 @@ class Schedule:
 
     # who works
 
-    def _do(self, name: str, work: Callable[[StreamUpdateClient], Any]) -> Process:
+    def _do(
+        self, name: str, work: Callable[[StreamUpdateClient], Any], machines: Sequence[Machine] | None = None
+    ) -> Process:
         """A process that does something with a client; its answer, or error, is in `answers`."""
-        machine = self.chance.choice(self.world.machines)
+        apart = self.plan.apart and self.plan.machines > 1
 
         def main() -> None:
             pid = self.world.own_pid()
@@ -208,7 +157,7 @@ class Schedule:
                 self.answers[pid] = error
                 self.world.note(f"{name}: {type(error).__name__}: {error}")
 
-        return self.world.spawn(name, machine, main)
+        return self.world.spawn(name, machines or self.world.machines[apart:], main)
 
     def _wait(self, name: str, process: Process, seconds: float) -> Any:
         if not self._go(lambda: not process.alive, seconds):
@@ -222,17 +171,26 @@ class Schedule:
         return answer
 
     def _submit(self, client: StreamUpdateClient) -> Any:
-        return client.submit(self.site.application("v1"), "v1", app=APP, timeout=60.0)
+        return client.submit(self._first(), "v1", app=APP, timeout=60.0)
+
+    def _first(self) -> Application:
+        return self.site.application("v1", SINK=_sink("old"), RELOADABLE=("threshold",))
 
     def options(self) -> UpdateOptions:
-        more = {"FAIL": self.fails} if self.fails else {}
+        plan = self.plan
+        if plan.strategy is Strategy.IN_FLIGHT:
+            application = attrs.evolve(self._first(), params={"threshold": "bad" if plan.fails else "7"})
+        else:
+            sink = _sink("new" if plan.strategy is Strategy.PARALLEL else "old")
+            fails = {"FAIL": str(plan.fails)} if plan.fails else {}
+            application = self.site.application("v2", SINK=sink, **fails)
         return UpdateOptions(
-            application=self.site.application("v2", **more),
+            application=application,
             deployment="v2",
-            strategy=self.strategy,
+            strategy=plan.strategy,
             submit_timeout=120.0,
             drain_timeout=120.0,
-            catch_up_timeout=120.0 if self.strategy == "follow" else None,
+            catch_up_timeout=120.0 if plan.strategy in (Strategy.FOLLOW, Strategy.PARALLEL) else None,
             verify_for=3.0,
         )
 
@@ -247,25 +205,27 @@ class Schedule:
 
         self.world.at(20.0, again)
 
-    def _command(self, command: str) -> None:
-        number = self.chance.randrange(1000)
+    def _do_job(self, job: Job) -> None:
+        """Somebody does it. From the hub only."""
+        name = f"by-hand-{len(self.by_hand)}"
 
         def snapshot(client: StreamUpdateClient) -> None:
-            self.acknowledged.append(client.save_snapshot(APP, f"by-hand-{number}", timeout=60.0).name)
+            self.acknowledged.append(client.save_snapshot(APP, name, timeout=60.0).name)
 
-        work: dict[str, Callable[[StreamUpdateClient], Any]] = {
-            "snapshot": snapshot,
-            "collect": lambda client: client.collect(APP, Retention(deployments=0)),
-            "restart": lambda client: client.restart(APP, timeout=60.0),
-            "rollback": self._roll_back,
-            "suspend": self._suspend,
-            "cancel": self._cancel,
-            "standby on": lambda client: client.stand_by(APP, 60.0),
-            "update": lambda client: client.update(self.options()),
+        work: dict[Job, Callable[[StreamUpdateClient], Any]] = {
+            Job.SNAPSHOT: snapshot,
+            Job.COLLECT: lambda client: client.collect(APP, Retention(deployments=0)),
+            Job.RESTART: lambda client: client.restart(APP, timeout=60.0),
+            Job.ROLLBACK: self._roll_back,
+            Job.SUSPEND: self._suspend,
+            Job.CANCEL: self._cancel,
+            Job.STANDBY_ON: lambda client: client.stand_by(APP, 60.0),
+            Job.UPDATE: lambda client: client.update(self.options()),
         }
-        process = self._do(command, work[command])
+        self.jobs.add(job)
+        process = self._do(job, work[job])
         self.by_hand.append(process)
-        if command == "suspend":
+        if job is Job.SUSPEND:
             self._rests(process)
 
     def _rests(self, process: Process) -> None:
@@ -278,8 +238,7 @@ class Schedule:
     def _suspend(self, client: StreamUpdateClient, seconds: float = 20.0) -> None:
         client.suspend(APP, timeout=120.0)
         self.site.invariants.resting = True
-        if self.silent == "suspended" and self.trouble:
-            self.world.at(1.0, lambda: [self.world.kill(driver) for driver in self._drivers()])
+        self._reached(plans.SUSPENDED)
         self.world.sleep(seconds)
         self.site.invariants.resting = False
         client.resume(APP, timeout=120.0)
@@ -296,122 +255,162 @@ class Schedule:
 
     # what goes wrong
 
-    def _draw_faults(self, long: float) -> None:
-        """Each schedule has some kinds of trouble, and others not."""
-        chance, storage = self.chance, self.storage
-        self.deaths, self.kinds, self.aimed, self.aims = 0.0, ["stop"], (), 0
-        if self.calm:
-            return
-        storage.failing = chance.choice((0.0, 0.0, 0.0, 0.002, 0.01))
-        storage.slow = chance.choice((0.0, 0.0, 0.01, 0.05))
-        storage.creating = chance.choice((0.0, 0.0, 0.05, 0.2))
-        self.deaths = chance.choice((0.0, 0.0, 0.01, 0.04))
-        kinds = ("kill", "stop", "machine", "cut off", "clock")
-        self.kinds = [kind for kind in kinds if chance.random() < 0.5] or ["stop"]
-        if chance.random() < 0.7:
-            self.aimed = chance.choice(AIMED)
-        self.aims = chance.choice((1, 2, 3))  # how often
-        if chance.random() < 0.2:
-            for machine in self.world.machines:
-                machine.drift = chance.uniform(-0.01, 0.01)
-        for _ in range(chance.choice((0, 0, 1, 1, 2, 3, 5))):
-            self.world.at(chance.random() * long, self._strike)
+    def _begin_trouble(self) -> None:
+        plan, world = self.plan, self.world
+        self.trouble = True
+        self.storage.slow = plan.slow
+        if self.strikes.known is not None or plan.failing or plan.creating:
+            self.storage.strike = self._strike_call
+        for machine, drift in zip(world.machines, plan.drifts, strict=False):
+            machine.drift = drift
+        for number, after in self.strikes.times:
+            world.at(after, partial(self._strike_at, number, after))
 
-    def _strike(self) -> None:
-        living = [p for p in self.world.processes.values() if p.alive and p.tasks]
-        drivers = [p for p in living if p.name.startswith("driver ")]
-        if drivers and self.chance.random() < 0.5:
-            living = drivers
-        if living:
-            self._hit(self.chance.choice(living), self.chance.choice(self.kinds), "")
-
-    def _hit(self, victim: Process, kind: str, where: str) -> None:
-        """From the hub only."""
-        machine, seconds = victim.machine, self.chance.choice(STANDS_STILL)
-        jump = self.chance.uniform(-400, 400)
-        if not victim.alive or not self.trouble:
-            return
-        self.faults[kind] += 1
-        if kind == "kill":
-            self.world.kill(victim, f"dies {where}")
-        elif kind == "stop":
-            self.world.note(where)
-            self.world.stop(victim)
-            self.site.invariants.trouble(victim.pid, seconds)
-            self.world.at(seconds, lambda: self.world.go_on(victim))
-        elif kind == "machine":
-            self._lose(machine)
-        elif kind == "cut off":
-            machine.cut_off = True
-            self.world.note(f"{machine.name} is cut off for {seconds:g} s {where}")
-            self.world.at(seconds, lambda: setattr(machine, "cut_off", False))
-        else:
-            machine.offset += jump
-            self.world.note(f"{machine.name}: the clock is set by {jump:.0f} s")
-
-    def _silence(self, drivers: list[Process]) -> None:
-        """From the hub only."""
-        for driver in drivers:
-            self.faults["silent"] += 1
-            self.silent = None
-            self.world.stop(driver)
-            seconds = self.chance.choice((50.0, 80.0, 100.0))
-            self.site.invariants.trouble(driver.pid, seconds)
-            self.world.at(seconds, lambda driver=driver: self.world.go_on(driver))
-
-    def _lose(self, machine: Any) -> None:
-        for process in list(self.world.processes.values()):
-            if process.machine is machine:
-                self.world.kill(process, f"is lost with {machine.name}")
-        machine.boot += "'"
-
-    def _reached(self, name: str) -> None:
-        task = self.world.current
-        if task is None or not self.trouble:
-            return
-        if name in (READY if self.silent == "ready" else SUCCESSOR if self.silent == "successor" else ()):
-            process = task.process
-            if process.name.startswith("driver v2") and self.chance.random() < 0.5:
-                self.world.at(0.0, lambda: self._silence([process]))
-                self.world.sleep(0.001)
-                return
-        if (name, self.silent) in (("files-copied", "export"), ("drained", "claim")):
-            command = "collect" if self.silent == "export" else "cancel"
-            self.world.at(0.0, lambda: self._silence([task.process]))
-            self.commands.append(command)
-            self.world.at(1.0, lambda: self._command(command))
-            self.world.sleep(0.001)
-            return
-        aimed = name in self.aimed and self.aims > 0
-        if not aimed and name in RARELY:
-            return
-        if self.chance.random() >= (0.05 if name in RARELY else 0.4 if aimed else self.deaths):
-            return
-        self.aims -= aimed
-        process, kind = task.process, self.chance.choice(["stop", "kill", *self.kinds] if aimed else self.kinds)
-        if aimed and self.chance.random() < 0.5:
-            command, kind = self.chance.choice(MEANWHILE), self.chance.choice(("stop", "stop", kind))
-            if name in ("files-copied", "snapshot-asked") and self.chance.random() < 0.5:
-                command = "collect"
-            self.commands.append(command)
-            self.world.at(self.chance.choice((0.0, 0.1, 2.0, 35.0)), lambda: self._command(command))
-        others = [p for p in self.world.processes.values() if p.alive and p.tasks and p is not process]
-        if aimed and others and name not in RARELY and self.chance.random() < 0.3:
-            self.world.note(f"{process.name} ({process.pid}) is at {name}")
-            process = self.chance.choice(others)
-        self.faults[f"at {name}"] += 1
-        self.world.at(0.0, lambda: self._hit(process, kind, f"at {name}"))
-        self.world.sleep(0.001)
-
-    def _calm(self) -> None:
-        """No more faults."""
+    def _end_trouble(self) -> None:
         self.trouble = False
-        self.storage.failing = self.storage.slow = self.storage.creating = 0.0
+        self.storage.slow, self.storage.strike = 0.0, None
         self.world.note("from here on nothing goes wrong")
         for machine in self.world.machines:
             machine.cut_off = False
         for process in self.world.processes.values():
             self.world.go_on(process)
+
+    def _strike_call(self, verb: str, path: str) -> Blow | None:
+        """What goes wrong with a call to the storage."""
+        chance, plan = self.strikes.chance, self.plan
+
+        def draw(process: str, event: str, nth: int) -> Strike | None:
+            blow = None
+            if plan.failing and chance.random() < plan.failing:
+                blow = chance.choice((Blow.FAIL, Blow.LOSE_ANSWER, Blow.HANG))
+            elif plan.creating and verb == "create" and chance.random() < plan.creating:
+                blow = chance.choice((Blow.LOSE_ANSWER, Blow.HANG))
+            return Strike(process=process, event=event, nth=nth, blow=blow) if blow else None
+
+        strike = self.strikes.at(self.world.running().process.name, f"{verb} {path}", draw)
+        return strike.blow if strike is not None else None
+
+    def _strike_at(self, number: int, after: float) -> None:
+        """From the hub only."""
+        chance, scene = self.strikes.chance, self.scene
+
+        def draw(process: str, event: str, nth: int) -> Strike | None:
+            living, drivers = self._living(), self._drivers()
+            strike = Strike(event=event, after=after)
+            if scene in (Scene.OLD, Scene.LEADER, Scene.TAKEOVER) and drivers:
+                self.scene = scene if scene is Scene.TAKEOVER else None
+                blow = Blow.STOP if scene is not Scene.TAKEOVER else Blow.KILL
+                return attrs.evolve(strike, blow=blow, victim=drivers[0].name, seconds=chance.choice(plans.SILENT))
+            if drivers and chance.random() < 0.5:
+                living = drivers
+            return attrs.evolve(strike, victim=chance.choice(living).name, **self._blow()) if living else None
+
+        if strike := self.strikes.at("", f"{plans.TIME}{number}", draw):
+            self._carry_out(strike, None)
+
+    def _blow(self, *more: Blow) -> dict[str, Any]:
+        """A blow at a process, and how long it takes or how far it goes."""
+        chance = self.strikes.chance
+        blow, seconds = chance.choice((*more, *self.plan.blows)), chance.choice(plans.STANDS_STILL)
+        return {"blow": blow, "seconds": chance.uniform(-400, 400) if blow is Blow.SET_CLOCK else seconds}
+
+    def _reached(self, name: str) -> None:
+        """A process is at a boundary."""
+        task = self.world.current
+        if task is None or not self.trouble:
+            return
+        strike = self.strikes.at(task.process.name, name, self._draw)
+        if strike is not None:
+            self.faults[f"at {name}"] += 1
+            self.world.at(0.0, lambda: self._carry_out(strike, task.process))
+            self.world.sleep(strike.seconds if strike.blow is Blow.HANG else 0.001)
+
+    def _draw(self, process: str, name: str, nth: int) -> Strike | None:
+        """What goes wrong as a process is at a boundary."""
+        chance, strike = self.strikes.chance, Strike(process=process, event=name, nth=nth)
+        if self.scene is not None and (needs := self._draw_scene(process, name)) is not None:
+            self.scene = None
+            return attrs.evolve(strike, **needs)
+        aimed = name in self.plan.aimed and self.aims > 0
+        if not aimed and name in RARELY:
+            return None
+        if chance.random() >= (0.05 if name in RARELY else 0.4 if aimed else self.plan.deaths):
+            return None
+        self.aims -= aimed
+        needs = self._blow(*((Blow.STOP, Blow.KILL) if aimed else ()))
+        if aimed and chance.random() < 0.5:
+            job = chance.choice(MEANWHILE)
+            if name in ("files-copied", "snapshot-asked") and chance.random() < 0.5:
+                job = Job.COLLECT
+            needs |= {"job": job, "delay": chance.choice((0.0, 0.1, 2.0, 35.0))}
+            if chance.random() < 0.7:
+                needs |= {"blow": Blow.STOP, "seconds": chance.choice(plans.STANDS_STILL)}
+        others = [p.name for p in self._living() if p.name != process]
+        if aimed and others and name not in RARELY and chance.random() < 0.3:
+            needs["victim"] = chance.choice(others)
+        return attrs.evolve(strike, **needs)
+
+    def _draw_scene(self, process: str, name: str) -> dict[str, Any] | None:
+        """What the scene needs here; None: it is not time for it."""
+        chance, new = self.strikes.chance, process.startswith("driver v2")
+        silent = {"blow": Blow.STOP, "seconds": chance.choice(plans.SILENT)}
+        first, others = [p.name for p in self._drivers()[:1]], [p.name for p in self._drivers()[1:]]
+        if self.scene is Scene.READY and name in READY and new and chance.random() < 0.5:
+            return silent
+        if self.scene is Scene.SUCCESSOR and name in SUCCESSOR and new and chance.random() < 0.5:
+            return silent
+        if self.scene is Scene.DEAD_SUCCESSOR and name in ("standby-noted", "handover-asked") and others:
+            return {"blow": Blow.KILL, "victim": others[-1]} if chance.random() < 0.5 else None
+        if self.scene is Scene.EXPORT and name == "files-copied":
+            return silent | {"blow": chance.choice((Blow.STOP, Blow.HANG)), "job": Job.COLLECT, "delay": 1.0}
+        if self.scene is Scene.CLAIM and name == "drained":
+            return silent | {"job": Job.CANCEL, "delay": 1.0}
+        if self.scene is Scene.SUSPENDED and name == plans.SUSPENDED and first:
+            return {"blow": Blow.KILL, "victim": first[0]}
+        if self.scene is Scene.TAKEOVER and name == "epoch-claimed" and "-standby-" in process:
+            return {"blow": Blow.CUT_OFF, "seconds": 100.0}
+        if self.scene is Scene.DRAINING and name in ("snapshot-asked", "handover-asked"):
+            return {"blow": Blow.KILL, "job": Job.ROLLBACK, "delay": chance.choice((0.0, 0.0, 0.2, 0.5))}
+        return None
+
+    def _carry_out(self, strike: Strike, process: Process | None) -> None:
+        """From the hub only."""
+        if strike.job is not None:
+            self.world.at(strike.delay, partial(self._do_job, strike.job))
+        if strike.victim:
+            process = next((p for p in self._living() if p.name == strike.victim), None)
+        if process is not None and strike.blow is not None:
+            self._hit(process, strike.blow, strike.seconds, f"at {strike.event}")
+
+    def _hit(self, victim: Process, blow: Blow, seconds: float, where: str) -> None:
+        machine = victim.machine
+        if not victim.alive or not self.trouble:
+            return
+        self.faults[blow] += 1
+        if blow is Blow.KILL:
+            self.world.kill(victim, f"dies {where}")
+        elif blow is Blow.STOP:
+            self.world.note(where)
+            self.world.stop(victim)
+            self.site.invariants.trouble(victim.pid, seconds)
+            self.world.at(seconds, lambda: self.world.go_on(victim))
+        elif blow is Blow.LOSE_MACHINE:
+            for process in list(self.world.processes.values()):
+                if process.machine is machine:
+                    self.world.kill(process, f"is lost with {machine.name}")
+            machine.boot += "'"
+        elif blow is Blow.HANG:  # one thread of it, which waits at the boundary
+            self.site.invariants.trouble(victim.pid, seconds)
+        elif blow is Blow.CUT_OFF:
+            machine.cut_off = True
+            self.world.note(f"{machine.name} is cut off for {seconds:g} s {where}")
+            self.world.at(seconds, lambda: setattr(machine, "cut_off", False))
+        else:
+            machine.offset += seconds
+            self.world.note(f"{machine.name}: the clock is set by {seconds:.0f} s")
+
+    def _living(self) -> list[Process]:
+        return [p for p in self.world.processes.values() if p.alive and p.tasks]
 
     # what must be so
 
@@ -423,11 +422,15 @@ class Schedule:
             step = status.next_step
             self.world.note(f"status: {status.state}, {step}")
             if status.current is not None and status.current.cancelled is not None:  # whoever did it may have died
-                self._ask("cancel", lambda client: client.cancel(APP, timeout=120.0))
+                self._ask("cancel", lambda client: client.cancel(APP, timeout=900.0))
                 return
             if status.state == SUSPENDED:  # whoever suspended it has died
                 self.site.invariants.resting = False
                 self._wait("resume", self._do("resume", lambda client: client.resume(APP)), LONGEST)
+            if step is None and status.state == CANCELLED and Job.RESTART in self.jobs:  # whose error told to try again
+                self._wait("restart", self._do("restart", lambda c: c.restart(APP, timeout=120.0)), LONGEST)
+            elif step is None and status.state == RUNNING and self._is_stuck(status):  # it was cancelled, and restarted
+                self._wait("rollback", self._do("rollback", self._roll_back), LONGEST)
             if step is None:
                 # A driver that died on a machine whose clock was ahead looks alive for as long as that was.
                 if status.state == RUNNING and status.update is None and self._goes_on(status.current.deployment):
@@ -435,58 +438,75 @@ class Schedule:
                 continue
             if "streamupdate rollback" in step and status.update is None:
                 self._wait("rollback", self._do("rollback", self._roll_back), LONGEST)
-            elif self.fails and "update FIXED" in step and self.repaired < 2:
+            elif self.plan.fails and "update FIXED" in step and self.repaired < 2:
                 self.repaired += 1
                 version = f"v{2 + self.repaired}"
-                mended = attrs.evolve(
-                    self.options(), application=self.site.application(version), deployment=version, strategy="restart"
+                mended = UpdateOptions(
+                    application=self.site.application(version, SINK=_sink("old"), RELOADABLE=("threshold",)),
+                    deployment=version,
+                    strategy="restart",
+                    submit_timeout=120.0,
+                    drain_timeout=120.0,
                 )
-                self._wait("update", self._do("update", lambda c, mended=mended: c.update(mended)), LONGEST)
+                self._wait("update", self._do("update", partial(_update, mended)), LONGEST)
             elif "again" in step and "restart" not in step:
                 self._wait("update", self._do("update", lambda c: c.update(self.options())), LONGEST)
             else:
                 self._wait("restart", self._do("restart", lambda c: c.restart(APP, timeout=120.0)), LONGEST)
         raise Wrong(f"the app does not settle: {status.state}, {step}")
 
+    def _is_stuck(self, status: Any) -> bool:
+        return self.plan.fails is Failure.STUCK and status.current.deployment == "v2" and status.update is None
+
     def _goes_on(self, deployment: str) -> bool:
         """Whether a deployment writes batches after all others, within a while."""
-        sink = self.site.sink
-        last = max(sink.batches)
-        return self._go(lambda: max(sink.batches) > last and self._by(deployment), 60.0)
+        sink, version = self.site.sink_of(deployment), deployment.partition("-standby")[0]
+        last = sink.last
+
+        def goes_on() -> bool:
+            return sink.last > last and sink.batches[sink.last].version.partition("-standby")[0] == version
+
+        return self._go(goes_on, 60.0)
 
     def _check_end(self, record: Any) -> None:
-        app, sink = self.site.registry(), self.site.sink
+        app = self.site.registry()
         current = self._ask("current", lambda client: app.current())
+        sink = self.site.sink_of(current.deployment)
         if current.cancelled is not None and not self.cancelled:
             raise Wrong("the app is cancelled, and nobody has asked for it")
         if current.cancelled is None:
-            if self.kept_down and not {"restart", "rollback"} & set(self.commands):
+            if self.kept_down and not {Job.RESTART, Job.ROLLBACK} & self.jobs:
                 raise Wrong("the app is not cancelled any more")
             self._check_runs(current)
-        elif self.kept_down and not {"restart", "rollback"} & set(self.commands):
+        elif self.kept_down and not {Job.RESTART, Job.ROLLBACK} & self.jobs:
             before = sink.writes
             self._go(lambda: False, 60.0)
             if sink.writes > before or self._drivers():
                 raise Wrong(f"the app is cancelled, and there are drivers: {[p.name for p in self._drivers()]}")
-        if problems := sink.problems(self._ask("committed", lambda client: self._committed(current.deployment))):
-            raise Wrong("; ".join(problems[:4]))
+        for deployment in sorted({current.deployment, "v1"} if self.site.beside else {current.deployment}):
+            last = self._ask("committed", partial(self._committed, deployment))
+            if problems := self.site.sink_of(deployment).problems(last):
+                raise Wrong("; ".join(problems[:4]))
         if record is not None and record.outcome is None:
             raise Wrong("the update has not ended")
-        by_hand = {"rollback", "restart"} & set(self.commands)
+        by_hand = {Job.ROLLBACK, Job.RESTART} & self.jobs
         if record is not None and not by_hand and not self.cancelled and not self.repaired:
-            expected = {"promoted": "v2"}.get(record.outcome, "v1")
+            in_place = self.plan.strategy is Strategy.IN_FLIGHT
+            expected = "v2" if record.outcome == "promoted" and not in_place else "v1"
             if current.deployment.partition("-standby")[0] != expected:
                 raise Wrong(f"the update is {record.outcome}, and {current.deployment} is current")
+            if in_place:
+                self._check_parameters(current.deployment, record.outcome == "promoted")
         if record is not None and record.outcome == "promoted" and record.snapshot is not None:
             self.acknowledged.append(record.snapshot)
-        if record is not None and record.outcome == "promoted" and self.fails:
-            raise Wrong(f"a version that fails ({self.fails}) is promoted")
+        if record is not None and record.outcome == "promoted" and self.plan.fails:
+            raise Wrong(f"a version that fails ({self.plan.fails}) is promoted")
         rollbacks = self._ask("rollbacks", lambda client: app.rollbacks())
         ended = {(r.left, r.back_to) for r in rollbacks if r.ended_at is not None}  # others changed nothing
         unended = [r for r in rollbacks if r.ended_at is None and r.left == "v2" and (r.left, r.back_to) not in ended]
         if unended and record is not None and record.outcome == "rolled-back":
             raise Wrong(f"a rollback has not ended: {unended[0]}")
-        if "collect" in self.commands and current.cancelled is None:
+        if Job.COLLECT in self.jobs and current.cancelled is None:
             self._wait("collect", self._do("collect", lambda c: c.collect(APP, Retention(deployments=0))), LONGEST)
         kept = {current.deployment} | (
             {record.old} if record is not None and current.deployment == record.new else set()
@@ -495,7 +515,15 @@ class Schedule:
             if any(f"/deployments/{name}/freed/" in path for path in self.storage.files):
                 raise Wrong(f"the checkpoint of {name} is freed, and {current.deployment} is current")
         for name in self._ask("snapshots", self._all_snapshots):
-            self._ask(f"verify {name}", lambda client, name=name: self._verify(client, name))
+            self._ask(f"verify {name}", partial(self._verify, name))
+
+    def _check_parameters(self, deployment: str, changed: bool) -> None:
+        """What is recorded, and what the driver uses."""
+        params = {"threshold": "7"} if changed else {}
+        found = self._ask("spec", lambda client: self.site.registry().spec(deployment).application.params)
+        used = [self.site.engines[driver.pid].params for driver in self._drivers() if driver.pid in self.site.engines]
+        if found != params or any(used_now != params for used_now in used):
+            raise Wrong(f"{deployment} has the parameters {found}, and uses {used}, instead of {params}")
 
     def _all_snapshots(self, client: StreamUpdateClient) -> list[str]:
         return sorted({*self.acknowledged, *(snapshot.name for snapshot in client.snapshots(APP))})
@@ -507,8 +535,8 @@ class Schedule:
         """The current deployment, and nothing else."""
         if not self._goes_on(current.deployment):
             raise Wrong(f"{current.deployment} is current and goes no further")
-        began, writers = self.world.seconds, self.site.sink.writers
-        if self.probed:
+        began, writers = self.world.seconds, self.site.sink_of(current.deployment).writers
+        if self.plan.probed:
             self._probe()
             if not self._goes_on(current.deployment):
                 raise Wrong(f"{current.deployment} goes no further once it was suspended")
@@ -529,15 +557,15 @@ class Schedule:
             self._go(lambda: False, 20.0)
         raise Wrong(f"the app cannot be suspended: {answer}")
 
-    def _committed(self, deployment: str) -> int:
+    def _committed(self, deployment: str, _client: StreamUpdateClient) -> int:
         app = self.site.registry()
         spec = app.spec(deployment)
         if spec.parent is not None and not app.folder.exists(f"deployments/{deployment}/restored/{QUERY}.json"):
-            return self._committed(spec.parent)  # it has only followed
+            return self._committed(spec.parent, _client)  # it has only followed
         batch = Checkpoint(app.checkpoint(deployment, QUERY)).committed_batch()
         return -1 if batch is None else batch
 
-    def _verify(self, client: StreamUpdateClient, name: str) -> None:
+    def _verify(self, name: str, client: StreamUpdateClient) -> None:
         """Its bytes are there, and its state is that of its offsets."""
         client.verify_snapshot(APP, name)
         app = self.site.registry()
@@ -549,13 +577,17 @@ class Schedule:
         if state is None or entry is None or int(state) != int(entry.rpartition(b"\n")[2]):
             self.site.invariants.broken(f"snapshot {name} holds state {state!r} of offsets {entry!r}")
 
-    def _by(self, deployment: str) -> bool:
-        written = self.site.sink.batches
-        return written[max(written)].version.partition("-standby")[0] == deployment.partition("-standby")[0]
-
 
 class Wrong(Exception):
     """An invariant is broken."""
+
+
+def _update(options: UpdateOptions, client: StreamUpdateClient) -> Any:
+    return client.update(options)
+
+
+def _sink(topic: str) -> dict[str, Any]:
+    return {"format": "kafka", "options": {"topic": topic}}
 
 
 class Command:
@@ -577,7 +609,7 @@ class Command:
     def _look(self) -> None:
         assert self.process is not None
         world = self.schedule.world
-        if self.process.alive and self.process.stopped and self.schedule.impatient and self.tries < TRIES:
+        if self.process.alive and self.process.stopped and self.schedule.plan.impatient and self.tries < TRIES:
             self.begin()
             return
         if self.process.alive:
@@ -605,7 +637,7 @@ class Dag:
         self.process: Process | None = None
 
     def begin(self) -> None:
-        strategy = strategy_named(self.schedule.strategy)
+        strategy = strategy_named(self.schedule.plan.strategy)
         self.steps = ["plan", *(str(step) for step in strategy.steps[1:])]
         self._start()
 
@@ -627,7 +659,7 @@ class Dag:
             if step == "plan":
                 return engine.begin(APP)
             update = engine.resume(APP, "v2")
-            name = next(s for s in strategy_named(self.schedule.strategy).steps if str(s) == step)
+            name = next(s for s in strategy_named(self.schedule.plan.strategy).steps if str(s) == step)
             return engine.run(name, update) or True
 
         self.process = self.schedule._do(f"task {step}", work)

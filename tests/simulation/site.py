@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
 import io
@@ -10,7 +11,7 @@ import signal as real_signal
 import sys
 import types
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 from unittest import mock
@@ -19,24 +20,23 @@ import attrs
 import fake_engine
 import standin_spark_submit
 
+from airflow_provider_streamupdate.control import waiting
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers import clusters, drivers, runtime
-from airflow_provider_streamupdate.control.drivers.clusters.cluster import Alive, Client, Cluster, Prepared
+from airflow_provider_streamupdate.control.drivers import drivers, runtime
 from airflow_provider_streamupdate.control.drivers.launch_files import LaunchFiles
 from airflow_provider_streamupdate.core import boundaries, clock
 from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.processes import kernel
-from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.processes.pulse import Beat, Pulse
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, Launch, Status
+from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import from_json
 from airflow_provider_streamupdate.core.storage.backends import opening
 from airflow_provider_streamupdate.streaming.agent import signals
-from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
 
+from .drivers import Drivers
 from .engine import CountingEngine, Sink
 from .invariants import Invariants
 from .storage import Storage, backends
@@ -44,7 +44,8 @@ from .threads import Threads
 from .world import Process, World
 
 PACKAGE = "airflow_provider_streamupdate"
-PACE = Pace(commands=0.5, standby=0.2, heartbeat=2.0, takeover=60.0)
+PACE = Pace(commands=0.5, standby=0.5, heartbeat=2.0, takeover=60.0)
+POLL_SECONDS = 0.5  # of whoever waits for a driver
 START_SECONDS, PLAN_SECONDS = 4.0, 3.0  # of a driver's session, and of a plan
 APP = "alarm"
 VERSION = 'APP = "alarm"\nVERSION = {version!r}\nSTAGES = {{"rooms": ["room"]}}\n{more}'
@@ -63,79 +64,22 @@ class Launcher:
         return {}
 
 
-class SimulatedCluster(Cluster):
-    """Drivers are processes of the world, on the machine of who starts them."""
-
-    name = "local"
+class SiteDrivers(Drivers):
+    """Drivers with the counting engine."""
 
     def __init__(self, site: Site) -> None:
+        super().__init__(site.world)
         self.site = site
 
-    def takes(self, command: Sequence[str]) -> bool:
-        return True
-
-    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
-        return Prepared(command)
-
-    def start(
-        self,
-        prepared: Prepared,
-        environment: Mapping[str, str],
-        log: Path,
-        epoch: int,
-        note: Callable[[Launch], None],
-    ) -> Launch:
-        world = self.site.world
-        options = self.site.driver_options(prepared.command)
-        machine = world.running().process.machine
-        process = world.reserve(f"driver {options.deployment}#{epoch}", machine)
-        identity = ProcessIdentity(host="sim", pid=process.pid, boot=machine.boot, namespace="pids", start=process.pid)
-        launch = Launch(
-            epoch=epoch,
-            host="sim",
-            pid=process.pid,
-            pid_started=None,
-            log=str(log),
-            launched_at=clock.now(),
-            process=identity,
-            mark="mark",
-        )
-        try:
-            boundaries.boundary("driver-forked")
-            note(launch)
-        except BaseException:
-            process.alive = False
-            raise
-        world.begin(process, functools.partial(self.site.drive, process, options))
-        boundaries.boundary("driver-noted")
-        return launch
+    def drive(self, process: Process, command: list[str], options: argparse.Namespace) -> None:
+        with contextlib.suppress(StorageError):  # it cannot even read what it is
+            self.site.drive(process, options)
 
     def run(
         self, command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float
     ) -> int:
         clock.sleep(PLAN_SECONDS)
-        return standin_spark_submit.main(command[1:])
-
-    def look(self, many: bool = False) -> Alive:
-        def alive(launch: Launch, status: Status | None = None) -> bool | None:
-            return False if launch.killed else launch.process.lives() if launch.process else None
-
-        return alive
-
-    def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
-        world = self.site.world
-        if launch.process is None or not launch.process.here():
-            return False
-        process = world.processes[launch.process.pid]
-        for number in (real_signal.SIGTERM, real_signal.SIGKILL):
-            end = world.monotonic() + 10
-            if number == real_signal.SIGKILL:
-                world.at(0.0, lambda: world.kill(process))
-            else:
-                world.at(0.0, lambda: world.signal(process, real_signal.SIGTERM))
-            while process.alive and world.monotonic() < end:
-                clock.sleep(0.2)
-        return not process.alive
+        return super().run(command, environment, folder, output, seconds)
 
 
 class Signals:
@@ -169,12 +113,18 @@ class Site:
 
     def __init__(self, world: World, storage: Storage, kind: str, versions: Path, skips: bool = False) -> None:
         self.world, self.storage, self.versions = world, storage, versions
-        self.sink, self.invariants = Sink(skips), Invariants(world, storage)
+        self.sink, self.sink_beside = Sink(skips), Sink(skips, beside=True)
+        self.beside: str | None = None  # the version that has a sink of its own
+        self.engines: dict[int, CountingEngine] = {}  # of drivers, by pid
+        self.invariants = Invariants(world, storage)
         self.invariants.newest = lambda: self.sink.newest
         self.root = f"sim{kind}://root"
         self.threads = Threads(world)
         self.reached: Callable[[str], None] = lambda _: None
         self.said = io.StringIO()
+
+    def sink_of(self, deployment: str) -> Sink:
+        return self.sink_beside if deployment.partition("-")[0] == self.beside else self.sink
 
     def client(self) -> StreamUpdateClient:
         return StreamUpdateClient(self.root, Launcher())
@@ -190,41 +140,19 @@ class Site:
             file.write_text(text)
         return Application(file=str(file))
 
-    def driver_options(self, command: Sequence[str]) -> Any:
-        """What a driver's command line says."""
-        words = list(command)
-        options = types.SimpleNamespace(standby="--standby" in words, hot="--hot" in words, beside="--beside" in words)
-        for name, kind in (("root", str), ("app", str), ("deployment", str), ("epoch", int), ("follow", int)):
-            at = f"--{name}"
-            setattr(options, name, kind(words[words.index(at) + 1]) if at in words else kind())
-        return options
-
-    def drive(self, process: Process, options: Any) -> None:
-        """Be a driver, which ends by itself where it cannot even read what it is."""
-        with contextlib.suppress(StorageError):
-            self._drive(process, options)
-
-    def _drive(self, process: Process, options: Any) -> None:
-        clock.sleep(START_SECONDS * self.world.chance.random())
+    def drive(self, process: Process, options: argparse.Namespace) -> None:
+        """Be a driver."""
+        clock.sleep(START_SECONDS * process.noise.random())
         registry = Registry(options.root).existing(options.app)
         spec = registry.spec(options.deployment)
         constants: dict[str, Any] = {}
         path = f"root/{options.app}/deployments/{options.deployment}/{spec.application.file}"
         exec(self.storage.files[path].data, constants)
-        engine = CountingEngine(
-            constants, registry, options.deployment, self.world, self.sink, self.storage, process, self.invariants
+        sink = self.sink_of(options.deployment)
+        engine = self.engines[process.pid] = CountingEngine(
+            constants, registry, options.deployment, self.world, sink, self.storage, process, self.invariants
         )
-        agent = Agent(
-            registry,
-            options.deployment,
-            options.epoch,
-            engine,
-            options.standby,
-            options.beside,
-            PACE,
-            options.follow,
-            options.hot,
-        )
+        agent = standin_spark_submit.agent_of(options, registry, engine, PACE)
         engine.epoch = lambda: agent.driver.epoch.number
         engine.reached = self.reached
         code = agent.run()
@@ -240,15 +168,17 @@ class Site:
             patches.enter_context(ports(self.world, self.threads, {"json": compact, "from_json": _from_json}))
             for target, attribute, stand_in in (
                 (fake_engine, "BATCH_SECONDS", 1.0),
+                (fake_engine, "FIGURES", 1),
                 (drivers, "launch_files", _launch_files),
                 (runtime, "build", lambda *_, **__: Path("/sim/runtime.zip")),
+                (waiting.wait_for, "__defaults__", (POLL_SECONDS, *(waiting.wait_for.__defaults__ or ())[1:])),
                 (uuid, "uuid4", self.world.uuid4),
                 (sys, "stderr", self.said),
                 (sys, "stdout", self.said),
-                (clusters, "CLUSTERS", [SimulatedCluster(self)]),
             ):
                 patches.enter_context(mock.patch.object(target, attribute, stand_in))
             patches.enter_context(mock.patch.dict(opening.OPENERS, openers))
+            patches.enter_context(SiteDrivers(self).installed())
             patches.enter_context(self.invariants.watched())
             boundaries.watch(lambda name: self.reached(name))
             try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime, timezone
 from typing import IO, Any, TypeVar
 
 import attrs
@@ -17,6 +19,7 @@ import attrs
 from airflow_provider_streamupdate.core.storage.backends.backend import Backend, FileNames
 from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
 
+from .plan import Blow
 from .world import World
 
 T = TypeVar("T")
@@ -31,49 +34,46 @@ class File:
 
 
 class Storage:
-    """files: by path. failing: the share of calls that go wrong; slow: the share that take long; creating: the share of
-    creations whose answer is lost or late. replaced: is told of what replaces a file; failed: who met a
-    fault, and for how long"""
+    """files: by path. slow: the share of calls that take long; strike: says what goes wrong with a call; replaced: is
+    told of what replaces a file; failed: who met a fault, and for how long"""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.files: dict[str, File] = {}
         self.folders: dict[str, dict[str, None]] = {}  # folder -> names in it, in the order of their making
-        self.failing = 0.0
         self.slow = 0.0
-        self.creating = 0.0
+        self.strike: Callable[[str, str], Blow | None] | None = None
         self.calls = 0
         self.replaced: Callable[[str, bytes, bytes], None] = lambda *_: None
         self.failed: Callable[[int, float], None] = lambda *_: None
-        self.faults: dict[str, int] = {}
+        self.faults = Counter[str]()
 
     def call(self, verb: str, path: str, effect: Callable[[], T]) -> T:
         """What any call does: a moment passes, the effect comes, a moment passes."""
-        world, chance = self.world, self.world.chance
+        world = self.world
+        process = world.running().process
         self.calls += 1
-        machine = world.running().process.machine
-        kind = ""
-        if machine.cut_off:
-            kind = "cut off"
-        elif self.failing and chance.random() < self.failing:
-            kind = chance.choice(("fails", "answer lost", "hangs"))
-        elif self.creating and verb == "create" and chance.random() < self.creating:
-            kind = chance.choice(("answer lost", "hangs"))
-        if kind:
-            self.failed(world.own_pid(), HANGS if kind == "hangs" else 0.0)
-            self.faults[kind] = self.faults.get(kind, 0) + 1
-            world.note(f"  {world.running().process.name}: {verb} {path}: {kind}")
-        if kind in ("fails", "cut off"):
-            world.sleep(QUICK)
-            raise OSError(errno.EIO, "the storage failed")
-        seconds = chance.random() * 2 * QUICK
-        if self.slow and chance.random() < self.slow:
-            seconds = chance.random() * 2 * SLOW
-        world.sleep(HANGS if kind == "hangs" else seconds)
+        blow: Blow | None = None
+        if process.machine.cut_off:
+            blow = Blow.CUT_OFF
+        elif self.strike is not None:
+            blow = self.strike(verb, path)
+        if blow is not None:
+            self.failed(process.pid, HANGS if blow is Blow.HANG else 0.0)
+            self.faults[blow] += 1
+            world.note(f"  {process.name}: {verb} {path}: {blow}")
+            if blow in (Blow.FAIL, Blow.CUT_OFF):
+                world.sleep(QUICK)
+                raise OSError(errno.EIO, "the storage failed")
+        noise = process.noise.random
+        seconds = noise() * 2 * QUICK
+        if self.slow and noise() < self.slow:
+            seconds = noise() * 2 * SLOW
+        world.sleep(HANGS if blow is Blow.HANG else seconds)
         value = effect()
         if seconds > 2 * QUICK:
             world.sleep(seconds)
-        if kind == "answer lost":
+        if blow is Blow.LOSE_ANSWER:
             raise OSError(errno.ETIMEDOUT, "the answer was lost")
         return value
 
@@ -167,57 +167,54 @@ class Disk(Backend):
     empty_folders = False
     locks = False  # the tasks of the world meet at every call; nothing relies on the lock alone
 
-    def _call(self, verb: str, path: str, effect: Callable[[], T]) -> T:
-        return self.storage.call(verb, path, effect)
-
     def address(self, path: str) -> str:
         return f"simdisk://{path}"
 
     def read(self, path: str, first: int | None = None) -> bytes:
-        return self._call("read", path, lambda: self.storage.get(path).data[:first])
+        return self.storage.call("read", path, lambda: self.storage.get(path).data[:first])
 
     def open(self, path: str) -> IO[bytes]:
         return io.BytesIO(self.read(path))
 
     def write(self, path: str, data: bytes, lasting: bool) -> None:
-        self._call("write", path, lambda: self.storage.put(path, data))
+        self.storage.call("write", path, lambda: self.storage.put(path, data))
 
     def create(self, path: str, data: bytes, unique: bool) -> bool:
-        created = self._call("create", path, lambda: self.storage.create(path, data))
+        created = self.storage.call("create", path, lambda: self.storage.create(path, data))
         return created or (unique and self.holds(path, data))
 
     def copy_from(self, source: Backend, path: str, target: str) -> None:
         if isinstance(source, Disk):
-            self._call("link", path, lambda: self.storage.link(path, target))
+            self.storage.call("link", path, lambda: self.storage.link(path, target))
         else:
             data = source.read(path)
-            self._call("write", target, lambda: self.storage.put(target, data))
+            self.storage.call("write", target, lambda: self.storage.put(target, data))
 
     def names(self, path: str) -> list[str]:
-        return self._call("list", path, lambda: self.storage.names(path))
+        return self.storage.call("list", path, lambda: self.storage.names(path))
 
     def files(self, path: str, hidden: bool) -> list[str]:
-        found = self._call("list all", path, lambda: list(self.storage.below(path)))
+        found = self.storage.call("list all", path, lambda: list(self.storage.below(path)))
         return [p for p in found if hidden or not any(part.startswith(".") for part in p.split("/"))]
 
     def exists(self, path: str) -> bool:
-        return self._call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
+        return self.storage.call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
 
     def size(self, path: str) -> int:
-        return self._call("size", path, lambda: len(self.storage.get(path).data))
+        return self.storage.call("size", path, lambda: len(self.storage.get(path).data))
 
     def modified(self, path: str) -> float:
-        return self._call("modified", path, lambda: self.storage.get(path).at)
+        return self.storage.call("modified", path, lambda: self.storage.get(path).at)
 
     def file_names(self, path: str) -> FileNames:
         def found() -> FileNames:
             file = self.storage.get(path)
             return FileNames(id(file), file.names, len(file.data))
 
-        return self._call("stat", path, found)
+        return self.storage.call("stat", path, found)
 
     def remove(self, path: str) -> None:
-        self._call("remove", path, lambda: self.storage.remove(path))
+        self.storage.call("remove", path, lambda: self.storage.remove(path))
 
     def remove_exactly(self, base: str, relative: str, data: bytes) -> bool | None:
         path = f"{base}/{relative}"
@@ -229,19 +226,19 @@ class Disk(Backend):
             self.storage.remove(path)
             return True
 
-        return self._call("remove exactly", path, removed)
+        return self.storage.call("remove exactly", path, removed)
 
     def device(self, path: str) -> int:
         return 1
 
     def rename(self, path: str, target: str) -> None:
-        self._call("rename", path, lambda: self.storage.rename(path, target))
+        self.storage.call("rename", path, lambda: self.storage.rename(path, target))
 
     def touch(self, path: str) -> None:
         def touched() -> None:
             self.storage.get(path).at = self.storage.world.seconds
 
-        self._call("touch", path, touched)
+        self.storage.call("touch", path, touched)
 
     def remove_empty(self, path: str) -> None:
         return
@@ -259,9 +256,6 @@ class Bucket:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
-    def _call(self, verb: str, path: str, effect: Callable[[], T]) -> T:
-        return self.storage.call(verb, path, effect)
-
     def unstrip_protocol(self, path: str) -> str:
         return f"simbucket://{path}"
 
@@ -269,7 +263,7 @@ class Bucket:
         return
 
     def cat_file(self, path: str, end: int | None = None) -> bytes:
-        return self._call("read", path, lambda: self.storage.get(path).data[:end])
+        return self.storage.call("read", path, lambda: self.storage.get(path).data[:end])
 
     def open(self, path: str, mode: str = "rb") -> IO[bytes]:
         assert mode == "rb"
@@ -282,41 +276,33 @@ class Bucket:
             elif not self.storage.create(path, data):
                 raise FileExistsError(path)
 
-        self._call(mode, path, put)
+        self.storage.call(mode, path, put)
 
     def cp_file(self, path: str, target: str) -> None:
-        self._call("copy", path, lambda: self.storage.put(target, self.storage.get(path).data))
+        self.storage.call("copy", path, lambda: self.storage.put(target, self.storage.get(path).data))
 
     def ls(self, path: str, detail: bool = False) -> list[str]:
-        return self._call("list", path, lambda: [f"{path}/{name}" for name in self.storage.names(path)])
+        return self.storage.call("list", path, lambda: [f"{path}/{name}" for name in self.storage.names(path)])
 
     def find(self, path: str, detail: bool = False) -> Any:
         def found() -> Any:
             paths = [f"{path}/{name}" for name in self.storage.below(path)]
             return {p: {"size": len(self.storage.files[p].data)} for p in paths} if detail else paths
 
-        return self._call("list all", path, found)
+        return self.storage.call("list all", path, found)
 
     def exists(self, path: str) -> bool:
-        return self._call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
+        return self.storage.call("exists", path, lambda: path in self.storage.files or path in self.storage.folders)
 
     def size(self, path: str) -> int:
-        return self._call("size", path, lambda: len(self.storage.get(path).data))
+        return self.storage.call("size", path, lambda: len(self.storage.get(path).data))
 
     def modified(self, path: str) -> Any:
-        at = self._call("modified", path, lambda: self.storage.get(path).at)
-        return _Moment(at)
+        at = self.storage.call("modified", path, lambda: self.storage.get(path).at)
+        return datetime.fromtimestamp(at, timezone.utc)
 
     def rm(self, path: str, recursive: bool = False) -> None:
-        self._call("remove", path, lambda: self.storage.remove(path))
-
-
-@attrs.frozen
-class _Moment:
-    seconds: float
-
-    def timestamp(self) -> float:
-        return self.seconds
+        self.storage.call("remove", path, lambda: self.storage.remove(path))
 
 
 def backends(storage: Storage) -> dict[str, Backend]:

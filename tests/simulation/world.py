@@ -1,5 +1,5 @@
 """Virtual time, machines and processes. Everything runs in one thread, as greenlets; an event queue in the order of
-virtual time says who goes on. A schedule is a function of its seed alone.
+virtual time says who goes on. What is random for a process follows from the seed and from its name alone.
 
 Every task belongs to a process, every process to a machine. A process that was killed reaches nothing any more: each
 call to a port raises `Killed` in it, so that its `finally` blocks have no effect, as after SIGKILL.
@@ -16,7 +16,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 import attrs
@@ -61,6 +62,8 @@ class Process:
     handlers: dict[int, Callable[[int, Any], None]] = attrs.field(factory=dict)
     main: Task | None = None
     environment: Mapping[str, str] = attrs.field(factory=dict)
+    noise: random.Random = attrs.field(factory=lambda: random.Random(0))
+    ended_at: float | None = None
     output: IO[str] | None = None  # of what its tasks print; None: where everybody prints
 
 
@@ -86,7 +89,7 @@ class World:
         self.began = began
         self.thread = threading.get_ident()
         self.bystander: Process | None = None  # the process of who made the world, where it takes part
-        self.chance = random.Random(seed)
+        self._seed, self._names = seed, Counter[str]()
         self.seconds = 0.0
         self._reads = 0.0
         self.steps = 0
@@ -100,6 +103,8 @@ class World:
         self._number = itertools.count()
         self._pids = itertools.count(FIRST_PID)
         self._deferred: dict[int, list[tuple[Task, int]]] = {}
+        self._until: Callable[[], bool] = lambda: True  # what `run` waits for
+        self._end = 0.0  # and until when
         self.failures: list[tuple[Task, BaseException]] = []
 
     # machines and processes
@@ -109,15 +114,17 @@ class World:
         self.machines.append(machine)
         return machine
 
-    def spawn(self, name: str, machine: Machine, main: Callable[[], Any]) -> Process:
-        """Start a process; it begins a moment later."""
-        process = self.reserve(name, machine)
+    def spawn(self, name: str, machines: Sequence[Machine], main: Callable[[], Any]) -> Process:
+        """Start a process on one of the machines; it begins a moment later."""
+        process = self.reserve(name, machines)
         self.begin(process, main)
         return process
 
-    def reserve(self, name: str, machine: Machine) -> Process:
+    def reserve(self, name: str, machines: Sequence[Machine]) -> Process:
         """A process that is there and does nothing yet."""
-        process = Process(next(self._pids), name, machine)
+        self._names[name] += 1
+        noise = random.Random(f"{self._seed} {name} {self._names[name]}")
+        process = Process(next(self._pids), name, noise.choice(machines), noise=noise)
         self.processes[process.pid] = process
         return process
 
@@ -159,7 +166,7 @@ class World:
         """From the hub only."""
         if not process.alive:
             return
-        process.alive = False
+        process.alive, process.ended_at = False, self.seconds
         self.note(f"{process.name} ({process.pid}) {why}")
         self._deferred.pop(process.pid, None)
         for task in list(process.tasks):
@@ -212,13 +219,16 @@ class World:
             self.run(lambda: False, seconds)
             return None
         task = self._alive()
-        self._push(max(seconds, 0.0), task)
-        self._wait(task)
+        if not self._passes(task, max(seconds, 0.0)):
+            self._push(max(seconds, 0.0), task)
+            self._wait(task)
         return None
 
     def wait(self, seconds: float | None) -> int:
         """Wait to be woken with this task's turn, or for so many seconds."""
         task = self._alive()
+        if seconds is not None and self._passes(task, max(seconds, 0.0)):
+            return task.turn
         if seconds is not None:
             self._push(max(seconds, 0.0), task)
         self._wait(task)
@@ -238,6 +248,21 @@ class World:
         if not task.process.alive:
             raise Killed
         return task
+
+    def _passes(self, task: Task, seconds: float) -> bool:
+        """Let time pass at once where nothing else happens meanwhile: a switch of tasks takes longer than a call."""
+        at = self.seconds + seconds
+        if (self._queue and self._queue[0][0] <= at) or at > self._end or task.process.stopped:
+            return False
+        if self.steps >= self.most_steps or self._until():
+            return False  # whoever drives the world sees to it
+        self.steps += 1
+        self.seconds = at
+        task.turn += 1
+        if task.error is not None:
+            error, task.error = task.error, None
+            raise error
+        return True
 
     def _wait(self, task: Task) -> None:
         self._hub.switch()
@@ -270,6 +295,7 @@ class World:
     def run(self, until: Callable[[], bool], most_seconds: float) -> bool:
         """Go on until something is so, or so many seconds are over; whether it became so."""
         end = self.seconds + most_seconds
+        self._until, self._end = until, end
         while not until():
             if not self._queue:
                 if end == math.inf:
@@ -316,7 +342,7 @@ class World:
         return self.seconds * (1 + machine.drift)
 
     def uuid4(self) -> uuid.UUID:
-        return uuid.UUID(int=self.chance.getrandbits(128), version=4)
+        return uuid.UUID(int=self.process().noise.getrandbits(128), version=4)
 
     # the kernel (core.processes.kernel.Kernel)
 

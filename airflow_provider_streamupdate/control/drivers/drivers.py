@@ -171,7 +171,7 @@ class Drivers:
         if before is not None and before.cancelled is not None and not after_cancel:
             raise AppCancelledError(not_started(self.app.name, before.cancelled))
         if before is not None:
-            self._fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
+            self.fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
         if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
             if cancellation := self.app.cancellation():
                 raise AppCancelledError(not_started(self.app.name, cancellation))
@@ -182,13 +182,13 @@ class Drivers:
 
     def replace_dead(self, dead: str, successor: Current) -> None:
         """Make a deployment whose driver stands by current, in place of one whose driver died."""
-        self._fence(dead)
+        self.fence(dead)
         if not self.app.claim(successor):
             raise FencedError(
                 f"epoch {successor.epoch} of {self.app.name} was just claimed by {self.app.current_id()}; try again"
             )
 
-    def _fence(self, deployment: str) -> None:
+    def fence(self, deployment: str) -> None:
         """Fence a lost driver whose process cannot be inspected: it may still run on another machine."""
         plan = self.app.plan(deployment)
         if plan is not None and self.maybe_alive(deployment):

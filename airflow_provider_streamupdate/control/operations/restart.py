@@ -20,6 +20,8 @@ from .stateless import told
 from .stop import STOP_SECONDS
 from .submit import Deployed
 
+HELD_SECONDS = 60.0  # a supervisor's lease that cannot be given back is free then
+
 
 def restart(
     context: Context,
@@ -52,7 +54,9 @@ def restart(
     context.registry.folder.check_writable()
     drivers = context.drivers(registry)
     found = _restartable(context, registry, deployment)
-    with holding(registry, found, f"{asked_by} starts the driver of {found} again"):
+    # A supervisor lives on, also when it cannot give the lease back.
+    seconds = lease.DEFAULT_SECONDS if before is None else HELD_SECONDS
+    with holding(registry, found, f"{asked_by} starts the driver of {found} again", seconds=seconds):
         if before is not None:
             before()
         found = _restartable(context, registry, deployment)

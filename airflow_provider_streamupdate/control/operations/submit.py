@@ -26,7 +26,7 @@ from .check import same_app, with_batches_again
 from .context import Context
 from .plan import app_named_in, plan_application
 from .stateless import check_no_state, check_start
-from .version import store_application
+from .version import store_application, update_owner
 
 CHECKED_SECONDS = 600.0  # a snapshot that the same update verified at most so long ago is not verified again
 
@@ -168,7 +168,9 @@ def _submit(
         spec = attrs.evolve(wanted, application=kept, parent=current.deployment if current else None)
         registry.create_deployment(spec)
     update = registry.update(deployment)
-    drivers.start(spec, epoch, after_cancel=update is None or update.outcome is not None)
+    # A person may start a cancelled app; an update may not, and whoever cancelled may have recorded its end.
+    asked = update is None or (update.outcome is not None and wanted.owner != update_owner(deployment))
+    drivers.start(spec, epoch, after_cancel=asked)
     return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
 

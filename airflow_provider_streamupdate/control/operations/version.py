@@ -39,7 +39,12 @@ class NewVersion:
     @property
     def owner(self) -> str:
         """The owner token of its deployment, by which a rerun of the update finds it."""
-        return f"update {self.deployment}"
+        return update_owner(self.deployment)
+
+
+def update_owner(deployment: str) -> str:
+    """Return the owner token of what an update starts."""
+    return f"update {deployment}"
 
 
 def stored_spec(registry: AppRegistry, version: NewVersion) -> DeploymentSpec | None:

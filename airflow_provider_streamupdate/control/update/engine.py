@@ -236,6 +236,7 @@ class UpdateEngine:
             return self._steps[step](update)
         registry, new = update.registry, update.record.new
         with holding(registry, new):
+            record.check_not_undone(registry, new)
             if step == Step.REHEARSE and not self.options.rehearse:
                 return self._steps[step](update)  # nothing, which is no try
             with record.attempting(registry, new, self._attempt(step)):

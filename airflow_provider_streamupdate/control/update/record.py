@@ -21,7 +21,7 @@ from ...core.names import check_name, check_new_id
 from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import DEAD_STATES, FINISHED, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
-from ...core.registry.update import Attempt, Outcome, UpdateRecord
+from ...core.registry.update import PROMOTED, Attempt, Outcome, UpdateRecord
 from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import not_started
@@ -111,9 +111,7 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None and record.outcome is not None:
-            raise AlreadyExistsError(
-                f"the update of {app} to {deployment} has ended ({record.outcome}); choose another deployment id"
-            )
+            raise _ended(record)
         if record is not None:
             return record
         if deployment in registry.deployment_ids():
@@ -127,6 +125,20 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
         registry.set_update(wanted)
         boundary("begun")
         return wanted
+
+
+def check_not_undone(registry: AppRegistry, deployment: str) -> None:
+    """Raise AlreadyExistsError when the update has ended otherwise than by its promotion: another process of the same
+    update may have gone back, or somebody has cancelled the app. The caller holds the lease."""
+    record = registry.update(deployment)
+    if record is not None and record.outcome not in (None, PROMOTED):
+        raise _ended(record)
+
+
+def _ended(record: UpdateRecord) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"the update of {record.app} to {record.new} has ended ({record.outcome}); choose another deployment id"
+    )
 
 
 def _way(app: str, state: DriverState) -> str:

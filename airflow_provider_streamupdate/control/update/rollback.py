@@ -141,7 +141,9 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
     app, drivers, record = registry.name, context.drivers(registry), registry.update(new)
     before = registry.current()
     cancellation = before.cancelled if before is not None else None
-    if cancellation is not None and record is not None and record.outcome is None:
+    # A failed step asks for no start; whoever cancelled may have ended its update already.
+    of_a_step = record is not None and (record.outcome is None or reason is not None)
+    if cancellation is not None and of_a_step:
         raise AppCancelledError(f"the update to {new} has ended: {not_started(app, cancellation)}")
     interrupted = _earlier_try(registry, new, old, record)
     note = interrupted

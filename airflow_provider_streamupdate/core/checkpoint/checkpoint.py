@@ -309,7 +309,7 @@ class Checkpoint:
 
 
 def _numbers(names: list[str]) -> list[int]:
-    return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
+    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
 def _stores(state: Listed, partition: str) -> list[str]:

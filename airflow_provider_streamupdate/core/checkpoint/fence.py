@@ -16,12 +16,10 @@ from .checkpoint import FENCE, Checkpoint
 
 def put_up(checkpoint: Checkpoint) -> int:
     """Block every batch after those in the offset log; return the number of the blocked batch."""
-    while not checkpoint.fenced():
+    while (fenced := checkpoint.fenced()) is None:
+        # The batch may have just begun; or, where the call took long, be so old that its entry was removed again.
         logged = checkpoint.logged_batch()
-        if checkpoint.folder.create(f"offsets/{0 if logged is None else logged + 1}", FENCE):
-            break  # else that batch has just begun
-    fenced = checkpoint.fenced()
-    assert fenced is not None
+        checkpoint.folder.create(f"offsets/{0 if logged is None else logged + 1}", FENCE)
     return fenced
 
 

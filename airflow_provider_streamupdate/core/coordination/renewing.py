@@ -22,7 +22,7 @@ def renewing(folder: Folder, held: Lease) -> Iterator[None]:
     def renew() -> None:
         while not over.wait(RENEW_SECONDS):
             with contextlib.suppress(StreamUpdateError):  # the storage may be back the next time
-                if lease.renew(folder, held) is None:
+                if lease.renew(folder, held, held.seconds) is None:
                     return  # lost; the block's next step finds out
 
     thread = threading.Thread(target=renew, name=f"lease {held.owner}", daemon=True)

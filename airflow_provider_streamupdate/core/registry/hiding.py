@@ -46,7 +46,7 @@ class Hiding:
         return hide(text, self.values)
 
     def status(self, status: Status) -> Status:
-        queries = {name: attrs.evolve(q, error=self._maybe(q.error)) for name, q in status.queries.items()}
+        queries = {n: attrs.evolve(q, error=self.text(q.error)) if q.error else q for n, q in status.queries.items()}
         error, reason = self._maybe(status.error), self._maybe(status.reason)
         return attrs.evolve(status, queries=queries, error=error, reason=reason)
 

@@ -60,6 +60,17 @@ class ParameterChange:
         return differences(self.before, self.request.params)
 
 
+def in_force(changes: Iterable[ParameterChange]) -> ParameterChange | None:
+    """Return the last change that no driver has taken back; None when there is none. Oldest first."""
+    stands: list[ParameterChange] = []
+    for change in changes:
+        if change.undoes is None:
+            stands.append(change)
+        elif stands:
+            stands.pop()
+    return stands[-1] if stands else None
+
+
 def differences(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
     """The keys whose values differ, with both (None: not given)."""
     return {k: (old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}

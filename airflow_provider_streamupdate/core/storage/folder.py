@@ -355,18 +355,33 @@ class Folder:
         finally:
             self.remove(probe)
 
-    @contextlib.contextmanager
-    def _errors(self, verb: str, relative: str) -> Iterator[None]:
+    def _errors(self, verb: str, relative: str) -> _Errors:
+        return _Errors(self, verb, relative)
+
+
+class _Errors:
+    """The block that makes one call to the storage, whose errors become a StorageError. A class: as a generator it took
+    as long as the call to a local disk itself (measured)."""
+
+    __slots__ = ("_folder", "_relative", "_verb")
+
+    def __init__(self, folder: Folder, verb: str, relative: str) -> None:
+        self._folder, self._verb, self._relative = folder, verb, relative
+
+    def __enter__(self) -> None:
         try:
             storage_call()
-            calls.count()
-            yield
-        except (StorageError, CorruptError):
+        except OSError as error:
+            self.__exit__(type(error), error, None)
             raise
-        except Exception as error:  # every fsspec back end has its own exceptions
-            if isinstance(error, FileNotFoundError) and verb not in ("write", "create"):
-                raise  # what a caller may ask for; no folder to write to is a fault of the root
-            raise StorageError(
-                f"cannot {verb} {self.path(relative)}: {type(error).__name__}: {error}; "
-                "check that the root exists, can be reached and is writable for this user"
-            ) from error
+        calls.count()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if not isinstance(error, Exception) or isinstance(error, (StorageError, CorruptError)):
+            return
+        if isinstance(error, FileNotFoundError) and self._verb not in ("write", "create"):
+            return  # what a caller may ask for; no folder to write to is a fault of the root
+        raise StorageError(  # every fsspec back end has its own exceptions
+            f"cannot {self._verb} {self._folder.path(self._relative)}: {type(error).__name__}: {error}; "
+            "check that the root exists, can be reached and is writable for this user"
+        ) from error

@@ -129,7 +129,9 @@ def poll_snapshot(context: Context, app: str, name: str, cancel: bool = False) -
     plan = registry.plan(deployment)
     if not cancel or plan is None:
         raise NotRunningError(f"app {app} ended before snapshot {name} was taken: {drivers.death(deployment, state)}")
-    # No driver runs any more, so what it committed is final and can be exported from here.
+    # No driver runs any more, so what it committed is final and can be exported from here: one that is only silent, on
+    # another machine, begins no other batch when it goes on.
+    drivers.fence(deployment)
     status = registry.status(deployment)
     return export(registry, deployment, name, plan, True, status.queries if status else {})
 

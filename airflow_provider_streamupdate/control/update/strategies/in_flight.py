@@ -15,7 +15,7 @@ from ....core.coordination.commands import CommandBox
 from ....core.errors import DriverError, InvalidInputError, NotRunningError, RefusedError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES, RUNNING
-from ....core.registry.in_flight import ChangeRequest, check_applications
+from ....core.registry.in_flight import ChangeRequest, check_applications, in_force
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
 from ....core.users import user_and_host
@@ -109,12 +109,11 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
 def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: str, timeout: float) -> bool:
     """Undo the change with this id: by the running driver or, when none runs, in the record.
 
-    False when it is not the last change that was made.
+    False when it is not the change in force.
     """
-    changes = registry.changes(deployment)
-    if not changes or changes[-1].undoes is not None or changes[-1].request.id != id:
+    last = in_force(registry.changes(deployment))
+    if last is None or last.request.id != id:
         return False
-    last = changes[-1]
     undo = attrs.evolve(last.request, id=f"{id}-undo", params=last.before, digest=last.digest_before)
     with holding(registry, id):
         if registry.current_id() == deployment and drivers.state(deployment) == RUNNING:

@@ -31,7 +31,7 @@ class HotStandby:
         self._driver = driver
         self._leader: Watched | None = None
         self._holder = Pulse()  # of the app's lease
-        self._watched_since = 0.0
+        self._heard_at = 0.0  # when it gave a sign of life in its present epoch, or was looked at first
         self._next_look = 0.0
 
     def begins(self) -> bool:
@@ -61,15 +61,16 @@ class HotStandby:
         """Why the current driver needs a replacement."""
         if self._leader is None or self._leader.epoch != current.epoch:
             self._leader = Watched(self._driver.app, current.deployment, current.epoch)
-            self._watched_since = clock.monotonic()
+            self._heard_at = clock.monotonic()
         status = self._leader.status()
         if self._ended_on_request(current, status):
             return None
         if status is None:  # who starts it holds the app's lease until it runs, so that nothing is taken from them
-            silent = clock.monotonic() - self._watched_since
+            silent = clock.monotonic() - self._heard_at  # a driver before it may have written a last heartbeat over its
             if self._leader.is_gone(None):
                 return "its process exited without a heartbeat"
             return f"it has given no sign of life for {silent:.0f} s" if silent >= SILENT_SECONDS else None
+        self._heard_at = clock.monotonic()
         return self._leader.death_of(status)
 
     def _ended_on_request(self, current: Current, status: Status | None) -> bool:
