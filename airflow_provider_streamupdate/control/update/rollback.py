@@ -49,7 +49,7 @@ class RollbackOptions:
         (`seen_batch`): what they compute again gets ids after those that the deployment used which is left.
         InvalidInputError for any other query
     asked_by: for the rollback's record; None: this process's user and host
-    reason: why, for the records
+    reason: of the step that failed, for the records; None: a person asks
     """
 
     to: str | None = None
