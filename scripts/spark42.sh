@@ -10,11 +10,13 @@ cd "$ROOT"
 OLD=$ROOT/.venv-spark42/bin/python
 NEW=$ROOT/.venv-spark/bin/python
 golden=$(mktemp -d)
-trap 'rm -rf "$golden"' EXIT
+memory=$(folder_in_memory)
+trap 'rm -rf "$golden" "$memory"' EXIT
 
 with() { # a Python, and what it runs
     local archive=${SPARK_SUBMIT_OPTS:-}
     [ "$1" = "$NEW" ] || archive= # it has the newer Spark's classes
+    [ -z "$memory" ] || export TMPDIR="$memory" SPARK_LOCAL_DIRS="$memory"
     PYTHONPATH="$ROOT" PYSPARK_PYTHON=$1 PYSPARK_DRIVER_PYTHON=$1 SPARK_SUBMIT_OPTS="$archive $SHORT_LIVED" "$@"
 }
 

@@ -37,12 +37,8 @@ if [ "$kind" = fast ]; then
     echo "== lint"
     scripts/lint.sh || failed="$failed lint"
 fi
-# What the fast tests with Spark write is thrown away: in memory where there is room, because a state store syncs its files in
-# each batch, which takes 7 ms a file on a disk (measured).
 memory=
-if [ "$kind" = fast ] && [ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print int($4 / 1048576) }')" -ge 4 ] 2>/dev/null; then
-    memory=$(mktemp -d /dev/shm/streamupdate-XXXXXX)
-fi
+[ "$kind" != fast ] || memory=$(folder_in_memory)
 said=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$said" "$memory"' EXIT
 airflow_tests() { # name of its Airflow, pytest arguments
