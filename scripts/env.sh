@@ -16,7 +16,7 @@ fi
 # threads (measured: 110 s, 164 s without them, on two busy cores). Not where speed is measured.
 SHORT_LIVED="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
-# What fast tests with Spark write is thrown away: a new folder in memory, where there is room, because a state store syncs its
+# What tests with Spark write is thrown away: a new folder in memory, where there is room, because a state store syncs its
 # files in each batch, which takes 7 ms a file on a disk (measured).
 folder_in_memory() {
     if [ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print int($4 / 1048576) }')" -ge 4 ] 2>/dev/null; then

@@ -37,8 +37,7 @@ if [ "$kind" = fast ]; then
     echo "== lint"
     scripts/lint.sh || failed="$failed lint"
 fi
-memory=
-[ "$kind" != fast ] || memory=$(folder_in_memory)
+memory=$(folder_in_memory)
 said=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$said" "$memory"' EXIT
 airflow_tests() { # name of its Airflow, pytest arguments
