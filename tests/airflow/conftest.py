@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drivers_world: World |
         for spec in client.deployments(app):
             with contextlib.suppress(DriverError):  # one that a test has made up on another machine
                 client.drivers(app).kill(spec.deployment)
+
+
+@pytest.fixture(autouse=True)
+def forget_secrets() -> Iterator[None]:
+    """Airflow's masker compiles all that it was ever told anew with each secret; of each test's connections it is
+    told."""
+    yield
+    for name, module in list(sys.modules.items()):
+        if name.endswith("secrets_masker.secrets_masker") and hasattr(module, "_secrets_masker"):
+            module._secrets_masker().reset_masker()
 
 
 @pytest.fixture
