@@ -12,5 +12,10 @@ def one_is_fast(cases: Iterable[Any], fast: int = 1) -> list[Any]:
     """The first ones (`fast` of them) as they are; the others, which take the same way with other values, are slow
     tests."""
     given = list(cases)
-    others = ((case if isinstance(case, tuple) else (case,)) for case in given[fast:])
-    return [*given[:fast], *(pytest.param(*case, marks=pytest.mark.slow) for case in others)]
+    return [*given[:fast], *map(_slow, given[fast:])]
+
+
+def _slow(case: Any) -> Any:
+    if hasattr(case, "marks"):  # of pytest.param, which is a tuple of values, marks and an id
+        return pytest.param(*case.values, id=case.id, marks=[*case.marks, pytest.mark.slow])
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from .jvm import java_class
 
-_TOLD = threading.local()  # the connection of each thread for which it was done
+_DONE = threading.local()  # the connection of each thread for which it was done
 
 
 def answer_at_once(spark: SparkSession) -> None:
@@ -25,7 +25,8 @@ def answer_at_once(spark: SparkSession) -> None:
     if not isinstance(gateway, ClientServer):
         return
     client = gateway._gateway_client
-    if (told := getattr(_TOLD, "connection", None)) is not None and told() is client.get_thread_connection():
+    done = getattr(_DONE, "connection", lambda: None)()
+    if done is not None and done is client.get_thread_connection():
         return
     # Not by PythonClient.getPerThreadConnection: Spark makes a new client for foreachBatch, which knows none.
     held = java_class(spark._jvm, "py4j.GatewayServer").getDeclaredField("connections")
@@ -36,4 +37,4 @@ def answer_at_once(spark: SparkSession) -> None:
         socket = each.getSocket()  # None: its thread has ended, and it is not taken off the list yet
         if socket is not None and socket.getPort() == own:
             socket.setTcpNoDelay(True)
-            _TOLD.connection = weakref.ref(connection)
+            _DONE.connection = weakref.ref(connection)
