@@ -179,7 +179,7 @@ def _dated(world: World, call: Callable[..., Any]) -> Callable[..., Any]:
 def world(request: pytest.FixtureRequest) -> Iterator[World | None]:
     """Stand-in drivers run in this process, in virtual time; as real processes (None) where a test is marked so, or
     slow: these show that both are alike."""
-    if any(request.node.get_closest_marker(mark) for mark in ("processes", "slow", "boundary")):
+    if any(request.node.get_closest_marker(mark) for mark in ("processes", "slow")):
         yield None
         return
     with in_process(request.module) as made:
