@@ -25,7 +25,7 @@ from .storage import Storage
 from .world import Process, World
 
 BATCH_SECONDS = 0.3  # of work, before it comes to the sink, and after it
-KEPT = 20  # batches whose files stay
+KEPT = 10  # batches whose files stay
 
 
 @attrs.frozen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import functools
 import io
@@ -163,9 +164,12 @@ class Site:
         """Inside the block the package's ports lead into the world, and to its storage."""
         self.world.bystander = Process(1, "whoever judges the schedule", self.world.machines[0])
         compact = types.SimpleNamespace(**{**vars(json), "dumps": _dumps})
+        parsed = types.SimpleNamespace(**{**vars(ast), "parse": functools.lru_cache(100)(ast.parse)})
         openers = {kind: functools.partial(_open, backend) for kind, backend in backends(self.storage).items()}
         with contextlib.ExitStack() as patches:
-            patches.enter_context(ports(self.world, self.threads, {"json": compact, "from_json": _from_json}))
+            patches.enter_context(
+                ports(self.world, self.threads, {"json": compact, "from_json": _from_json, "ast": parsed})
+            )
             for target, attribute, stand_in in (
                 (fake_engine, "BATCH_SECONDS", 1.0),
                 (fake_engine, "FIGURES", 1),

@@ -168,15 +168,15 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
     if record is not None and record.in_place:
         _settled(registry, drivers, old, timeout)
         undone = strategy_named(record.strategy).settle(record, registry, drivers, timeout)
-    if new in registry.deployment_ids():
-        if before is not None and before.deployment == new:
-            committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
-            told = f"; downstream has seen its batches {committed}" if committed else ""
-            progress(Phase(f"stopping {new}{told}"))
-        stop_deployment(context, app, new)  # if it stands by, too
-    boundary("new-stopped")
-    while True:  # whoever stands still in between may have lost the lease, and finds another epoch
+    if new in registry.deployment_ids() and before is not None and before.deployment == new:
+        committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
+        told = f"; downstream has seen its batches {committed}" if committed else ""
+        progress(Phase(f"stopping {new}{told}"))
+    while True:  # whoever stands still in between may have lost the lease, and finds another epoch, and another driver
         seen = registry.current()
+        if new in registry.deployment_ids():
+            stop_deployment(context, app, new)  # if it stands by, too
+        boundary("new-stopped")
         state = _settled(registry, drivers, old, timeout)
         boundary("old-settled")
         current = registry.current()

@@ -46,6 +46,8 @@ class Hiding:
         return hide(text, self.values)
 
     def status(self, status: Status) -> Status:
+        if not (status.error or status.reason or any(query.error for query in status.queries.values())):
+            return status
         queries = {n: attrs.evolve(q, error=self.text(q.error)) if q.error else q for n, q in status.queries.items()}
         error, reason = self._maybe(status.error), self._maybe(status.reason)
         return attrs.evolve(status, queries=queries, error=error, reason=reason)
