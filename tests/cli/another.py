@@ -73,7 +73,7 @@ def held_at(site: Site, boundary: str, work: Work, dies: bool = False) -> Iterat
         while not made.released:
             world.sleep(0.01)
 
-    process = world.spawn("another", world.process().machine, main)
+    process = world.spawn("another", [world.process().machine], main)
     boundaries.watch(stop)
     with mock.patch.object(app_lease, "_in_use", _Tokens(world)), ExitStack() as after:
         after.callback(boundaries.watch, None)
