@@ -134,6 +134,6 @@ def alive(folder: Folder, held: Lease) -> bool:
 
 
 def under_way(app: AppRegistry, deployment: str) -> bool:
-    """Return whether an update that brings `deployment` in has begun and not ended."""
+    """Return whether an update that brings `deployment` in has begun and not ended, and is about what runs."""
     record = app.update(deployment)
-    return record is not None and record.outcome is None
+    return record is not None and record.under_way(app.current_id())

@@ -88,9 +88,9 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
     registry = context.registry.existing(app)
     current = registry.current()
     drivers = context.drivers(registry, watch)
-    update = next((u for u in reversed(registry.updates()) if u.outcome is None), None)
     if current is None:
-        return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=update)
+        return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=None)
+    update = registry.update_under_way()
     spec, (state, driver) = registry.spec(current.deployment), drivers.look(current.deployment)
     stopped, supervised = interruption(registry, update, state), outlook(registry, current, state, driver)
     return AppStatus(

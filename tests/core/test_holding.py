@@ -24,7 +24,7 @@ from airflow_provider_streamupdate.core.errors import LeaseHeldError, NotRunning
 from airflow_provider_streamupdate.core.processes.kernel import this_kernel
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.processes.pulse import Pulse
-from airflow_provider_streamupdate.core.registry.deployment import SILENT_SECONDS, Launch
+from airflow_provider_streamupdate.core.registry.deployment import SILENT_SECONDS, Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
@@ -53,6 +53,7 @@ def newest(app: AppRegistry) -> Lease:
 
 
 def begin(app: AppRegistry, deployment: str, outcome: str | None = None) -> None:
+    app.set_current(Current(deployment="v1", epoch=1))
     app.set_update(UpdateRecord(app="flights", old="v1", new=deployment, started_at=clock.now(), outcome=outcome))
 
 
@@ -104,6 +105,14 @@ def dead(other: ProcessIdentity) -> dict[str, ProcessIdentity]:
         "reused pid": attrs.evolve(other, start=other.start - 1),
         "no such process": attrs.evolve(other, pid=2**22 + 1),
     }
+
+
+def test_nobody_waits_for_an_update_that_was_left_behind(app: AppRegistry) -> None:
+    with holding(app, "v2"):
+        begin(app, "v2")
+    app.set_current(Current(deployment="v1-standby-1", epoch=2))  # a hot standby has taken over
+    with holding(app, "restart"):
+        assert newest(app).owner == "restart"
 
 
 @pytest.mark.parametrize("kind", ["reused pid", "no such process"])

@@ -107,7 +107,7 @@ def test_the_same_owner_goes_on_when_the_process_is_gone(folder: Folder) -> None
 def test_the_same_owner_goes_on_when_the_process_has_left(folder: Folder) -> None:
     lease.leave(folder, lease.acquire(folder, "v2", ME))
     with pytest.raises(LeaseHeldError, match="v2 holds the lease until"):  # it is the owner's all the same
-        lease.acquire(folder, "v3", OTHER, needed=idle)
+        lease.acquire(folder, "v3", OTHER)
     assert lease.acquire(folder, "v2", OTHER, alive=living(ME, OTHER)).holder == OTHER
 
 

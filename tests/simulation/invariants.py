@@ -133,8 +133,13 @@ class Invariants:
         leases.holder, leases.kept = Holder(pid, taken.owner), (taken.owner, self.world.seconds)
 
     def _under_way(self, deployment: str) -> bool:
+        """Whether the update has not ended, and is about what runs: none needs one that was left behind."""
         data = self._stored(f"/updates/{deployment}.json")
-        return bool(data) and json.loads(data).get("outcome") is None
+        claims = [json.loads(f.data) for path, f in self._storage.files.items() if "/epochs/" in path]
+        if not data or not claims:
+            return False
+        update, current = json.loads(data), max(claims, key=lambda claim: claim["epoch"])
+        return update.get("outcome") is None and current["deployment"] in (update["old"], update["new"])
 
     def _renewing(self, renew: Callable[..., Lease | None]) -> Callable[..., Lease | None]:
         def renewing(folder: Folder, *args: Any, **named: Any) -> Lease | None:

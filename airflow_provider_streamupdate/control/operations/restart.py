@@ -15,6 +15,7 @@ from ...core.snapshots.fresh_start import committed
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..waiting import Phase, Progress, quiet, wait_for
+from .abandoned import supersede_left_behind
 from .context import Context
 from .stateless import told
 from .stop import STOP_SECONDS
@@ -66,6 +67,7 @@ def restart(
             progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
         drivers.wait_running(deployed.deployment, timeout)
         boundary("restarted")
+        supersede_left_behind(registry, f"deployment {found} was started again")
     progress(f"deployment {deployed.deployment} of {app} is {drivers.state(deployed.deployment)}")
     return deployed
 

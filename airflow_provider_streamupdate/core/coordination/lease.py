@@ -164,7 +164,7 @@ def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, nee
                 f"an update of {app} is under way: process {holder.pid} on {holder.host} works on {latest.owner} and "
                 "holds the lease; wait for it, or end that process and try again"
             )
-    elif holder is None or needed(latest) or alive(latest):
+    elif needed(latest) or (holder is not None and alive(latest)):
         raise LeaseHeldError(refusal(app, latest))
 
 
