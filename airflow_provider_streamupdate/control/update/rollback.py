@@ -5,6 +5,8 @@ Every step checks what is already done, so that a rollback can be repeated after
 
 from __future__ import annotations
 
+import contextlib
+
 import attrs
 
 from ...core import clock
@@ -13,6 +15,7 @@ from ...core.coordination.commands import CommandBox
 from ...core.errors import (
     AppCancelledError,
     DriverError,
+    LeaseHeldError,
     NotFoundError,
     NotRunningError,
     RefusedError,
@@ -29,6 +32,7 @@ from ...core.snapshots.superseded import check_kept
 from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import Drivers, not_started
+from ..operations.abandoned import supersede_left_behind
 from ..operations.batch_ids import check_later_ids, committed_since, ids_used_again
 from ..operations.context import Context
 from ..operations.stop import stop_deployment
@@ -86,10 +90,12 @@ def rollback(
     old = _going_back_to(registry, new, options.to)
     if old is None:
         old = choose_version(registry, context.drivers(registry), new, options.to)
-    if registry.current_id() not in (new, old):
+    if (current := registry.current_id()) not in (new, old):
+        with contextlib.suppress(LeaseHeldError), holding(registry, new):
+            supersede_left_behind(registry, f"{current} runs")
         raise NotRunningError(
-            f"deployment {new} of {app} has been replaced by {registry.current_id()}, so it cannot be rolled back; "
-            f"roll back {registry.current_id()} instead"
+            f"deployment {new} of {app} has been replaced by {current}, so it cannot be rolled back; "
+            f"roll back {current} instead"
         )
     check_kept(registry, old)
     check_later_ids(registry, old, later_ids)
