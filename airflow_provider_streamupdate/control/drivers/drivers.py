@@ -285,8 +285,18 @@ class Drivers:
             environment,
             folder / f"driver-{epoch}.log",
             epoch,
-            lambda launch: self.app.set_launch(spec.deployment, launch),
+            lambda launch: self._note(spec.deployment, launch),
         )
+
+    def _note(self, deployment: str, launch: Launch) -> None:
+        """Record a launch. FencedError when a later driver of the deployment was started: this process stood still."""
+        known = self.app.launch(deployment)
+        if known is not None and known.epoch > launch.epoch:
+            raise FencedError(
+                f"a driver of deployment {deployment} of {self.app.name} was started in epoch {known.epoch} by somebody "
+                f"else, so none is started in epoch {launch.epoch}"
+            )
+        self.app.set_launch(deployment, launch)
 
     def application(self, spec: DeploymentSpec) -> Application:
         """Return a deployment's application with its files on this machine."""

@@ -151,6 +151,11 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
     of_a_step = record is not None and (record.outcome is None or reason is not None)
     if cancellation is not None and of_a_step:
         raise AppCancelledError(f"the update to {new} has ended: {not_started(app, cancellation)}")
+    if reason is not None and record is not None and record.outcome == PROMOTED:
+        raise RefusedError(
+            f"the update of {app} to {new} was completed by another process, so it is not rolled back, although here "
+            f"it failed: {reason}"
+        )
     interrupted = _earlier_try(registry, new, old, record)
     note = interrupted
     if note is None:
