@@ -226,7 +226,7 @@ def test_a_successor_that_lives_has_ended_before_the_old_one_goes_on(
     monkeypatch.setattr(module.Successor, "death", lambda self: "no sign of life" if looks and silent else None)
     silent = what == "is silent"
     monkeypatch.setattr(hand_over_module, "GONE_SECONDS", 60.0 if what in ("ends", "is silent", "told to end") else 0.1)
-    set_status(app, "two", successor("running"))
+    set_status(app, "two", successor("standby"))
     plan = to_json(app_plan()) if what != "of another release" else b"{"
     app.deployment_folder("two").write("plan.json", plan)
     agent = driver(app, pace=Pace(commands=0.01, takeover=0.05))

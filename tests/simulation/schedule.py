@@ -80,6 +80,7 @@ class Schedule:
         self.cancelled = False
         self.answers: dict[int, Any] = {}
         self.by_hand: list[Process] = []  # who has given a command by hand
+        self.to_come = 0  # commands that somebody will give after a strike
 
     def run(self) -> Outcome:
         outcome = Outcome(self.plan)
@@ -118,7 +119,7 @@ class Schedule:
         if not self._go(lambda: all(update.ended for update in updates), LONGEST):
             raise Wrong(f"the update does not end: {[update.said for update in updates]}")
         # What somebody has asked for while a call hung is carried out later.
-        if not self._go(lambda: not any(process.alive for process in self.by_hand), LONGEST):
+        if not self._go(lambda: not (self.to_come or any(process.alive for process in self.by_hand)), LONGEST):
             raise Wrong(f"does not end: {[process.name for process in self.by_hand if process.alive]}")
         self._settle()
         if plan.dies and not self.cancelled:
@@ -204,6 +205,10 @@ class Schedule:
                 self.world.at(20.0, again)
 
         self.world.at(20.0, again)
+
+    def _do_later_job(self, job: Job) -> None:
+        self.to_come -= 1
+        self._do_job(job)
 
     def _do_job(self, job: Job) -> None:
         """Somebody does it. From the hub only."""
@@ -376,7 +381,8 @@ class Schedule:
     def _carry_out(self, strike: Strike, process: Process | None) -> None:
         """From the hub only."""
         if strike.job is not None:
-            self.world.at(strike.delay, partial(self._do_job, strike.job))
+            self.to_come += 1
+            self.world.at(strike.delay, partial(self._do_later_job, strike.job))
         if strike.victim:
             process = next((p for p in self._living() if p.name == strike.victim), None)
         if process is not None and strike.blow is not None:

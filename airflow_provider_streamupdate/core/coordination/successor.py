@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import clock
 from ..errors import FencedError, NotRunningError
-from ..registry.deployment import FINISHED, RUNNING
+from ..registry.deployment import FINISHED, RUNNING, STANDBY
 from .watched import Watched
 
 POLL_SECONDS = 0.2  # how often one that seems silent is looked at
@@ -20,6 +20,8 @@ class Successor(Watched):
         while True:
             status = self.status()
             why = self.death_of(status) if status is not None else "it has not started"
+            if status is not None and status.state != STANDBY:
+                why = why or f"it is {status.state}"
             if status is None or first is None or why is not None:
                 raise NotRunningError(f"deployment {self.deployment} is not standing by in epoch {self.epoch}: {why}")
             if status.recent or status.pulse != first.pulse:

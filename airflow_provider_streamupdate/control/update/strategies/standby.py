@@ -60,10 +60,11 @@ class Standby(Strategy):
 
     def lost(self, update: Update) -> bool:
         """The new version's driver ends when nobody works on the update for a while (lease.DEFAULT_SECONDS), for
-        example because nobody has approved it yet."""
+        example because nobody has approved it yet; or an earlier try of the step that follows had begun to start it
+        again."""
         if not update.pending or update.drivers.state(str(update.record.old)) in FINAL_STATES:
             return False
-        return update.drivers.state(update.record.new) in (*FINAL_STATES, NEW)
+        return update.drivers.state(update.record.new) != STANDBY
 
     def stop_old(self, update: Update) -> None:
         runs = check_saved(update)
