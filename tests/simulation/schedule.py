@@ -550,9 +550,15 @@ class Schedule:
             self._go(lambda: False, 5.0)
         if len(busy := [pid for pid, at in writers.items() if at > began]) > 1:
             raise Wrong(f"two drivers write: {busy}")
-        names = {p.name.partition("#")[0] for p in self._drivers()} - {f"driver {current.deployment}"}
-        if left := [name for name in names if "-standby-" not in name] or len(self._drivers()) - len(names) > 1:
-            raise Wrong(f"drivers are left beside that of {current.deployment}: {left}, {self._drivers()}")
+        # One that hung, was taken for dead and is fenced ends when it goes on.
+        if not self._go(lambda: not self._are_beside(current.deployment), 120.0):
+            left = [driver.name for driver in self._drivers()]
+            raise Wrong(f"drivers are left beside that of {current.deployment}: {left}")
+
+    def _are_beside(self, deployment: str) -> bool:
+        """Whether other drivers than the deployment's one and a hot standby live."""
+        names = {p.name.partition("#")[0] for p in self._drivers()} - {f"driver {deployment}"}
+        return any("-standby-" not in name for name in names) or len(self._drivers()) - len(names) > 1
 
     def _probe(self) -> None:
         """The app's lease is free again, and its driver obeys."""
