@@ -27,7 +27,7 @@ def test_what_was_found_stays_mended(file: Path) -> None:
 
 
 def test_schedules_are_right() -> None:
-    simulate("--schedules", "40", "--jobs", "1")
+    simulate("--schedules", "500", "--jobs", "1")
 
 
 def test_a_planted_fault_is_found_and_what_it_does_not_need_is_left_out(tmp_path: Path) -> None:
