@@ -24,6 +24,7 @@ The "application" is a Python file of constants:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -310,16 +311,21 @@ class FakeEngine:
         if self._thread is not None:
             self._thread.join()
 
+    def _commit_time(self, batch: int) -> str | None:
+        """As Spark's engine tells it: None when the commit was removed since."""
+        with contextlib.suppress(FileNotFoundError):
+            return clock.from_epoch_ms(self._checkpoint.commit_time(batch) * 1000)
+        return None
+
     def progress(self) -> dict[str, QueryStatus]:
         batch, status = self.committed()[QUERY], self._status
         if batch >= 0 and batch != status.batch:
-            committed_at = clock.from_epoch_ms(self._checkpoint.commit_time(batch) * 1000)
             if status.first_batch is None and self._before is not None and batch > self._before:
                 first = self._before + 1
-                began = clock.from_epoch_ms(self._checkpoint.commit_time(first) * 1000)
+                began = self._commit_time(first) or self._commit_time(batch)
                 status = attrs.evolve(status, first_batch=first, first_commit_at=began)
                 boundary("first-commit-seen")
-            status = attrs.evolve(status, batch=batch, last_commit_at=committed_at)
+            status = attrs.evolve(status, batch=batch, last_commit_at=self._commit_time(batch))
         self._status = attrs.evolve(
             status,
             active=self._active,
