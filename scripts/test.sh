@@ -3,7 +3,7 @@
 # The tests under tests/ run in .venv; those under tests/spark and tests/sweep hold a Spark session in their own process
 # and run in .venv-spark, where this package is not installed but found through PYTHONPATH. All parts run, the last output is
 # pytest's, and it fails when one part does. The fast parts are three lanes that run at once, because half of their time is
-# waiting, and end together; the slow parts are two. What the others say comes after the first.
+# waiting, and end together; what the second and the third say comes after the first. The slow parts run one after the other.
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
@@ -73,18 +73,13 @@ if [ "$kind" = fast ]; then
     cat "$said/spark"
     note tests/spark $code
 else
-    { for part in spark sweep; do
-        spark_tests tests/$part "$@"
-        echo $? >"$said/$part.code"
-    done; } >"$said/spark" 2>&1 &
     echo "== tests (slow, .venv)"
     airflow_tests slow tests $ELSEWHERE "$@"
     note tests $?
-    wait
-    echo "== all of it took $((SECONDS / 60)) min $((SECONDS % 60)) s"
-    echo "== tests/spark, tests/sweep (slow, .venv-spark)"
-    cat "$said/spark"
-    note tests/spark "$(cat "$said/spark.code")"
-    note tests/sweep "$(cat "$said/sweep.code")"
+    for part in sweep spark; do
+        echo "== tests/$part (slow, .venv-spark)"
+        spark_tests tests/$part "$@"
+        note tests/$part $?
+    done
 fi
 [ -z "$failed" ] || { echo "$kind tests: failed:$failed" >&2; exit 1; }
