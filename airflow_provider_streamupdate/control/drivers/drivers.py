@@ -293,8 +293,8 @@ class Drivers:
         known = self.app.launch(deployment)
         if known is not None and known.epoch > launch.epoch:
             raise FencedError(
-                f"a driver of deployment {deployment} of {self.app.name} was started in epoch {known.epoch} by somebody "
-                f"else, so none is started in epoch {launch.epoch}"
+                f"a driver of deployment {deployment} of {self.app.name} was started in epoch {known.epoch} by "
+                f"somebody else, so none is started in epoch {launch.epoch}"
             )
         self.app.set_launch(deployment, launch)
 
