@@ -294,7 +294,8 @@ class Drivers:
         if known is not None and known.epoch > launch.epoch:
             raise FencedError(
                 f"a driver of deployment {deployment} of {self.app.name} was started in epoch {known.epoch} by "
-                f"somebody else, so none is started in epoch {launch.epoch}"
+                f"somebody else, so none is started in epoch {launch.epoch}; streamupdate status {self.app.name} shows "
+                "what runs"
             )
         self.app.set_launch(deployment, launch)
 

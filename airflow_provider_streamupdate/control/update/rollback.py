@@ -154,7 +154,7 @@ def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Depl
     if reason is not None and record is not None and record.outcome == PROMOTED:
         raise RefusedError(
             f"the update of {app} to {new} was completed by another process, so it is not rolled back, although here "
-            f"it failed: {reason}"
+            f"it failed: {reason}; if you want {old} back, streamupdate rollback {app} --deployment {new}"
         )
     interrupted = _earlier_try(registry, new, old, record)
     note = interrupted
