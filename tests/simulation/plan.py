@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 from attrs.converters import optional
 
+from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 from airflow_provider_streamupdate.core.boundaries import BOUNDARIES
 from airflow_provider_streamupdate.core.serde import from_dict
 from airflow_provider_streamupdate.core.text_enum import TextEnum
@@ -110,6 +111,7 @@ AIMED = (
     ("rest-asked", "cancelled", "start-decided", "start-counted", "restarted", "driver-noted", "epoch-claimed"),
 )
 assert {name for group in AIMED for name in group} <= {*BOUNDARIES, BATCH_WRITTEN}
+assert {str(strategy) for strategy in Strategy} == set(STRATEGIES), "each strategy is drawn"
 STANDS_STILL = (3.0, 15.0, 45.0, 100.0, 100.0)  # seconds
 SILENT = (50.0, 80.0, 100.0)
 TROUBLE = (35.0, 60.0, 90.0)  # of virtual time, in which things go wrong
