@@ -68,7 +68,8 @@ def run_all(options: argparse.Namespace) -> int:
             outcomes[f"{outcome.plan.strategy} {str(outcome.outcome)[:30]}"] += 1
             if outcome.problems:
                 bad += 1
-                print(f"seed {outcome.plan.seed}: {outcome.plan}: {outcome.problems[0][:600]}", flush=True)
+                found = Found(fault=outcome.problems[0][:600], plan=outcome.plan, strikes=tuple(outcome.strikes))
+                print(f"seed {outcome.plan.seed}", found.text(), sep="\n", flush=True)
             if time.monotonic() - said > PROGRESS_SECONDS:
                 said = time.monotonic()
                 print(f"... {done} of {len(seeds)}, {bad} wrong", flush=True)

@@ -92,13 +92,14 @@ class Drivers:
         return launch
 
     def alive(self, launch: Launch, status: Status | None = None, kernel: Any = None) -> bool | None:
-        if launch.killed:
+        """As control/drivers/process.py says it of processes outside clusters."""
+        if launch.killed or launch.process is None:
             return False
-        for identity in (launch.process, status.process if status else None):
-            lives = identity.lives() if identity is not None else None
-            if lives is not None:
-                return lives
-        return None
+        started = launch.process.lives()
+        if started or status is None or status.process is None:
+            return started
+        reports = status.process.lives()
+        return started if reports is False else reports
 
     def look(self, many: bool = False) -> Any:
         return self.alive

@@ -289,13 +289,16 @@ class Drivers:
         )
 
     def _note(self, deployment: str, launch: Launch) -> None:
-        """Record a launch. FencedError when a later driver of the deployment was started: this process stood still."""
-        known = self.app.launch(deployment)
-        if known is not None and known.epoch > launch.epoch:
+        """Record a launch. FencedError when somebody else has started a later driver of the deployment, or is about to:
+        this process stood still."""
+        known, current = self.app.launch(deployment), self.app.current()
+        later = known.epoch if known is not None else 0
+        if current is not None and current.deployment == deployment:
+            later = max(later, current.epoch)
+        if later > launch.epoch:
             raise FencedError(
-                f"a driver of deployment {deployment} of {self.app.name} was started in epoch {known.epoch} by "
-                f"somebody else, so none is started in epoch {launch.epoch}; streamupdate status {self.app.name} shows "
-                "what runs"
+                f"somebody else starts a driver of deployment {deployment} of {self.app.name} in epoch {later}, so "
+                f"none is started in epoch {launch.epoch}; streamupdate status {self.app.name} shows what runs"
             )
         self.app.set_launch(deployment, launch)
 

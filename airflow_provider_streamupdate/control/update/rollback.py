@@ -24,7 +24,7 @@ from ...core.errors import (
 )
 from ...core.names import check_name
 from ...core.processes.pulse import Pulse
-from ...core.registry.deployment import CANCELLED, FINAL_STATES, FINISHED, NEW, RUNNING, SILENT_SECONDS
+from ...core.registry.deployment import CANCELLED, FINAL_STATES, FINISHED, NEW, RUNNING, SILENT_SECONDS, SUSPENDED
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
@@ -265,8 +265,8 @@ def _end_rollback(registry: AppRegistry, ended: RollbackRecord, keep: bool) -> N
 
 def _has_begun(context: Context, registry: AppRegistry, old: str) -> bool:
     """Return whether the version that a rollback goes back to runs: it was started again, or never stopped."""
-    current = registry.current()
-    return current is not None and current.deployment == old and context.drivers(registry).state(old) == RUNNING
+    current, runs = registry.current(), (RUNNING, SUSPENDED)
+    return current is not None and current.deployment == old and context.drivers(registry).state(old) in runs
 
 
 def _to_leave(registry: AppRegistry) -> str | None:
@@ -306,9 +306,9 @@ def _earlier_try(registry: AppRegistry, new: str, old: str, update: UpdateRecord
 def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> str:
     """Wait until a deployment's open commands are done, and return its state then.
 
-    That is RUNNING, or CANCELLED when it has ended and its driver is gone. It may have been told to end, or to hand
-    over, just before the caller decided to roll back. WaitTimeoutError, with why, after the timeout, or as soon as a
-    driver that lives gives no sign of life: when it goes on, it obeys.
+    That is RUNNING (also of a suspended one), or CANCELLED when it has ended and its driver is gone. It may have been
+    told to end, or to hand over, just before the caller decided to roll back. WaitTimeoutError, with why, after the
+    timeout, or as soon as a driver that lives gives no sign of life: when it goes on, it obeys.
     """
     pulse = Pulse()
 
@@ -320,7 +320,7 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: 
             return None
         if pulse.look(deployment, status.pulse).quiet >= SILENT_SECONDS and (why := drivers.silence(deployment)):
             raise WaitTimeoutError(f"{deployment} of {registry.name} neither runs on nor ends: {why}")
-        if state != RUNNING:
+        if state not in (RUNNING, SUSPENDED):
             return None
         pending = CommandBox(registry.deployment_folder(deployment), status.epoch).pending()
         return None if pending else RUNNING

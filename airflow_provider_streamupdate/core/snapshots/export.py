@@ -9,8 +9,9 @@ import attrs
 from .. import clock
 from ..checkpoint.checkpoint import Checkpoint
 from ..checkpoint.snapshot import Snapshot, SnapshotKind
+from ..errors import RefusedError
 from ..plan.plan import AppPlan
-from ..registry.deployment import QueryStatus
+from ..registry.deployment import DeploymentSpec, QueryStatus
 from ..registry.registry import AppRegistry
 from .snapshots import SnapshotStore
 
@@ -43,6 +44,33 @@ def export(
         )
     kind = SnapshotKind.CANCELLED if cancelled else SnapshotKind.LIVE
     return SnapshotStore(app).save(name, deployment, kind, plan, exports, checkpoints)
+
+
+def check_whole(app: AppRegistry, deployment: str, plan: AppPlan) -> None:
+    """Raise RefusedError when the deployment's driver died before it had made a checkpoint from saved state."""
+    if (query := unmade(app, deployment, plan)) is not None:
+        raise RefusedError(
+            f"the driver of deployment {deployment} of {app.name} died before the checkpoint of query {query} was "
+            f"whole, so it has no state of its own to save: run streamupdate restart {app.name} first, which makes the "
+            "checkpoint again"
+        )
+
+
+def unmade(app: AppRegistry, deployment: str, plan: AppPlan) -> str | None:
+    """Return a query whose checkpoint the deployment has not made from saved state yet; None when all are whole. What
+    is there may be older than what the deployment before it has committed."""
+    spec, marked = app.spec(deployment), set(app.deployment_folder(deployment).names("restored"))
+    names = (query.name for query in plan.queries if f"{query.name}.json" not in marked)
+    return next((name for name in names if _had_state(app, spec, name)), None)
+
+
+def _had_state(app: AppRegistry, spec: DeploymentSpec, query: str) -> bool:
+    """Whether a deployment has taken over state of a query."""
+    source, snapshot = app.sibling(spec.from_app) if spec.from_app else app, spec.from_snapshot
+    if snapshot is not None and SnapshotStore(source).exists(snapshot):
+        saved = SnapshotStore(source).get(snapshot).queries.get(query)
+        return saved is not None and saved.batch >= 0
+    return spec.parent is not None and Checkpoint(app.checkpoint(spec.parent, query)).committed_batch() is not None
 
 
 def _commit_time(checkpoint: Checkpoint, batch: int) -> str | None:

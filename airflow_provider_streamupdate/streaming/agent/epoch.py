@@ -10,7 +10,7 @@ from ...core.boundaries import boundary
 from ...core.errors import FencedError
 from ...core.names import numbers
 from ...core.processes.kernel import own_pid
-from ...core.registry.deployment import DeploymentSpec, DriverClaim
+from ...core.registry.deployment import DeploymentSpec, DriverClaim, Launch
 from ...core.registry.registry import AppRegistry
 from ...core.serde import to_json
 
@@ -30,6 +30,7 @@ class Epoch:
         self.beside = beside
         self.folder = app.deployment_folder(spec.deployment)
         self.drains = False  # the app was cancelled, and this driver may commit the batch in flight
+        self.launch: Launch | None = None  # this driver's own
 
     def claim(self) -> bool:
         """Claim the epoch; whether this is its only driver, no matter how many are started."""
@@ -41,8 +42,17 @@ class Epoch:
         return True
 
     def replaced(self) -> bool:
-        """Whether a later driver of this deployment was started."""
+        """Whether another driver of this deployment was started after this one: in a later epoch, or to get ready for
+        the same one."""
+        launch = self.app.launch(self.spec.deployment)
+        if self.launch is not None and launch is not None and launch.mark != self.launch.mark:
+            return True
         return any(number > self.number for number in numbers(self.folder.names("drivers")))
+
+    def check_replaced(self) -> None:
+        """Raise FencedError when another driver of this deployment was started after this one."""
+        if self.replaced():
+            raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
 
     def check(self) -> str | None:
         """Raise FencedError when the epoch is over. Return why this driver must end although it is not; None: it
@@ -56,8 +66,7 @@ class Epoch:
             return str(current.cancelled)
         before = current is not None and current.epoch < self.number
         if self.beside and before and current is not None and current.deployment == self.spec.parent:
-            if self.replaced():
-                raise FencedError(f"a later driver of deployment {self.spec.deployment} runs")
+            self.check_replaced()
             if update is None or update.outcome is not None:
                 return "the update for which it ran beside the current deployment has ended"
             return None

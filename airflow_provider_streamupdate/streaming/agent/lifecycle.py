@@ -91,6 +91,7 @@ class Agent:
                 self.driver.reporter.report()
                 self.driver.settings = DriverSettings.of(os.environ)
                 launch = self.driver.app.launch(self.driver.spec.deployment)
+                self.driver.epoch.launch = launch
                 log = OutputLog.of(launch, self.driver.folder, self.driver.settings)
                 if self.driver.final is None:  # else the app was cancelled before this driver came up
                     with self.driver.reporter.heartbeat(), kept_short(log):
@@ -137,12 +138,18 @@ class Agent:
         if self._practises and self._practise(saved):
             self.follows = 0  # nobody runs whom it could follow
         if self.follows:  # after that: it follows from the state by then
-            self.driver.engine.follow(lambda: self.origin.before(self.follows), self.hot, *self._comparison())
+            self.driver.engine.follow(self._followed_state, self.hot, *self._comparison())
             boundary("following")
         else:
             self.driver.engine.bring_ahead(self.origin.running)
             boundary("practised")
         return beyond
+
+    def _followed_state(self) -> SavedState:
+        """The state to follow the running deployment from. The engine then makes this deployment's checkpoint anew."""
+        saved = self.origin.before(self.follows)
+        self.driver.epoch.check_replaced()  # this driver may have been without the storage for long
+        return saved
 
     def _restore(self, queries: Sequence[str], saved: SavedState | None, plan: AppPlan, beyond: bool) -> None:
         """Bring the checkpoints to where the queries go on."""

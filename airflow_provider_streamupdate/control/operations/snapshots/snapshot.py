@@ -14,7 +14,7 @@ from ....core.errors import AlreadyExistsError, CorruptError, NotRunningError, S
 from ....core.names import check_name
 from ....core.registry.deployment import DEAD_STATES, FINAL_STATES, NEW, Cancellation
 from ....core.registry.registry import AppRegistry
-from ....core.snapshots.export import export
+from ....core.snapshots.export import check_whole, export
 from ....core.snapshots.snapshots import SnapshotStore
 from ....core.users import user_and_host
 from ...app_lease import check_free
@@ -96,6 +96,8 @@ def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, 
         raise AlreadyExistsError(f"app {app} already has a snapshot {name!r}; choose another name")
     if state in FINAL_STATES or state == NEW:
         if cancel and (asked or ended):
+            if (plan := registry.plan(deployment)) is not None:
+                check_whole(registry, deployment, plan)
             if state in DEAD_STATES and registry.update_under_way() is None:  # no supervisor starts it from here on
                 claim_cancellation(registry, Cancellation(by=user_and_host(), at=clock.now()))
             return  # poll_snapshot exports what it committed
@@ -132,6 +134,7 @@ def poll_snapshot(context: Context, app: str, name: str, cancel: bool = False) -
     # No driver runs any more, so what it committed is final and can be exported from here: one that is only silent, on
     # another machine, begins no other batch when it goes on.
     drivers.fence(deployment)
+    check_whole(registry, deployment, plan)
     status = registry.status(deployment)
     return export(registry, deployment, name, plan, True, status.queries if status else {})
 

@@ -13,7 +13,7 @@ from ....core.difference.report import DifferenceReport
 from ....core.errors import AlreadyExistsError, DriverError, InvalidInputError
 from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current
 from ....core.registry.registry import AppRegistry
-from ....core.snapshots.export import export
+from ....core.snapshots.export import check_whole, export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
 from ...operations.plan import Planned
@@ -166,7 +166,7 @@ def _handed_over(update: Update, answer: CommandResult | None) -> bool | None:
 
 def _replace_dead(update: Update) -> None:
     """Let the new version take over from the old one, which died: its driver is nearer to its first batch than one that
-    a rollback would start. DriverError when that is not possible."""
+    a rollback would start. DriverError when that is not possible; RefusedError when the old one had no state yet."""
     drivers, old, new = update.drivers, str(update.record.old), update.record.new
     if not old_died(update):
         raise DriverError(f"the old version ended before it handed over: {drivers.death(old, drivers.state(old))}")
@@ -174,6 +174,8 @@ def _replace_dead(update: Update) -> None:
     if launch is None or state in (*FINAL_STATES, NEW):
         why = drivers.death(old, drivers.state(old), starts_again=True)
         raise DriverError(f"the old version died before it handed over, and {new} is {state}: {why}")
+    if (plan := update.registry.plan(old)) is not None:
+        check_whole(update.registry, old, plan)
     drivers.replace_dead(old, Current(deployment=new, epoch=launch.epoch))
     update.progress(f"{old} died before it handed over; {new} takes over from what it has committed")
 

@@ -14,6 +14,7 @@ from ....core.processes.process_identity import ProcessIdentity
 from ....core.processes.pulse import Pulse
 from ....core.registry import hot_standby, supervision
 from ....core.registry.deployment import CANCELLED, FINISHED, SILENT_SECONDS, STANDBY, SUSPENDED, Current, Status
+from ....core.snapshots.export import unmade
 from ....core.storage import Folder
 from ..context import DriverContext
 
@@ -103,6 +104,8 @@ class HotStandby:
             try:
                 if app.current() != current or app.update_under_way() is not None or self._death(current) is None:
                     return
+                if (plan := app.plan(current.deployment)) is None or unmade(app, current.deployment, plan) is not None:
+                    return  # a supervisor starts it again, which makes its checkpoint
                 self._fence(current)
                 epoch = current.epoch + 1
                 if not app.claim(Current(deployment=driver.spec.deployment, epoch=epoch, promoted=current.promoted)):

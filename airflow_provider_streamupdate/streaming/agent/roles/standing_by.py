@@ -50,8 +50,10 @@ def stand_by(driver: DriverContext, follows: bool, role: Role) -> bool:
             role.look()
             if driver.final is not None:
                 return False
-            if follows and clock.monotonic() >= next_report:
-                driver.reporter.report(queries=driver.engine.progress())
+            if clock.monotonic() >= next_report:
+                driver.epoch.check_replaced()
+                if follows:
+                    driver.reporter.report(queries=driver.engine.progress())
                 next_report = clock.monotonic() + driver.pace.heartbeat
             patience.reached()
         except StorageError:
