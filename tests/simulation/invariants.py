@@ -35,8 +35,11 @@ ONCE = ("/epochs/", "/drivers/", "/offsets/", "/objects/")
 
 @attrs.frozen
 class Holder:
+    """until: when the lease is free, unless it is renewed"""
+
     pid: int
     owner: str
+    until: float
 
 
 @attrs.define
@@ -124,13 +127,15 @@ class Invariants:
             self.broken(f"lease {taken.number} is acknowledged twice")
         if taken.number < max(leases.tokens):
             return  # it was taken over meanwhile, and its holder finds out
-        if before is not None and before.pid != pid and self.well(before.pid) and self.well(pid):
+        holds = before is not None and self.well(before.pid) and self.world.seconds < before.until
+        if before is not None and before.pid != pid and holds and self.well(pid):
             self.broken(f"lease {taken.number} is acknowledged to {pid}, and {before.pid} holds it for {before.owner}")
         if leases.kept is not None and leases.kept[0] != taken.owner:
             owner, at = leases.kept
             if self.world.seconds - at < DEFAULT_SECONDS - RECOVERS and self._under_way(owner):
                 self.broken(f"{taken.owner} gets the lease that the update to {owner} keeps")
-        leases.holder, leases.kept = Holder(pid, taken.owner), (taken.owner, self.world.seconds)
+        leases.holder = Holder(pid, taken.owner, self.world.seconds + taken.seconds)
+        leases.kept = (taken.owner, self.world.seconds)
 
     def _under_way(self, deployment: str) -> bool:
         """Whether the update has not ended, and is about what runs: none needs one that was left behind."""
@@ -146,6 +151,8 @@ class Invariants:
             renewed, leases = renew(folder, *args, **named), self._of(folder)
             if renewed is not None and leases.kept is not None and leases.kept[0] == renewed.owner:
                 leases.kept = (renewed.owner, self.world.seconds)
+                if leases.holder is not None:
+                    leases.holder = attrs.evolve(leases.holder, until=self.world.seconds + renewed.seconds)
             return renewed
 
         return renewing
@@ -246,6 +253,8 @@ class Invariants:
             taken = take(driver, successor)
             if taken and self._claims.get(driver.epoch.number, (0, ""))[0] != self.world.own_pid():
                 self.broken(f"{driver.spec.deployment} goes on in epoch {driver.epoch.number} without a claim")
+            if taken:  # its driver's claim may have failed, and nobody else is started for this epoch
+                self._drivers.setdefault((driver.spec.deployment, driver.epoch.number), self.world.own_pid())
             return taken
 
         return taking_back

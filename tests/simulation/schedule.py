@@ -96,7 +96,8 @@ class Schedule:
                 outcome.problems.append(
                     f"{task.process.name}/{task.name} raised {type(raised).__name__}: {raised}\n{text}"
                 )
-        outcome.faults, outcome.strikes = self.faults + self.storage.faults, tuple(self.strikes.made)
+        late = Counter({"batches that came late": self.site.sink.late})
+        outcome.faults, outcome.strikes = self.faults + self.storage.faults + late, tuple(self.strikes.made)
         return outcome
 
     def _run(self, outcome: Outcome) -> None:

@@ -313,17 +313,16 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: 
     pulse = Pulse()
 
     def poll() -> str | None:
-        state, status = drivers.state(deployment), drivers.status(deployment)
+        status = drivers.status(deployment)
+        pending = status and CommandBox(registry.deployment_folder(deployment), status.epoch).pending()
+        state = drivers.state(deployment)  # last: the driver may answer, and then end, while a call here hangs
         if state in (*FINAL_STATES, NEW):
             return CANCELLED if drivers.gone(deployment) else None
         if status is None:
             return None
         if pulse.look(deployment, status.pulse).quiet >= SILENT_SECONDS and (why := drivers.silence(deployment)):
             raise WaitTimeoutError(f"{deployment} of {registry.name} neither runs on nor ends: {why}")
-        if state not in (RUNNING, SUSPENDED):
-            return None
-        pending = CommandBox(registry.deployment_folder(deployment), status.epoch).pending()
-        return None if pending else RUNNING
+        return RUNNING if state in (RUNNING, SUSPENDED) and not pending else None
 
     return wait_for(
         poll,
