@@ -10,7 +10,7 @@ from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox, CommandResult
 from ....core.difference.report import DifferenceReport
-from ....core.errors import AlreadyExistsError, DriverError, InvalidInputError
+from ....core.errors import AlreadyExistsError, DriverError, InvalidInputError, RefusedError
 from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import check_whole, export
@@ -95,9 +95,23 @@ def start(update: Update, follow: int = 0) -> bool:
             )
         spec = stored_spec(registry, version) or store_spec(registry, version, parent)
         if drivers.state(deployment) in (*FINAL_STATES, NEW):
+            _check_gone(update)
             drivers.start_standby(spec, epoch + 1, follow)
             update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
         return True
+
+
+def _check_gone(update: Update) -> None:
+    """Raise RefusedError when a driver of the new version that has taken over before may still run: the next one makes
+    its checkpoint anew, and with it goes the fence that keeps the first one from beginning a batch."""
+    registry, new = update.registry, update.record.new
+    launch = registry.launch(new)
+    if launch is not None and registry.deployment_folder(new).names("drivers") and update.drivers.maybe_alive(new):
+        raise RefusedError(
+            f"the driver of deployment {new} of {update.app} that took over before (process {launch.pid} on "
+            f"{launch.host}) may still run, and would write into the checkpoint of the next one: end that process, or "
+            "choose another deployment id"
+        )
 
 
 def stand_by(update: Update) -> None:
