@@ -561,14 +561,17 @@ class Schedule:
         names = {p.name.partition("#")[0] for p in self._drivers()} - {f"driver {deployment}"}
         return any("-standby-" not in name for name in names) or len(self._drivers()) - len(names) > 1
 
-    def _probe(self) -> None:
+    def _probe(self, last: bool = False) -> None:
         """The app's lease is free again, and its driver obeys."""
         for _ in range(TRIES):
             answer = self._wait("suspend", self._do("suspend", lambda client: self._suspend(client, 5.0)), LONGEST)
             if answer is None:
                 return
             self._go(lambda: False, 20.0)
-        raise Wrong(f"the app cannot be suspended: {answer}")
+        if last:
+            raise Wrong(f"the app cannot be suspended: {answer}")
+        self._settle()  # a call that hung when the trouble ended may have come to its end since
+        self._probe(last=True)
 
     def _committed(self, deployment: str, _client: StreamUpdateClient) -> int:
         app = self.site.registry()

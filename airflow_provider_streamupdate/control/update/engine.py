@@ -380,10 +380,12 @@ class UpdateEngine:
                 strategy.check_plan(update, planned.plan)
             return planned
         except BaseException:
-            with contextlib.suppress(StreamUpdateError):  # a rerun of the update finds and handles what is left
+            registry, new = update.registry, update.record.new
+            # A rerun of the update finds and handles what is left; another process may have taken over meanwhile.
+            with contextlib.suppress(StreamUpdateError), holding(registry, new):
                 strategy.drop(update)
                 if not known:
-                    update.registry.remove_update(update.record.new)
+                    registry.remove_update(new)
             raise
 
     def _planned_by(self, strategy: Strategy, update: Update) -> Planned | None:
