@@ -542,13 +542,12 @@ class Schedule:
         """The current deployment, and nothing else."""
         if not self._goes_on(current.deployment):
             raise Wrong(f"{current.deployment} is current and goes no further")
-        began, writers = self.world.seconds, self.site.sink_of(current.deployment).writers
         if self.plan.probed:
             self._probe()
-            if not self._goes_on(current.deployment):
-                raise Wrong(f"{current.deployment} goes no further once it was suspended")
-        else:
-            self._go(lambda: False, 5.0)
+        began, writers = self.world.seconds, self.site.sink_of(current.deployment).writers
+        if self.plan.probed and not self._goes_on(current.deployment):
+            raise Wrong(f"{current.deployment} goes no further once it was suspended")
+        self._go(lambda: False, 5.0)
         if len(busy := [pid for pid, at in writers.items() if at > began]) > 1:
             raise Wrong(f"two drivers write: {busy}")
         # One that hung, was taken for dead and is fenced ends when it goes on.

@@ -114,8 +114,9 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
     driver.engine.drain()
     since = driver.engine.committed()
     driver.check_fence()
-    # From here on it counts, for a driver that is started later, too.
-    change = driver.app.add_change(driver.spec.deployment, request)
+    # From here on it counts, for a driver that is started later, too. A creation whose answer is lost may have counted.
+    with driver.patiently():
+        change = driver.app.add_change(driver.spec.deployment, request)
     try:
         driver.reporter.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
         driver.engine.replace()
