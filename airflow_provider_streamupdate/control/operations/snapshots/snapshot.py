@@ -119,10 +119,10 @@ def poll_snapshot(context: Context, app: str, name: str, cancel: bool = False) -
     deployment, epoch = registry.running()
     state = drivers.state(deployment)
     over = state in FINAL_STATES and drivers.gone(deployment)
-    if store.exists(name) and (over or not cancel):
-        return store.get(name)
     box = CommandBox(registry.deployment_folder(deployment), epoch)
-    pending = [c for c in box.pending() if c.snapshot == name]
+    pending = any(c.snapshot == name for c in box.pending())  # until it is answered, the driver may withdraw it
+    if store.exists(name) and (over or not (cancel or pending)):
+        return store.get(name)
     failures = [answer.error for answer in box.answers(commands.SNAPSHOT, name) if answer.error]
     if failures and not pending and not over:
         raise StreamUpdateError(f"snapshot {name} of {app} failed: {failures[-1]}; the app keeps running")
