@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus test-otel crash crash-k8s faults simulate matrix golden golden-root fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark42 test-delta test-kafka test-s3 test-standalone test-postgres test-yarn test-k8s test-prometheus test-otel crash crash-k8s faults simulate matrix golden fuzz sweep bench-state bench-pause bench-failover bench-stores bench-snapshot bench-list ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -79,9 +79,6 @@ matrix: setup  ## the tests in each environment of noxfile.py: Airflow, Spark an
 
 golden:  ## write the golden checkpoints anew, on each Spark
 	@scripts/setup.sh spark42 && scripts/golden.sh
-
-golden-root: setup  ## write the golden root, and the driver that made it, of this release (VERSION=0.1)
-	@.venv/bin/python -m tests.golden.root tests/data/golden "$(VERSION)"
 
 fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
 	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"

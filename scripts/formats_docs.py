@@ -21,8 +21,7 @@ HEAD = """\
 # Reference: files and their formats
 
 Every file under an app's folder is of one kind below. What this package writes as JSON says its format: `"format"` is the
-version, `"format_since"` the first release that reads that version. Files without them are from before formats had versions, and
-count as version 0.
+version, `"format_since"` the first release that reads that version.
 
 - **An older file is understood.** It is brought up to today's form when it is read, and written in today's form when it is
   written again. Nothing has to be converted.

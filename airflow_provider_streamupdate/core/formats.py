@@ -1,9 +1,8 @@
 """The files under a root, and the version of each format.
 
 All JSON that this package writes states its format: ``"format"``, the version, and ``"format_since"``, the first
-release that reads that version. A file without them has version 0, from before formats had versions. Reading
-(`serde.from_json`) converts an older file to the current form (`Format.upgrades`), and refuses a newer one with
-NewerFormatError before using it.
+release that reads that version. Reading (`serde.from_json`) converts an older file to the current form
+(`Format.upgrades`), and refuses a newer one with NewerFormatError before using it.
 
 A new version is for a change that an older reader would get wrong. A new field that it may ignore, with a default for
 files that lack it, needs none. Drivers stay at the release they were started with, and a rollback starts the old
@@ -64,10 +63,10 @@ class Format:
 
     def version_of(self, found: Fields, where: str) -> int:
         """The version a file says it is of; NewerFormatError when that is a later one."""
-        version = found.get(VERSION, 0)
-        if type(version) is not int or version < 0:
+        version = found.get(VERSION)
+        if type(version) is not int or version < 1:
             raise CorruptError(
-                f"{where} has {str(version)[:20]!r} as its format version, which is not a whole number of 0 or more; "
+                f"{where} has {str(version)[:20]!r} as its format version, which is not a whole number of 1 or more; "
                 "restore it from a backup"
             )
         if version > self.version:
@@ -107,17 +106,6 @@ class File:
 def _pattern(path: str) -> re.Pattern[str]:
     parts = re.split(r"(<[a-z0-9 ]+>|\.\.\.)", path)
     return re.compile("".join(".+" if p == "..." else "[^/]+" if p.startswith("<") else re.escape(p) for p in parts))
-
-
-def _yarn_tag(launch: Fields) -> Fields:
-    """What finds a driver in a YARN cluster was a field of its own, before each kind of cluster kept its own record."""
-    tag = launch.pop("yarn_tag", None)
-    return {"cluster": "yarn", "record": {"tag": tag}, "handed_over": True, **launch} if tag else launch
-
-
-def _restored_from(mark: Fields) -> Fields:
-    source = mark.pop("from", "")
-    return {"source": source, **mark}
 
 
 _CURRENT = Format(holds="core.registry.deployment.Current")
@@ -178,7 +166,7 @@ FILES = (
     File(
         path="deployments/<deployment>/launch.json",
         about="where its driver was started",
-        format=Format(holds="core.registry.deployment.Launch", upgrades={0: _yarn_tag}),
+        format=Format(holds="core.registry.deployment.Launch"),
         drivers=True,
     ),
     File(
@@ -207,7 +195,7 @@ FILES = (
     File(
         path="deployments/<deployment>/restored/<query>.json",
         about="a query's checkpoint is whole; only that it is there is read",
-        format=Format(holds="core.snapshots.restore.RestoredMark", upgrades={0: _restored_from}),
+        format=Format(holds="core.snapshots.restore.RestoredMark"),
         drivers=True,
     ),
     File(

@@ -25,11 +25,12 @@ from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, REFUSED
 from airflow_provider_streamupdate.core.errors import NotFoundError
+from airflow_provider_streamupdate.core.formats import format_of
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_dict
 from airflow_provider_streamupdate.core.snapshots.fresh_start import NOTHING, compare_fresh, plans_before
-from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanError
+from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanAnswer, PlanError
 from airflow_provider_streamupdate.core.snapshots.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import other_losses
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
@@ -93,7 +94,9 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 folder = scratch.take(registry, options.scratch)
                 assert folder.exists("used-by.json")
                 answer["rehearsal"] = to_dict(rehearsal(options, application, snapshot))
-    Path(options.out).write_text(json.dumps(answer))
+    form = format_of(PlanAnswer)
+    assert form is not None
+    Path(options.out).write_text(json.dumps(form.stamped(answer)))
     return 1 if answer["error"] else 0
 
 

@@ -186,7 +186,7 @@ def test_the_list_says_whose_update_waits_for_a_person(page: Page, app: Any) -> 
 
 
 def _launched(app: Any, path: Path, host: str) -> None:
-    app.set_launch("v1", Launch(epoch=1, host=host, pid=None, pid_started=None, log=str(path), launched_at=clock.now()))
+    app.set_launch("v1", Launch(epoch=1, host=host, pid=None, log=str(path), launched_at=clock.now()))
 
 
 def test_the_end_of_a_drivers_log_and_who_may_read_it(page: Page, app: Any) -> None:

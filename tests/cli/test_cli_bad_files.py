@@ -58,7 +58,7 @@ def app(root: Path) -> Path:
         batch=3, last_commit_at=now, first_commit_at=now, source_lag={"a": 1.0}, state_rows={"daily": 2}
     )
     set_status(registry, "v1", status(queries={"windows": query}))
-    registry.set_launch("v1", Launch(epoch=1, host="h", pid=1, pid_started=None, log="/l", launched_at=now))
+    registry.set_launch("v1", Launch(epoch=1, host="h", pid=1, log="/l", launched_at=now))
     registry.set_update(UpdateRecord(app="flights", old="v0", new="v1", started_at=now, strategy="standby"))
     registry.set_rollback(RollbackRecord(number=1, app="flights", left="v2", back_to="v1", started_at=now))
     lease.acquire(registry.folder, "v1", ProcessIdentity.own())

@@ -1,31 +1,74 @@
-"""Formats from one release to the next, with the stand-in for Spark: a whole life leaves only files that the table of
-formats knows; roots of earlier releases (tests/golden/root.py) are read, verified and updated; an app whose files a
-newer release wrote is left alone."""
+"""Formats, with the stand-in for Spark: a whole life leaves only files that the table of formats knows; an app whose
+files a newer release wrote is left alone."""
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.formats import EVENT, FILES, File, files_of
+from airflow_provider_streamupdate.core.history.history import sum_up
+from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import from_json
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
 from airflow_provider_streamupdate.core.snapshots.snapshots import DELETED
-from tests.golden import FOLDER
-from tests.golden.root import APP, application, live, rest, unpack
 
 from .conftest import Site, document
 
 OF_A_PIPELINE = {"_streamupdate/pipeline.json"}  # in its storage, not below a root
 OF_A_DELETION = {"deletion.json"}  # an app that has it is none any more
-ROOTS = sorted(path.name.split(".tar")[0] for path in FOLDER.glob("root-*"))
+APP = "alarm"
+
+
+def application(folder: Path, version: str, **constants: object) -> str:
+    """An application file for the stand-in."""
+    file = folder / f"{version}.py"
+    content = {"APP": APP, "VERSION": version, "STATE": True, "RELOADABLE": ["threshold"], **constants}
+    file.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()))
+    return str(file)
+
+
+def live(run: Callable[..., object], folder: Path) -> None:
+    """Everything that makes files: submit, snapshots, a rehearsal, updates by four strategies, a change in flight, a
+    rollback, gc, a look of a supervisor, a hot standby."""
+    five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
+    run("submit", application(folder, "v1"), "--deployment", "v1", *five)
+    StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).wait_healthy(APP)  # s1 is of a batch that was committed
+    run("save-snapshot", APP, "s1")
+    run("verify-snapshot", APP, "s1")
+    run("save-snapshot", APP, "s2")
+    run("update", application(folder, "v2"), "--deployment", "v2", "--rehearse", "2", *five)
+    run("update", application(folder, "v3"), "--deployment", "v3", "--strategy", "restart", *five)
+    run("rollback", APP)
+    run("update", application(folder, "v2"), "--strategy", "in_flight", "--deployment", "c1", *seven)
+    run("update", application(folder, "v4"), "--deployment", "v4", "--strategy", "follow", "--diff", "events", *seven)
+    run("gc", APP, "--keep-deployments", "0")
+    run("supervise", APP, "--once")
+    run("supervise", APP, "--on")
+    run("supervise", APP, "--off", "nobody watches it")
+    run("standby", "on", APP)
+    run("cancel", APP)
+    drivers = StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).drivers(APP)
+    wait_for(lambda: drivers.gone("v4-standby-1") or None, "the end of the hot standby", 60.0)
+
+
+def rest(app: AppRegistry) -> None:
+    """What one that was killed leaves, and what an hour brings."""
+    with exports.begun(app.folder, "s9", "v4") as export:
+        app.folder.write(f"snapshots/_{export.export}/alive.json", clock.now().encode())
+    scratch.take(app, "killed")
+    sum_up(app.folder, datetime.now(timezone.utc) + timedelta(hours=1))
 
 
 def kind_of(path: str) -> File:
@@ -77,67 +120,9 @@ def test_a_life_leaves_only_files_of_known_kinds_in_today_s_formats(site: Site) 
     assert {file.path for file in FILES if file.format} - OF_A_PIPELINE - OF_A_DELETION == seen
 
 
-# What there was not before formats had versions.
-LATER = {
-    "deployments/<deployment>/planned.json",
-    "supervision.json",
-    "supervision-off.json",
-    "supervisor/lease/<number>.json",
-    "hot-standby.json",
-    "differences/<deployment>.json",
-    "deployments/<deployment>/diff/asked.json",
-    "deployments/<deployment>/diff/expected.json",
-    "deployments/<deployment>/diff/found.json",
-    "history/minutes/<hour>-<epoch>-<deployment>.json",
-    "history/months/<month>.json",
-}
-
-
-@pytest.fixture(params=ROOTS)
-def golden(request: pytest.FixtureRequest, site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A root of an earlier release: the app was cancelled, and an export killed."""
-    monkeypatch.setattr(exports, "WATCH_SECONDS", 0.5)
-    unpack(request.param, site.folder / "root")
-    return site
-
-
-def test_every_file_of_a_golden_root_is_read(root: Path) -> None:
-    assert len(ROOTS) == 2
-    for name in ROOTS:
-        seen = set()
-        for path, kind, found in documents(unpack(name, root.parent / name) / APP):
-            assert read(kind, found, path) is not None
-            assert found.get("format", 0) == (0 if name == "root-0.0" else 1), path
-            seen.add(kind.path)
-        later = LATER if name == "root-0.0" else set()
-        assert {file.path for file in FILES if file.format} - later - OF_A_PIPELINE - OF_A_DELETION == seen, name
-
-
-def test_a_golden_root_is_listed_shown_verified_restarted_updated_and_rolled_back(golden: Site) -> None:
-    [listed] = document(golden.run("list", "--json"))
-    assert (listed["app"], listed["state"], listed["deployment"]) == (APP, "cancelled", "v4")
-    shown = document(golden.run("status", APP, "--json"))
-    assert shown["current"]["deployment"] == "v4"
-    assert document(golden.run("check", application(golden.folder, "v5"), "--json"))["compatible"]
-    names = {s["name"] for s in document(golden.run("list-snapshots", APP, "--json"))}
-    assert names == {"s1", "s2", "before-v2", "before-v3", "before-v4"}
-    for name in names:
-        ok(golden, "verify-snapshot", APP, name)
-    before = golden.client.status(APP).status
-    assert before is not None
-    ok(golden, "restart", APP)
-    ok(golden, "update", application(golden.folder, "v5"), "--deployment", "v5", "--set", "threshold=7")
-    after = golden.client.wait_healthy(APP).status
-    assert after is not None and after.queries["events"].batch > before.queries["events"].batch
-    ok(golden, "rollback", APP)
-    assert golden.client.status(APP).current.deployment == "v4" and golden.alive() == ["v4"]
-    ok(golden, "gc", APP, "--keep-deployments", "0")
-    assert golden.client.verify_snapshot(APP, "s1") > 0
-
-
 # The last one is read by the running driver, too, which ends: it cannot tell any more who may commit.
-NEWER = ("deployments/v4/spec", "deployments/v4/launch", "deployments/v4/plan", "updates/v4", "lease/*", "rollbacks/1",
-         "snapshots/before-v4/snapshot", "current")  # fmt: skip
+NEWER = ("deployments/v1/spec", "deployments/v1/launch", "deployments/v1/plan", "updates/v2", "lease/*", "rollbacks/1",
+         "snapshots/before-v2/snapshot", "current")  # fmt: skip
 
 
 def still(app: Path) -> dict[Path, bytes]:
@@ -148,8 +133,10 @@ def still(app: Path) -> dict[Path, bytes]:
 
 
 def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(site: Site) -> None:
-    unpack(ROOTS[-1], site.folder / "root")
-    ok(site, "restart", APP)
+    five = ("--set", "threshold=5")
+    ok(site, "submit", application(site.folder, "v1"), "--deployment", "v1", *five)
+    ok(site, "update", application(site.folder, "v2"), "--deployment", "v2", "--strategy", "restart", *five)
+    ok(site, "rollback", APP)
     new = application(site.folder, "v5")
     with open(new, "a") as file:
         file.write(f"def app():\n    return StreamingApp({APP!r})\n")  # so that its app is known before it is planned
@@ -161,7 +148,7 @@ def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(sit
         before = still(top)
         args = ("update", new, "--set", "threshold=7", "--deployment", "v5", "--json")
         if name.startswith("snapshots"):
-            args += ("--strategy", "restart", "--snapshot", "before-v4")
+            args += ("--strategy", "restart", "--snapshot", "before-v2")
         result = site.run(*args)
         assert result.exit_code == 1, name
         error = document(result)["error"]
@@ -169,9 +156,9 @@ def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(sit
         assert "use airflow-provider-streamupdate >= 0.9.0" in error["message"] and path.name in error["message"]
         assert name == "current" or still(top) == before, name
         if name == "current":
-            wait_for(lambda: None if site.alive() else True, "the end of v4's driver", 60)
+            wait_for(lambda: None if site.alive() else True, "the end of v1's driver", 60)
         path.write_bytes(whole)
-        assert name == "current" or site.alive() == ["v4"], name
-    assert "NewerFormatError" in str(app_of(site).status("v4"))
+        assert name == "current" or site.alive() == ["v1"], name
+    assert "NewerFormatError" in str(app_of(site).status("v1"))
     ok(site, "restart", APP)
     ok(site, "update", new, "--set", "threshold=7", "--deployment", "v5")

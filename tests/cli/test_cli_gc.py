@@ -147,11 +147,9 @@ def test_failed_exports_rehearsals_and_temporary_files_are_freed(run: Run, app: 
     app.folder.write("objects/crashed/abc", b"123")
     scratch.take(app, "mine").write("windows/metadata", b"12")
     scratch.take(app, "killed").write("windows/metadata", b"12")
-    app.folder.write(
-        "rehearsals/killed/used-by.json",
-        b'{"host": "%s", "pid": 0, "at": "2020-01-01T00:00:00Z"}' % os.uname().nodename.encode(),
-    )
-    os.utime(app.folder.path("rehearsals/killed/used-by.json"), (1, 1))
+    gone = attrs.evolve(ProcessIdentity.own(), start=1)
+    user = scratch.UsedBy(host=gone.host, pid=gone.pid, at=clock.now(), process=gone)
+    app.folder.write("rehearsals/killed/used-by.json", to_json(user))
     old = ["deployments/v2/.status.json." + "a" * 32, "deployments/v4/checkpoint/windows/state/0/0/.7.zip.1-2.TID3.tmp"]
     new = ["deployments/v2/.status.json." + "b" * 32]
     live = ["deployments/v5/checkpoint/windows/state/0/0/.7.zip.1-2.TID3.tmp"]

@@ -56,9 +56,7 @@ def test_an_error_and_a_log_reach_no_terminal_as_they_are(root: Path, run: Run, 
     deploy(registry)
     log = Path(registry.folder.path("deployments/v1/driver-1.log"))
     log.write_text(f"one {TITLE}\ntwo {CLEAR}\n")
-    launch = Launch(
-        epoch=1, host=os.uname().nodename, pid=None, pid_started=None, log=str(log), launched_at=clock.now()
-    )
+    launch = Launch(epoch=1, host=os.uname().nodename, pid=None, log=str(log), launched_at=clock.now())
     registry.set_launch("v1", launch)
     set_status(registry, "v1", status("failed", error=f"{TITLE} {TURNED} {CLEAR}"))
     for command in (("status", "flights"), ("list",), ("log", "flights"), ("doctor",), ("status", "x" + TITLE)):

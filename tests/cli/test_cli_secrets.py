@@ -35,7 +35,7 @@ def app(root: Path) -> AppRegistry:
     died = {"error": QUOTED, "reason": QUOTED, "queries": {"q": QueryStatus(error=QUOTED)}}
     set_status(made, "v1", attrs.evolve(status("failed"), **died))
     now = clock.now()
-    event = f'{{"event": "state", "state": "failed", "at": "{now}", "epoch": 1, "error": "{QUOTED}"}}\n'
+    event = f'{{"format": 1, "event": "state", "state": "failed", "at": "{now}", "epoch": 1, "error": "{QUOTED}"}}\n'
     made.folder.write("deployments/v1/events.jsonl", event.encode())
     made.set_rollback(RollbackRecord(number=1, app="flights", left="v1", back_to="v0", started_at=now, reason=QUOTED))
     made.set_update(

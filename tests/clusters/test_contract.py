@@ -173,6 +173,6 @@ def test_whose_log_it_is_is_told(case: Case, tmp_path: Path) -> None:
 
 
 def test_a_launch_in_a_cluster_that_is_not_known_is_a_clear_error() -> None:
-    launch = Launch(epoch=1, host="h", pid=1, pid_started=None, log="", launched_at=clock.now(), cluster="nomad")
+    launch = Launch(epoch=1, host="h", pid=1, log="", launched_at=clock.now(), cluster="nomad")
     with pytest.raises(StreamUpdateError, match=r"'nomad', which this version of the package does not know \(it"):
         alive(launch)

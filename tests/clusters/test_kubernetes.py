@@ -137,7 +137,7 @@ def prepared(answers: Answers) -> tuple[Kubernetes, Launch]:
     cluster = Kubernetes(lambda place: answers)  # type: ignore[arg-type,return-value]
     made = cluster.prepare([*SUBMIT, "app.py", "run"], ("s3://b/root", "flights", "v1", "3"), {})
     launch = Launch(
-        epoch=3, host="elsewhere", pid=4, pid_started=None, log="", launched_at="2026-01-01T00:00:00+00:00",
+        epoch=3, host="elsewhere", pid=4, log="", launched_at="2026-01-01T00:00:00+00:00",
         cluster="kubernetes", record=made.record, handed_over=True,
     )  # fmt: skip
     return cluster, launch

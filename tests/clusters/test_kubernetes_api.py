@@ -78,7 +78,7 @@ def launch(server: Server) -> Launch:
     command = ["spark-submit", "--master", f"k8s://{server.address}", "--deploy-mode", "cluster", "a.py"]
     record = Kubernetes().prepare(command, ("r", "a", "v1", "1"), {}).record
     return Launch(
-        epoch=1, host="elsewhere", pid=4, pid_started=None, log="", launched_at=clock.now(), cluster="kubernetes",
+        epoch=1, host="elsewhere", pid=4, log="", launched_at=clock.now(), cluster="kubernetes",
         record=record, handed_over=True,
     )  # fmt: skip
 

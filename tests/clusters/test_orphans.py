@@ -25,7 +25,7 @@ from airflow_provider_streamupdate.core.registry.hot_standby import HotStandby
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from tests.core.builders import deploy, set_status, spec, status
 
-LAUNCH = Launch(epoch=3, host="h", pid=1, pid_started=None, log="", launched_at="2026-01-01T00:00:00+00:00")
+LAUNCH = Launch(epoch=3, host="h", pid=1, log="", launched_at="2026-01-01T00:00:00+00:00")
 KILLED = attrs.evolve(LAUNCH, killed=True)
 HERS = Current(deployment="v1", epoch=3)
 NEXT = Current(deployment="v2", epoch=4)

@@ -117,9 +117,7 @@ def deploy(
     registry.set_current(Current(deployment=deployment, epoch=epoch, promoted=True))
     write_json(registry, f"deployments/{deployment}/plan.json", app_plan(app=registry.name))
     if state is not None:
-        launch = Launch(
-            epoch=epoch, host="elsewhere", pid=4711, pid_started=None, log="/nowhere.log", launched_at=clock.now()
-        )
+        launch = Launch(epoch=epoch, host="elsewhere", pid=4711, log="/nowhere.log", launched_at=clock.now())
         registry.set_launch(deployment, launch)
         set_status(registry, deployment, status(state, epoch))
 

@@ -304,18 +304,19 @@ def test_a_lag_is_judged_by_the_minutes_of_the_driver_that_runs(tmp_path: Path, 
     assert kinds(tmp_path) == ["behind"], "it cannot be read, so it is not known"
 
 
-RESUMED = b'{"event": "state", "epoch": 1, "state": "running", "at": "%s"}'
+FAILED = b'{"format": 1, "event": "state", "epoch": 2, "state": "failed"}'
+RESUMED = b'{"format": 1, "event": "state", "epoch": 1, "state": "running", "at": "%s"}'
 
 
 @pytest.mark.parametrize(
     ("lines", "stands"),
     [
         ([RESUMED], False),
-        ([RESUMED, b"{", b"7", b'{"event": "plan"}', b'{"event": "state", "epoch": 2, "state": "failed"}'], False),
-        ([RESUMED.replace(b"1", b"2")], True),  # another driver
-        ([RESUMED, b'{"event": "state", "epoch": 1, "state": "suspended"}'], True),  # its last event was lost
-        ([b'{"event": "state", "epoch": 1, "state": "running", "at": "now"}'], True),
-        ([b'{"event": "state", "epoch": 1, "state": "running"}'], True),
+        ([RESUMED, b"{", b"7", b'{"format": 1, "event": "plan"}', FAILED], False),
+        ([RESUMED.replace(b'"epoch": 1', b'"epoch": 2')], True),  # another driver
+        ([RESUMED, FAILED.replace(b"2", b"1").replace(b"failed", b"suspended")], True),  # its last event was lost
+        ([b'{"format": 1, "event": "state", "epoch": 1, "state": "running", "at": "now"}'], True),
+        ([b'{"format": 1, "event": "state", "epoch": 1, "state": "running"}'], True),
         ([], True),
         (None, True),  # a folder
     ],

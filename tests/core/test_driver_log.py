@@ -51,7 +51,7 @@ class Logged:
 
 
 def launch(log: Path) -> Launch:
-    return Launch(epoch=1, host="h", pid=1, pid_started=None, log=str(log), launched_at=clock.now())
+    return Launch(epoch=1, host="h", pid=1, log=str(log), launched_at=clock.now())
 
 
 def test_the_end_of_a_log_and_the_text_of_a_death_hide_secrets(tmp_path: Path) -> None:

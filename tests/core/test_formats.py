@@ -38,7 +38,7 @@ from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from .builders import app_plan, app_with_snapshots, set_status, spec, status
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LAUNCH = Launch(epoch=1, host="h", pid=1, pid_started=None, log="/l", launched_at="2026-01-01T00:00:00+00:00")
+LAUNCH = Launch(epoch=1, host="h", pid=1, log="/l", launched_at="2026-01-01T00:00:00+00:00")
 FORMATS = {file.format.holds: file.format for file in FILES if file.format}
 
 
@@ -114,19 +114,10 @@ def test_a_newer_file_is_refused_with_the_version_that_reads_it() -> None:
             from_json(fields(LAUNCH, format=3, format_since=since), Launch, "x")
 
 
-@pytest.mark.parametrize("version", [None, True, "1", 1.0, -1, [], {}])
+@pytest.mark.parametrize("version", [None, True, "1", 1.0, 0, -1, [], {}])
 def test_what_is_no_version_is_damage(version: object) -> None:
     with pytest.raises(CorruptError, match="as its format version"):
         from_json(fields(LAUNCH, format=version), Launch, "x")
-
-
-def test_the_tag_of_a_yarn_cluster_is_found_where_it_was() -> None:
-    before = {k: v for k, v in json.loads(to_json(LAUNCH)).items() if not k.startswith("format")}
-    for later in ("cluster", "record", "handed_over"):
-        del before[later]
-    old = from_json(json.dumps({**before, "yarn_tag": "streamupdate-1"}).encode(), Launch, "x")
-    assert (old.cluster, old.record, old.handed_over) == ("yarn", {"tag": "streamupdate-1"}, True)
-    assert from_json(json.dumps({**before, "yarn_tag": None}).encode(), Launch, "x") == LAUNCH
 
 
 def test_an_older_file_goes_through_every_version_since() -> None:
@@ -136,12 +127,12 @@ def test_an_older_file_goes_through_every_version_since() -> None:
     def doubled(found: dict[str, Any]) -> dict[str, Any]:
         return {"b": 2 * found["b"]}
 
-    form = Format(holds="x", version=3, since="1.2.0", upgrades={0: renamed, 2: doubled})
-    assert form.understood({"a": 1}, "x") == {"b": 2}
-    assert form.understood({"format": 1, "b": 1}, "x") == {"b": 2}
+    form = Format(holds="x", version=4, since="1.2.0", upgrades={1: renamed, 3: doubled})
+    assert form.understood({"format": 1, "a": 1}, "x") == {"b": 2}
+    assert form.understood({"format": 2, "b": 1}, "x") == {"b": 2}
     assert form.understood(form.stamped({"b": 1}), "x") == {"b": 1}
     with pytest.raises(NewerFormatError):
-        form.understood({"format": 4, "b": 1}, "x")
+        form.understood({"format": 5, "b": 1}, "x")
 
 
 @pytest.mark.parametrize(
@@ -265,7 +256,7 @@ def test_truncated_text_is_told_with_its_place(length: int) -> None:
         from_json(cut, DeploymentSpec, "/root/spec.json")
 
 
-@pytest.mark.parametrize("text", [b"[]", b"null", b'{"app": "x"}', b'"text"'])
+@pytest.mark.parametrize("text", [b"[]", b"null", b'{"format": 1, "app": "x"}', b'"text"'])
 def test_json_of_another_form_is_told_with_its_place(text: bytes) -> None:
     with pytest.raises(CorruptError, match=r"^/root/spec\.json does not hold a valid DeploymentSpec"):
         from_json(text, DeploymentSpec, "/root/spec.json")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import attrs
-import pytest
 
 from airflow_provider_streamupdate.core.plan.graph import LONGEST, Graph, NodeKind, QueryGraph, graph
-from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.core.plan.plan import QueryPlan, SinkPlan, SourcePlan, StagePlan
 from airflow_provider_streamupdate.core.plan.rename import rename
 from airflow_provider_streamupdate.core.serde import from_json, to_json
-from tests.golden.root import unpack
 
 from .builders import app_plan, query_plan, stage_plan
 
@@ -257,19 +253,3 @@ def test_a_chain_of_many_stages() -> None:
 def test_a_graph_is_plain_data() -> None:
     made = graph(app_plan(CHAIN), app_plan(query(paths=(("f(a.x)", "from a."),))))
     assert from_json(to_json(made), Graph, "x") == made
-
-
-@pytest.mark.parametrize("root", ["root-0.0", "root-0.1", *(f"spark-4.{n}-rocksdb" for n in (2, 3))])
-def test_plans_of_earlier_versions(root: str, tmp_path: Path) -> None:
-    """What is known is there, and what is not is told."""
-    files = sorted(unpack(root, tmp_path).rglob("plan.json"))
-    assert files
-    for file in files:
-        plan = from_json(file.read_bytes(), AppPlan, str(file))
-        for found, kept in zip(graph(plan).queries, plan.queries, strict=True):
-            assert {n.name for n in found.nodes if n.kind != NodeKind.STEPS} >= {
-                *(s.name for s in kept.sources),
-                *(s.name for s in kept.stages),
-            }
-            assert bool(found.unknown) == (kept.paths is None) and "sink" in {edge.end for edge in found.edges}
-            assert [e.end for e in found.edges if e.start.startswith("stage ")] == ["sink"] * len(kept.stages)

@@ -270,7 +270,7 @@ def ended() -> ProcessIdentity:
 
 
 def note(handed_over: AppRegistry, jvm: ProcessIdentity, python: ProcessIdentity, **changes: Any) -> None:
-    launch = Launch(epoch=2, host=jvm.host, pid=jvm.pid, pid_started=None, log="", launched_at=clock.now(), process=jvm)
+    launch = Launch(epoch=2, host=jvm.host, pid=jvm.pid, log="", launched_at=clock.now(), process=jvm)
     handed_over.set_launch("v2", launch)
     found = status("standby", epoch=2, host=python.host, pid=python.pid, process=python)
     set_status(handed_over, "v2", attrs.evolve(found, **changes))

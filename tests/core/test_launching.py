@@ -73,7 +73,6 @@ def test_a_driver_in_the_cluster_is_not_judged_by_the_process_that_submitted_it(
         epoch=1,
         host=socket.gethostname(),
         pid=os.getpid(),
-        pid_started=None,
         log="",
         launched_at=clock.now(),
         cluster="yarn",

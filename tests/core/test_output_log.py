@@ -37,7 +37,6 @@ def launch(log: Path) -> Launch:
         epoch=1,
         host=process.host,
         pid=process.pid,
-        pid_started=None,
         log=str(log),
         launched_at="2026-11-24",
         process=process,

@@ -210,7 +210,6 @@ def _launch(identity: ProcessIdentity) -> Launch:
         epoch=1,
         host=identity.host,
         pid=identity.pid,
-        pid_started=None,
         log="/nowhere.log",
         launched_at=clock.now(),
         process=identity,
@@ -260,7 +259,7 @@ def test_of_many_updates_and_deployments_the_latest_are_read(
 def test_the_end_of_a_long_file_of_events_is_read(app: AppRegistry, tmp_path: Path) -> None:
     """300 MB of events were read whole, for the last fifty."""
     folder = app.deployment_folder("v1")
-    line = b'{"event": "command", "epoch": 1, "at": "2025-01-01T00:00:00+00:00", "name": "%07d"}\n'
+    line = b'{"format": 1, "event": "command", "epoch": 1, "at": "2025-01-01T00:00:00+00:00", "name": "%07d"}\n'
     with open(folder.path("events.jsonl"), "wb") as file:
         file.writelines(line % number for number in range(500_000))
     tracemalloc.start()

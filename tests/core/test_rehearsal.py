@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, Sin
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import Registry
-from airflow_provider_streamupdate.core.serde import from_json, to_dict, to_json
+from airflow_provider_streamupdate.core.serde import from_json, to_json
 from airflow_provider_streamupdate.core.snapshots.rehearsal import (
     ERROR,
     INPUT,
@@ -102,19 +102,17 @@ def test_scratch_folders_of_processes_that_are_gone_are_removed(tmp_path) -> Non
     ended = subprocess.Popen(["true"])
     ended.wait()
     own, old = ProcessIdentity.own(), clock.from_epoch_ms(0)
-    of_before = {"host": own.host, "pid": own.pid, "at": clock.now()}
-    here = {**of_before, "process": to_dict(own)}
-    reused = {**here, "process": to_dict(attrs.evolve(own, start=1))}
-    dead = {**here, "pid": ended.pid, "process": to_dict(attrs.evolve(own, pid=ended.pid))}
-    unknown = {**here, "process": to_dict(attrs.evolve(own, boot="another"))}
+    here = scratch.UsedBy(host=own.host, pid=own.pid, at=clock.now(), process=own)
+    reused = attrs.evolve(here, process=attrs.evolve(own, start=1))
+    dead = attrs.evolve(here, pid=ended.pid, process=attrs.evolve(own, pid=ended.pid))
+    unknown = attrs.evolve(here, process=attrs.evolve(own, boot="another"))
     for name, user, written, kept in (
         ("living", here, 0, True),
         ("dead", dead, None, False),
         ("reused", reused, None, False),
-        ("noted before, and dead perhaps", {**of_before, "pid": ended.pid}, None, True),
         ("elsewhere", unknown, None, True),
-        ("forgotten", {**unknown, "at": old}, 0, False),
-        ("forgotten by this machine's clock only", {**unknown, "at": old}, None, True),
+        ("forgotten", attrs.evolve(unknown, at=old), 0, False),
+        ("forgotten by this machine's clock only", attrs.evolve(unknown, at=old), None, True),
     ):
         app.folder.write(f"rehearsals/{name}/used-by.json", to_json(user))
         if written is not None:

@@ -19,7 +19,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 CLOSING = re.compile(r"=+ .*\b(passed|failed|skipped)\b.* in [0-9].*=+")
 NO_SUITE = {
-    *("help", "setup", "demo", "lint", "format", "golden", "golden-root", "www", "up", "down", "lock", "sbom", "audit"),
+    *("help", "setup", "demo", "lint", "format", "golden", "www", "up", "down", "lock", "sbom", "audit"),
     *("clean", "clean-all"),
 }
 MAKEFILE = """

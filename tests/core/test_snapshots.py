@@ -28,7 +28,7 @@ from airflow_provider_streamupdate.core.snapshots import pending_exports as expo
 from airflow_provider_streamupdate.core.snapshots.snapshots import DELETED, SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
 
-from .builders import CheckpointFiles, app_plan, app_with_snapshots, spec, take, write_json
+from .builders import CheckpointFiles, app_plan, app_with_snapshots, spec, take
 
 
 @pytest.fixture
@@ -218,16 +218,6 @@ def test_while_an_export_runs_what_it_may_share_stays(app: AppRegistry, store: S
     assert store.verify("s6")
 
 
-def test_what_a_crashed_export_left_is_collected(app: AppRegistry, store: SnapshotStore) -> None:
-    """Its mark is old, or gone."""
-    started = clock.from_epoch_ms((clock.parse(clock.now()).timestamp() - exports.UNSIGNED_SECONDS - 1) * 1000)
-    write_json(app, "snapshots/s4/exporting.json", {"started_at": started})
-    app.folder.write("objects/crashed/abc", b"12345")
-    own = store.get("s1").size - store.get("s2").size + store.get("s2").bytes_new
-    assert store.delete("s1") == own + 5
-    assert objects(app) == referred(store) and not app.folder.exists("objects/crashed")
-
-
 # A damaged manifest
 
 
@@ -281,17 +271,6 @@ def test_a_damaged_snapshot_can_be_deleted_and_says_what_goes(app: AppRegistry, 
     )
     assert store.damaged() == [] and objects(app) == referred(store)
     assert store.verify("s1") and store.verify("s3")
-
-
-def test_a_damaged_mark_of_an_export_counts_by_its_age(app: AppRegistry, store: SnapshotStore) -> None:
-    app.folder.write("snapshots/s4/exporting.json", b"{")
-    app.folder.write("objects/crashed/abc", b"12345")
-    store.delete("s1")
-    assert app.folder.exists("objects/crashed")
-    old = clock.parse(clock.now()).timestamp() - exports.UNSIGNED_SECONDS - 1
-    os.utime(app.folder.path("snapshots/s4/exporting.json"), (old, old))
-    assert store.delete("s2") > 0
-    assert not app.folder.exists("objects/crashed")
 
 
 def test_a_marker_that_cannot_be_removed_does_not_undo_the_snapshot(

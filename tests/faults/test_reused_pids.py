@@ -15,9 +15,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
-from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.errors import DriverError
 from airflow_provider_streamupdate.core.processes.kernel import Linux, Seen, this_kernel
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.deployment import Launch
@@ -54,16 +52,13 @@ def later(launch: Launch, pid: int) -> Launch:
     """A launch of which the pid is another process's by now. What was launched began a tick earlier, no more."""
     found = ProcessIdentity.of(pid)
     assert found.start is not None
-    started = process.psutil.Process(pid).create_time() - 0.01
-    return attrs.evolve(
-        launch, pid=pid, pid_started=started, process=attrs.evolve(found, start=found.start - 1), mark="m"
-    )
+    return attrs.evolve(launch, pid=pid, process=attrs.evolve(found, start=found.start - 1), mark="m")
 
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Launch:
     log = str(tmp_path / "driver.log")
-    return Launch(epoch=1, host=os.uname().nodename, pid=None, pid_started=None, log=log, launched_at=clock.now())
+    return Launch(epoch=1, host=os.uname().nodename, pid=None, log=log, launched_at=clock.now())
 
 
 def test_a_stranger_who_has_a_driver_s_pid_is_not_signalled(launch: Launch, stranger: Stranger) -> None:
@@ -175,29 +170,6 @@ def app(tmp_path: Path) -> AppRegistry:
     app = Registry(str(tmp_path)).app("flights")
     deploy(app)
     return app
-
-
-def test_what_a_version_before_noted_is_not_signalled_and_said_so(
-    app: AppRegistry, launch: Launch, stranger: Stranger, tmp_path: Path
-) -> None:
-    """It noted a pid and a start by the wall clock, a lower bound: this stranger began after it."""
-    other = stranger()
-    app.set_launch("v1", attrs.evolve(launch, pid=other.pid, pid_started=1.0))
-    with pytest.raises(DriverError, match=r"was not ended: an older version .* End process 4711 on elsewh"):
-        Drivers(app, None, str(tmp_path), {}).kill("v1")
-    assert other.poll() is None
-
-
-def test_what_a_version_before_noted_is_ended_where_it_is_proved_by_its_log(launch: Launch, tmp_path: Path) -> None:
-    """No one but the driver of a launch writes to its log."""
-    with open(launch.log, "ab") as log:
-        ours = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=log, stderr=log)
-    noted = attrs.evolve(launch, pid=ours.pid, pid_started=1.0)
-    assert process.alive(noted) is True
-    process._children[ours.pid] = ours  # so that it is waited for
-    assert process.end(noted, 30)
-    assert ours.wait(60) == -signal.SIGTERM
-    assert process.alive(noted) is None, "it may be in another container, for all that is known"
 
 
 def test_where_no_process_can_be_told_from_another_none_is_signalled(

@@ -74,7 +74,6 @@ class Drivers:
             epoch=epoch,
             host=socket.gethostname(),
             pid=process.pid,
-            pid_started=None,
             log=str(log),
             launched_at=clock.now(),
             process=ProcessIdentity.of(process.pid),

@@ -443,12 +443,7 @@ def _why_not(launch: Launch) -> str:
             f"its cluster has nothing of it, and whether process {launch.pid} on {launch.host} is still submitting it "
             "cannot be seen from here; without a sign of life it counts as lost after some minutes"
         )
-    if launch.process is None:
-        return (
-            "an older version of this package started it without recording its exact start time, so its pid may belong "
-            "to another process by now; nothing was signalled"
-        )
-    if not launch.process.here():
+    if launch.process is None or not launch.process.here():
         return (
             "it runs on another machine or in another container, or was started before this machine's last boot; "
             "nothing was signalled"

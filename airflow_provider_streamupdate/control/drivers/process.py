@@ -64,14 +64,11 @@ def start(
             umask=umask_in(str(log.parent)),
         )
     _children[child.pid] = child
-    process, started = ProcessIdentity.of(child.pid), None
-    with contextlib.suppress(psutil.Error):
-        started = psutil.Process(child.pid).create_time()
+    process = ProcessIdentity.of(child.pid)
     launch = Launch(
         epoch=epoch,
         host=process.host,
         pid=child.pid,
-        pid_started=started,
         log=str(log),
         launched_at=clock.now(),
         process=process,
@@ -124,8 +121,7 @@ def run(command: list[str], environment: Mapping[str, str], folder: Path, output
 def alive(launch: Launch, status: Status | None = None, kernel: Kernel | None = None) -> bool | None:
     """Return whether any process of the driver lives; None when that cannot be found out from here.
 
-    That is so when it runs on another machine, in another container or in a cluster, or when a version of this package
-    that recorded no exact start time started it.
+    That is so when it runs on another machine, in another container or in a cluster.
 
     status: its heartbeat, if it has given one
     """
@@ -204,9 +200,7 @@ class _Look:
         if child := _children.get(launch.pid):
             child.poll()
         leader = launch.process
-        if leader is None:
-            return self._old_members(launch)
-        if not leader.exact or (leader.boot, leader.namespace) != self._here:
+        if leader is None or not leader.exact or (leader.boot, leader.namespace) != self._here:
             return None
         try:
             found = self._kernel.look(leader.pid)
@@ -220,14 +214,6 @@ class _Look:
         if found is None:  # the leader has ended, and its session id may have been reused
             session = [seen for seen in session if launch.mark and _marked(seen.pid, launch.mark)]
         return [self._identity(seen) for seen in session]
-
-    def _old_members(self, launch: Launch) -> list[ProcessIdentity] | None:
-        """Return the processes of a launch recorded without an exact start time: those that have its log open.
-
-        None when there are none, since the driver may be in another container.
-        """
-        session = self.sessions().get(launch.pid or 0, [])
-        return [self._identity(seen) for seen in session if _writes(seen.pid, launch.log)] or None
 
     def _identity(self, seen: Seen) -> ProcessIdentity:
         boot, namespace = self._here
@@ -257,11 +243,3 @@ def _marked(pid: int, mark: str) -> bool:
         return psutil.Process(pid).environ().get(MARK) == mark
     except (psutil.Error, OSError):
         return False  # gone, or another user's
-
-
-def _writes(pid: int, log: str) -> bool:
-    """Return whether a process has the log open."""
-    try:
-        return any(file.path == os.path.realpath(log) for file in psutil.Process(pid).open_files())
-    except (psutil.Error, OSError):
-        return False

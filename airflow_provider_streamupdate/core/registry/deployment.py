@@ -127,15 +127,13 @@ class Launch:
     cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
     handed_over: the process only submitted the driver, which runs elsewhere
     killed: it was killed from outside, so it could not report it
-    process: the one that was started, which leads the session of all of the driver; None in what a version before
-        this noted, whose `pid_started` moved with the clock and is written for such versions only
+    process: the one that was started, which leads the session of all of the driver
     mark: what the environment of every process of the driver holds (`control/drivers/process.py`)
     """
 
     epoch: int
     host: str
     pid: int | None
-    pid_started: float | None
     log: str
     launched_at: str = attrs.field(validator=clock.is_moment)
     cluster: str = "local"

@@ -19,12 +19,12 @@ FORGOTTEN_SECONDS = 86400.0  # no rehearsal takes so long
 
 @attrs.frozen(kw_only=True)
 class UsedBy:
-    """The owner of a scratch folder. process: None in a file that an earlier version wrote"""
+    """The owner of a scratch folder."""
 
     host: str
     pid: int
     at: str
-    process: ProcessIdentity | None = None
+    process: ProcessIdentity
 
 
 def take(app: AppRegistry, name: str) -> Folder:
@@ -65,7 +65,7 @@ def _all(app: AppRegistry) -> Folder:
 def _gone(user: UsedBy, app: AppRegistry, path: str) -> bool:
     """Whether the owner has certainly ended, or, where that is unknown, took the folder too long ago, also by the
     storage's clock."""
-    lives = user.process.lives() if user.process else None
+    lives = user.process.lives()
     if lives is not None:
         return not lives
     return clock.age(user.at) > FORGOTTEN_SECONDS and written_ago(app.folder, path) > FORGOTTEN_SECONDS

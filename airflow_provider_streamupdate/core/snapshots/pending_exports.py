@@ -1,9 +1,9 @@
 """Exports that are under way, and the remains of failed ones.
 
 An export stores the bytes of one snapshot. It has an id that is never used again, a folder for its bytes
-(``objects/<id>/``), and a mark from its first step to its last (``snapshots/_<id>/exporting.json``; an older version of
-this package looks there, too). While it works it gives signs of life: on a local disk the mark's time of writing moves,
-which needs no space; elsewhere ``alive.json`` beside the mark is rewritten.
+(``objects/<id>/``), and a mark from its first step to its last (``snapshots/_<id>/exporting.json``). While it works it
+gives signs of life: on a local disk the mark's time of writing moves, which needs no space; elsewhere ``alive.json``
+beside the mark is rewritten.
 
 Whether an export lives is decided by these signs alone, not by a process table (its process outlives a failed export)
 and not by one clock. A process that takes it for dead removes its mark *before* anything else; and an export looks for
@@ -31,14 +31,11 @@ from ..storage import Folder
 BEAT_SECONDS = 5.0  # between an export's signs of life
 WATCH_SECONDS = 20.0  # one that gives none for so long is dead; as of the holder of a lease (control/app_lease.py)
 _LOOK_SECONDS = 0.2
-# An export of a version that gives no signs: one that has not ended for so long is not running any more.
-UNSIGNED_SECONDS = 86400.0
 
 
 @attrs.frozen(kw_only=True)
 class Export:
-    """`snapshot`: the name it is to have; `signed`: whether it gives signs of life (older versions' do not). host, pid:
-    who does it, to be told."""
+    """`snapshot`: the name it is to have. host, pid: who does it, to be told."""
 
     export: str = ""
     started_at: str = ""
@@ -46,7 +43,6 @@ class Export:
     deployment: str = ""
     host: str = ""
     pid: int | None = None
-    signed: bool = False
     mark: str = ""  # where the mark lies; not in it
 
     def __str__(self) -> str:
@@ -65,7 +61,6 @@ def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
         started_at=clock.now(),
         host=socket.gethostname(),
         pid=own_pid(),
-        signed=True,
     )
     marked = attrs.evolve(export, mark=f"snapshots/_{number}/exporting.json")
     folder.write(marked.mark, to_json(export))
@@ -96,14 +91,14 @@ def stands(folder: Folder, export: Export) -> bool:
 def end(folder: Folder, export: Export) -> None:
     """Remove the mark: the export has ended, or is taken for dead."""
     folder.remove(export.mark)
-    if export.mark.startswith(f"snapshots/_{export.export}/"):
-        folder.remove(_alive(export))
+    folder.remove(_alive(export))
     folder.remove_empty(os.path.dirname(export.mark))
 
 
 def marks(folder: Folder) -> list[Export]:
     """All exports that have a mark, dead or alive."""
-    found = (_read(folder, f"snapshots/{name}/exporting.json", name) for name in folder.names("snapshots"))
+    names = (name for name in folder.names("snapshots") if len(name) == 33 and name.startswith("_"))
+    found = (_read(folder, name) for name in names)
     return [export for export in found if export]
 
 
@@ -112,9 +107,6 @@ def living(folder: Folder, found: Iterable[Export]) -> list[Export]:
     another machine's may be wrong."""
     lives, watched = [], {}
     for export in found:
-        if not export.signed:
-            lives += [export] if _age(export.started_at) < UNSIGNED_SECONDS else []
-            continue
         sign = _sign(folder, export)
         if sign is None:
             lives.append(export)  # its mark went: it has ended since it was listed
@@ -142,29 +134,22 @@ def _sign(folder: Folder, export: Export) -> tuple[float, bytes | None] | None:
         return None
 
 
-def _age(at: str) -> float:
-    try:
-        return clock.age(at)
-    except (ValueError, TypeError):
-        return 0.0  # it cannot be told: it counts
-
-
 def _alive(export: Export) -> str:
     return f"snapshots/_{export.export}/alive.json"
 
 
-def _read(folder: Folder, mark: str, name: str) -> Export | None:
+def _read(folder: Folder, name: str) -> Export | None:
+    """The export whose mark is in the folder `name`; of a damaged mark what is known without it."""
+    mark = f"snapshots/{name}/exporting.json"
     if (text := folder.read(mark)) is None:
         return None
     try:
-        told = from_json(text, Export, folder.path(mark))
-        if told.export:  # a folder of this name is removed with it
-            check_part(told.export, folder.path(mark))
-    except CorruptError:  # a damaged one of an older version, or of this one
-        own = len(name) == 33 and name.startswith("_")
+        found = from_json(text, Export, folder.path(mark))
+        check_part(found.export, folder.path(mark))  # a folder of this name is removed with it
+    except CorruptError:
         try:
             at = clock.from_epoch_ms(folder.modified(mark) * 1000)
         except FileNotFoundError:
             return None
-        told = Export(export=name[1:] if own else "", started_at=at, signed=own)
-    return attrs.evolve(told, snapshot=told.snapshot or name, mark=mark)
+        found = Export(export=name[1:], started_at=at, snapshot=name)
+    return attrs.evolve(found, mark=mark)

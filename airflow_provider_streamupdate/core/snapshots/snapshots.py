@@ -337,13 +337,7 @@ class SnapshotStore:
             raise self._unknown(name)
         living = export_marks.living(self.folder, marks)
         if living:
-            until = (
-                "wait for it, or end its process"
-                if living[0].signed
-                else "an older version of this package takes it, which gives no signs of life: it counts as alive for "
-                "24 h"
-            )
-            raise InUseError(f"{living[0]} of {self.app.name} is under way; {until}")
+            raise InUseError(f"{living[0]} of {self.app.name} is under way; wait for it, or end its process")
         return garbage.remove(self.folder, self.garbage())
 
     def users(self, name: str) -> list[str]:
