@@ -105,7 +105,9 @@ def test_code_is_compared_file_by_file(app: AppRegistry, client: StreamUpdateCli
     assert main.lines == ("@@ -1,3 +1,3 @@", " a", "-b", "+B", " c")
     assert (files["gone.py"].lines, files["new.py"].lines) == (("@@ -1 +0,0 @@", "-old"), ("@@ -0,0 +1 @@", "+new"))
     assert files["lib.zip/m.py"].lines == ("@@ -1 +1 @@", "-1", "+2")
-    assert files["rows.bin"].note == "no text, or too large: 2 bytes before, 2 bytes after" and not files["rows.bin"].lines
+    assert (
+        files["rows.bin"].note == "no text, or too large: 2 bytes before, 2 bytes after" and not files["rows.bin"].lines
+    )
 
 
 def test_an_application_file_whose_name_another_version_gave_to_something_else(

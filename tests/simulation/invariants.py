@@ -217,9 +217,11 @@ class Invariants:
         return self._driver_of(epoch - 1) == pid
 
     def _stands_by(self, deployment: str) -> bool:
-        """Whether its driver says so, and is not known to be dead."""
-        status = json.loads(self._stored(f"/deployments/{deployment}/status.json") or b"{}")
-        process = self.world.processes.get(status.get("pid"))
+        """Whether its status says so, and the driver that was started last is not known to be dead."""
+        status, launch = (
+            json.loads(self._stored(f"/deployments/{deployment}/{name}.json") or b"{}") for name in ("status", "launch")
+        )
+        process = self.world.processes.get(launch.get("pid"))
         here = process is not None and process.machine is self.world.process().machine
         return status.get("state") == "standby" and not (here and process is not None and not process.alive)
 

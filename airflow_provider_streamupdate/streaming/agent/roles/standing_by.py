@@ -72,5 +72,6 @@ def stand_by(driver: DriverContext, follows: bool, role: Role) -> bool:
 
 
 def _stands_by(driver: DriverContext) -> None:
+    driver.epoch.check_replaced()  # the status may be another driver's by now
     driver.report(state=STANDBY)
     boundary("stands-by")
