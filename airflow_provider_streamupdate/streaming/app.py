@@ -17,6 +17,7 @@ from ..core.difference.expected import ExpectedDifference
 from ..core.errors import ApplicationError, InvalidInputError, StreamUpdateError, describe
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH
+from ..core.registry.deployment import DriverRole
 from . import spark_internals
 from .parameters import MissingParameterError, Parameters, unread
 from .planning.author import place
@@ -260,21 +261,15 @@ def _parser(name: str) -> argparse.ArgumentParser:
     for option in ("root", "app", "deployment"):
         run.add_argument(f"--{option}", required=True)
     run.add_argument("--epoch", type=int, required=True)
-    run.add_argument("--standby", action="store_true", help="get ready, and start when the epoch is handed over")
+    run.add_argument("--role", choices=[str(role) for role in DriverRole], default=str(DriverRole.RUN))
     run.add_argument(
         "--follow",
         type=int,
         default=0,
         metavar="N",
-        help="with --standby: run the current deployment's batches, muted, from the last N on",
+        help="of a standby: run the current deployment's batches, muted, from the last N on",
     )
-    run.add_argument(
-        "--hot", action="store_true", help="with --standby: follow, and take over when the current driver dies"
-    )
-    run.add_argument(
-        "--witness", metavar="ID", help="with --standby --follow: compare rows with those of this deployment"
-    )
-    run.add_argument("--beside", action="store_true", help="run beside the current deployment, until it is promoted")
+    run.add_argument("--compare-with", metavar="ID", help="of a witness: compare rows with those of this deployment")
     plan = modes.add_parser("plan", help="write the plan, start nothing")
     plan.add_argument("--out", required=True, help="file to write the plan (JSON) to")
     plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")

@@ -36,6 +36,7 @@ from airflow_provider_streamupdate.core.snapshots.repeated_batches import other_
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
+from airflow_provider_streamupdate.streaming.agent.roles import role_of
 
 PACE = Pace(commands=0.05, standby=0.05, heartbeat=0.1)  # a test waits for what a driver does next
 PACES = {"busy": Pace(), "idle": Pace(idle_after=0.0)}  # a real driver's; for those who count its requests
@@ -148,18 +149,8 @@ def run(options: argparse.Namespace, application: dict[str, Any]) -> int:
 
 def agent_of(options: argparse.Namespace, registry: AppRegistry, engine: FakeEngine, pace: Pace) -> Agent:
     """The lifecycle of the driver that a command line starts."""
-    return Agent(
-        registry,
-        options.deployment,
-        options.epoch,
-        engine,
-        options.standby,
-        options.beside,
-        pace,
-        options.follow,
-        options.hot,
-        options.witness,
-    )
+    role = role_of(options.role, options.follow, options.compare_with)
+    return Agent(registry, options.deployment, options.epoch, engine, role, pace)
 
 
 def main(argv: list[str]) -> int:
@@ -184,11 +175,9 @@ def _parser() -> argparse.ArgumentParser:
     for option in ("--root", "--app", "--deployment", "--out", "--against"):
         parser.add_argument(option)
     parser.add_argument("--epoch", type=int)
-    parser.add_argument("--standby", action="store_true")
+    parser.add_argument("--role", default="run")
     parser.add_argument("--follow", type=int, default=0)
-    parser.add_argument("--hot", action="store_true")
-    parser.add_argument("--witness")
-    parser.add_argument("--beside", action="store_true")
+    parser.add_argument("--compare-with")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--agree", action="append", default=[])
     parser.add_argument("--fork", action="store_true")

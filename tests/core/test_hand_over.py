@@ -30,8 +30,7 @@ from airflow_provider_streamupdate.streaming.agent import obeying as module
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.obeying import obey
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
-from airflow_provider_streamupdate.streaming.agent.roles.new_version import NewVersion
-from airflow_provider_streamupdate.streaming.agent.roles.standing_by import stand_by
+from airflow_provider_streamupdate.streaming.agent.roles.standby import Standby
 from airflow_provider_streamupdate.streaming.agent.serving import serve
 from tests.core.builders import app_plan, deploy, set_status, spec
 
@@ -133,7 +132,7 @@ def driver(app: AppRegistry, engine: Queries | None = None, pace: Pace = QUICK) 
 
 def standing_by(app: AppRegistry, pace: Pace = QUICK) -> Agent:
     """The driver of deployment `two`."""
-    return Agent(app, "two", 2, Queries(app), standby=True, pace=pace)  # type: ignore[arg-type]
+    return Agent(app, "two", 2, Queries(app), Standby, pace)  # type: ignore[arg-type]
 
 
 def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Queries, Exception | None]:
@@ -292,7 +291,7 @@ def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkey
 
         monkeypatch.setattr(agent.driver.signals, "woken", SimpleNamespace(wait=wait))
         try:
-            stand_by(agent.driver, False, NewVersion(agent.driver))
+            agent.role.wait()
         except TimeoutError:
             return None
         return agent.driver.final[1] if agent.driver.final else None

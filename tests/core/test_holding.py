@@ -233,7 +233,8 @@ ELSEWHERE = attrs.evolve(HERE, boot="another machine's", host="another")
 def test_a_holder_elsewhere_is_gone_once_it_is_silent_and_its_lease_is_over(tmp_path, seconds: float) -> None:
     """Found from outside: it was waited for for good, so that an app stayed down whose machine had died."""
     folder, now = Folder.open(str(tmp_path)), [0.0]
-    driver: Any = SimpleNamespace(app=SimpleNamespace(folder=folder))
+    app: Any = SimpleNamespace(folder=folder)
+    driver: Any = SimpleNamespace(app=app, spec=None, epoch=SimpleNamespace())
     role = HotStandby(driver)
     role._holder = Pulse(seconds=lambda: now[0])
     held = lease.acquire(folder, "v1", ELSEWHERE, seconds=seconds, work="a restart")

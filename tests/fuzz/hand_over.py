@@ -31,6 +31,8 @@ from airflow_provider_streamupdate.core.registry.deployment import (
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.roles.role import Role
+from airflow_provider_streamupdate.streaming.agent.roles.standby import Standby
 from airflow_provider_streamupdate.streaming.agent.signals import Signals
 from airflow_provider_streamupdate.streaming.engine import spark_engine, warm_up
 from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
@@ -96,7 +98,7 @@ class _Driver:
     def __init__(self, bench: Bench, deployment: str, epoch: int, app: StreamingApp, stands_by: bool) -> None:
         self.bench, self.deployment = bench, deployment
         engine = SparkEngine(app, bench.registry, deployment)
-        self.agent = Agent(bench.registry, deployment, epoch, engine, standby=stands_by)
+        self.agent = Agent(bench.registry, deployment, epoch, engine, Standby if stands_by else Role)
         self.agent.driver.signals = _NoSignals()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

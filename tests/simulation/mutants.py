@@ -34,7 +34,7 @@ from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from airflow_provider_streamupdate.streaming.agent.origin import Origin
 from airflow_provider_streamupdate.streaming.agent.roles import hot_standby as roles
 from airflow_provider_streamupdate.streaming.agent.roles.hot_standby import HotStandby
-from airflow_provider_streamupdate.streaming.agent.roles.new_version import NewVersion
+from airflow_provider_streamupdate.streaming.agent.roles.standby import Standby
 
 from .engine import CountingEngine
 
@@ -215,7 +215,7 @@ MUTANTS: dict[str, Mutant] = {
     "hand-over: the successor's first commit is not waited for": Mutant(Successor, "committed", _always(True)),
     "hand-over: a successor counts as dead": Mutant(Successor, "death", _always("so it seems")),
     "hand-over: the successor need not be ready": Mutant(Successor, "check_ready", _always(None)),
-    "hand-over: the new version begins before it": Mutant(NewVersion, "begins", _always(True)),
+    "hand-over: the new version begins before it": Mutant(Standby, "begins", _always(True)),
     "take-back: the successor is not waited for": Mutant(hand_over, "_wait_gone", _always(None)),
     "take-back: never": Mutant(hand_over, "_take_back", _always(False)),
     "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _unclaimed),

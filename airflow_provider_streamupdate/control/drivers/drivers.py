@@ -31,6 +31,7 @@ from ...core.registry.deployment import (
     Cancellation,
     Current,
     DeploymentSpec,
+    DriverRole,
     DriverState,
     Launch,
     Status,
@@ -195,57 +196,28 @@ class Drivers:
             for query in plan.queries:
                 put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
 
-    def start_standby(self, spec: DeploymentSpec, epoch: int, follow: int = 0) -> Launch:
-        """Start a driver that gets ready beside the current one and runs its queries once it holds `epoch`.
+    def start_beside(
+        self, spec: DeploymentSpec, epoch: int, role: DriverRole, follow: int = 0, compare_with: str | None = None
+    ) -> Launch:
+        """Start a driver that gets ready beside the current one, for its role. No other driver of the deployment runs.
 
-        No other driver of the deployment runs. follow: it runs the current one's batches meanwhile, muted, from so many
-        of the last ones on; 0: it does not
+        epoch: the one in which it is to run, if it takes over or is promoted
+        follow: it runs the current one's batches meanwhile, muted, from so many of the last ones on; 0: it does not
+        compare_with: the deployment with whose rows a witness compares its own
         """
-        self._check_wanted()
-        # Remove the files of an earlier standby driver of this deployment: its heartbeat, the commands to it, and its
-        # checkpoint, which does not hold the state that the current deployment will end with.
-        folder = self.app.deployment_folder(spec.deployment)
-        for left in ("status.json", PLANNED, f"commands/{epoch}", "restored"):
-            folder.remove(left)
-        return self._launch(
-            spec,
-            launch_files(self.app, spec, self.root),
-            epoch,
-            "--standby",
-            *(["--follow", str(follow)] if follow else []),
-        )
-
-    def start_witness(self, spec: DeploymentSpec, epoch: int, follow: int, new: str) -> Launch:
-        """Start a driver that runs the current one's batches, from so many of the last ones on, and compares its rows
-        with those of the deployment `new`. It never takes over."""
-        self._check_wanted()
-        folder = self.app.deployment_folder(spec.deployment)
-        for left in ("status.json", PLANNED):  # of an earlier one
-            folder.remove(left)
-        return self._launch(
-            spec, launch_files(self.app, spec, self.root), epoch, "--standby", "--follow", str(follow), "--witness", new
-        )
-
-    def start_hot_standby(self, spec: DeploymentSpec, epoch: int) -> Launch:
-        """Start a driver of a new deployment that follows the current one, and takes over when that one's driver dies,
-        in `epoch` or a later one."""
-        self._check_wanted()
-        return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--standby", "--hot")
-
-    def start_beside(self, spec: DeploymentSpec, epoch: int) -> Launch:
-        """Start a driver that gets ready, and runs its queries beside the current one when told to.
-
-        `epoch` becomes the app's epoch if the driver's deployment takes over.
-        """
-        self._check_wanted()
-        self.app.deployment_folder(spec.deployment).remove(PLANNED)
-        return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--beside")
-
-    def _check_wanted(self) -> None:
-        """Raise what keeps a driver from being started beside the current one."""
         self._check_launcher()
         if cancellation := self.app.cancellation():
             raise AppCancelledError(not_started(self.app.name, cancellation))
+        folder = self.app.deployment_folder(spec.deployment)
+        folder.remove(PLANNED)
+        if role is not DriverRole.PARALLEL:
+            # What an earlier standby driver of this deployment has left: its heartbeat, the commands to it, and the
+            # marks of its checkpoint, which does not hold the state that the current deployment will end with.
+            for left in ("status.json", f"commands/{epoch}", "restored"):
+                folder.remove(left)
+        more = ["--follow", str(follow)] if follow else []
+        more += ["--compare-with", compare_with] if compare_with else []
+        return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--role", str(role), *more)
 
     def _check_launcher(self, to: str = "start a driver") -> None:
         if self.launcher is None:

@@ -21,7 +21,7 @@ from ...core.errors import (
     WaitTimeoutError,
 )
 from ...core.registry import hot_standby
-from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, DeploymentSpec, DriverState
+from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, DeploymentSpec, DriverRole, DriverState
 from ...core.registry.hot_standby import HotStandby
 from ...core.registry.registry import AppRegistry
 from ...core.users import user_and_host
@@ -90,7 +90,7 @@ def stand_by(
             hot_standby.write(
                 registry.folder, HotStandby(deployment=spec.deployment, asked_by=asked[0], asked_at=asked[1])
             )
-            drivers.start_hot_standby(spec, epoch + 1)
+            drivers.start_beside(spec, epoch + 1, DriverRole.HOT_STANDBY)
             progress(f"hot standby {spec.deployment} of {app}: driver started beside {deployment}")
     found = look(registry, drivers)
     assert found is not None  # it was started or found

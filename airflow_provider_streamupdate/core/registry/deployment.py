@@ -120,6 +120,16 @@ class Current:
     cancelled: Cancellation | None = None  # the epoch was claimed so that no driver of the app has one
 
 
+class DriverRole(TextEnum):
+    """How a driver comes to run its deployment's queries."""
+
+    RUN = "run"  # at once
+    STANDBY = "standby"  # it gets ready beside the running deployment, which hands over to it
+    HOT_STANDBY = "hot-standby"  # it follows the running deployment, and takes over when that one's driver dies
+    WITNESS = "witness"  # it follows the running deployment to compare rows, and never takes over
+    PARALLEL = "parallel"  # it runs beside the running deployment until it is promoted
+
+
 @attrs.frozen(kw_only=True)
 class Launch:
     """Where the driver of one epoch was started: its process (group) on `host`, and its log.

@@ -59,15 +59,13 @@ class DriverContext:
         deployment: str,
         epoch: int,
         engine: QueryEngine,
-        standby: bool,
-        beside: bool,
         pace: Pace,
     ) -> None:
         self.app = app
         self.engine = engine
         self.spec = app.spec(deployment)
         self.pace = pace
-        self.epoch = Epoch(app, self.spec, epoch, standby, beside)
+        self.epoch = Epoch(app, self.spec, epoch)
         self.folder = app.deployment_folder(deployment)
         self.box = CommandBox(self.folder, epoch)
         self.reporter = Reporter(self.folder, epoch, pace.heartbeat, Hiding.of([self.spec]))

@@ -36,6 +36,7 @@ from ..restore.rehearsal import rehearse, saved_rows
 from ..restore.restorer import check_restorable
 from ..restore.saved_state import SavedState
 from .lifecycle import Agent
+from .roles import role_of
 
 if TYPE_CHECKING:
     from ..app import StreamingApp
@@ -45,18 +46,8 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
     """Run a deployment until it ends and return the exit code. The agent leaves a final state in every case."""
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
     engine = SparkEngine(app, registry, options.deployment)
-    agent = Agent(
-        registry,
-        options.deployment,
-        options.epoch,
-        engine,
-        standby=options.standby,
-        beside=options.beside,
-        follows=options.follow,
-        hot=options.hot,
-        witness=options.witness,
-    )
-    return agent.run()
+    role = role_of(options.role, options.follow, options.compare_with)
+    return Agent(registry, options.deployment, options.epoch, engine, role).run()
 
 
 def plan(app: StreamingApp, options: argparse.Namespace) -> int:

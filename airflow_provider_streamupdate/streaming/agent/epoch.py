@@ -16,18 +16,14 @@ from ...core.serde import to_json
 
 
 class Epoch:
-    """Of a driver of deployment `spec`.
+    """The epoch of a driver of deployment `spec`."""
 
-    standby: the epoch before it may still be current
-    beside: the parent's epoch may stay current while the update that started this driver is under way
-    """
-
-    def __init__(self, app: AppRegistry, spec: DeploymentSpec, number: int, standby: bool, beside: bool) -> None:
+    def __init__(self, app: AppRegistry, spec: DeploymentSpec, number: int) -> None:
         self.app = app
         self.spec = spec
         self.number = number
-        self.standby = standby
-        self.beside = beside
+        self.standby = False  # the epoch before it may still be current
+        self.beside = False  # the parent's may stay current while the update that started this driver is under way
         self.folder = app.deployment_folder(spec.deployment)
         self.drains = False  # the app was cancelled, and this driver may commit the batch in flight
         self.launch: Launch | None = None  # this driver's own

@@ -24,7 +24,80 @@ class Session:
     version: str
 
 
-class QueryEngine(Protocol):
+class Followable(Protocol):
+    """Runs the batches of the running deployment on a copy of its state, muted, until it takes over."""
+
+    def unfollowable(self, saved: SavedState) -> list[str]:
+        """Why the running deployment, whose state `saved` is, cannot be followed; empty where it can."""
+        ...
+
+    def follow(
+        self,
+        find: Callable[[], SavedState],
+        committed: bool = False,
+        comparison: Comparison | None = None,
+        version: str = NEW,
+    ) -> None:
+        """Build the checkpoints from what the running deployment has committed, and get ready to run on them, muted,
+        the batches that it logs from then on. RefusedError where that cannot be done.
+
+        find: returns that state
+        committed: run a batch only once the running deployment has committed it: its driver may die in one
+        comparison: where the rows of the queries asked for are to be recorded, as `version`'s; the new version tells
+            what its author expects to differ, too
+        """
+        ...
+
+    def compare(self, comparison: Comparison) -> None:
+        """Compare rows that both versions have recorded and that were not compared, and note what differs. Of many
+        batches the next call compares the rest."""
+        ...
+
+    def keep_up(self) -> bool:
+        """Begin what the running deployment has logged, without waiting for its end. Whether at most one batch is
+        left. Raises the error of a query that failed."""
+        ...
+
+    def followed(self) -> frozenset[str]:
+        """The queries that follow those of the running deployment, so that they need no restore. A query that had not
+        committed a batch when that began is not among them."""
+        ...
+
+    def doubtful(self, saved: SavedState) -> frozenset[str]:
+        """Of those that follow, the queries whose batch in flight may be in their sink, or not: to tell, their files in
+        `saved` are needed."""
+        ...
+
+    def catch_up(self, saved: SavedState) -> None:
+        """Run what is left of the batches that the other deployment, which runs none any more, has ended with (`saved`)
+        and wait for it. `start` then lets the queries go on by themselves, first of all with a batch in flight. A query
+        whose sink may have that batch, and would skip it without making its state, is left for `restore`."""
+        ...
+
+
+class Reconfigurable(Protocol):
+    """Continues with other parameters in the same session."""
+
+    def settled(self, since: Mapping[str, int]) -> bool:
+        """Whether every query has committed a batch after those in `since`, or has looked for data and found none.
+        Raises the error of one that failed."""
+        ...
+
+    def rebuild(self, request: ChangeRequest) -> None:
+        """Build the queries with other parameters, beside those that run, and keep them for `replace`. RefusedError,
+        with nothing changed, when they cannot continue on the committed checkpoint unchanged."""
+        ...
+
+    def replace(self) -> None:
+        """Make the next start run the rebuilt queries. The queries are drained or stopped."""
+        ...
+
+    def put_back(self) -> None:
+        """Make the next start run the queries from before `rebuild`, in the session as it was."""
+        ...
+
+
+class QueryEngine(Followable, Reconfigurable, Protocol):
     """Runs the queries of one app for one deployment, on the deployment's checkpoints.
 
     The lifecycle calls, in this order: `open`, `on_termination`, `build`, `make_plan`; for a standby
@@ -87,53 +160,6 @@ class QueryEngine(Protocol):
         present state of the running deployment. Errors are left to the restore."""
         ...
 
-    def unfollowable(self, saved: SavedState) -> list[str]:
-        """Why the running deployment, whose state `saved` is, cannot be followed; empty where it can."""
-        ...
-
-    def follow(
-        self,
-        find: Callable[[], SavedState],
-        committed: bool = False,
-        comparison: Comparison | None = None,
-        version: str = NEW,
-    ) -> None:
-        """Build the checkpoints from what the running deployment has committed, and get ready to run on them, muted,
-        the batches that it logs from then on. RefusedError where that cannot be done.
-
-        find: returns that state
-        committed: run a batch only once the running deployment has committed it: its driver may die in one
-        comparison: where the rows of the queries asked for are to be recorded, as `version`'s; the new version tells
-            what its author expects to differ, too
-        """
-        ...
-
-    def compare(self, comparison: Comparison) -> None:
-        """Compare rows that both versions have recorded and that were not compared, and note what differs. Of many
-        batches the next call compares the rest."""
-        ...
-
-    def keep_up(self) -> bool:
-        """Begin what the running deployment has logged, without waiting for its end. Whether at most one batch is
-        left. Raises the error of a query that failed."""
-        ...
-
-    def followed(self) -> frozenset[str]:
-        """The queries that follow those of the running deployment, so that they need no restore. A query that had not
-        committed a batch when that began is not among them."""
-        ...
-
-    def doubtful(self, saved: SavedState) -> frozenset[str]:
-        """Of those that follow, the queries whose batch in flight may be in their sink, or not: to tell, their files in
-        `saved` are needed."""
-        ...
-
-    def catch_up(self, saved: SavedState) -> None:
-        """Run what is left of the batches that the other deployment, which runs none any more, has ended with (`saved`)
-        and wait for it. `start` then lets the queries go on by themselves, first of all with a batch in flight. A query
-        whose sink may have that batch, and would skip it without making its state, is left for `restore`."""
-        ...
-
     def used_beyond(self, parent: str) -> bool:
         """Whether a sink may have batch ids that `parent` has not logged, so that `go_on_after_others` has to look."""
         ...
@@ -174,26 +200,8 @@ class QueryEngine(Protocol):
         """The last committed batch of each query, -1 before the first."""
         ...
 
-    def settled(self, since: Mapping[str, int]) -> bool:
-        """Whether every query has committed a batch after those in `since`, or has looked for data and found none.
-        Raises the error of one that failed."""
-        ...
-
     def ended(self) -> bool:
         """Whether all queries ended by themselves. Raises the error of one that failed."""
-        ...
-
-    def rebuild(self, request: ChangeRequest) -> None:
-        """Build the queries with other parameters, beside those that run, and keep them for `replace`. RefusedError,
-        with nothing changed, when they cannot continue on the committed checkpoint unchanged."""
-        ...
-
-    def replace(self) -> None:
-        """Make the next start run the rebuilt queries. The queries are drained or stopped."""
-        ...
-
-    def put_back(self) -> None:
-        """Make the next start run the queries from before `rebuild`, in the session as it was."""
         ...
 
     def gone(self, error: BaseException) -> str | None:

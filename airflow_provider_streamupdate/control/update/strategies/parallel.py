@@ -14,7 +14,16 @@ from ....core.coordination.commands import CommandBox
 from ....core.coordination.parallel import Position, behind, check_side_by_side, positions
 from ....core.errors import AppCancelledError, CorruptError, DriverError, FencedError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
-from ....core.registry.deployment import DEAD_STATES, FINAL_STATES, NEW, RUNNING, STANDBY, SUSPENDED, Current
+from ....core.registry.deployment import (
+    DEAD_STATES,
+    FINAL_STATES,
+    NEW,
+    RUNNING,
+    STANDBY,
+    SUSPENDED,
+    Current,
+    DriverRole,
+)
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.shared_objects import check_shared
 from ...app_lease import holding, keep
@@ -95,7 +104,7 @@ def start(update: Update) -> bool:
             # Every start has its own number, greater than the app's epoch. It becomes the app's epoch on promotion. A
             # driver that sees a greater number of its deployment ends.
             launch = registry.launch(deployment)
-            drivers.start_beside(spec, max(epoch, launch.epoch if launch else 0) + 1)
+            drivers.start_beside(spec, max(epoch, launch.epoch if launch else 0) + 1, DriverRole.PARALLEL)
             update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
         return True
 

@@ -11,7 +11,7 @@ from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox, CommandResult
 from ....core.difference.report import DifferenceReport
 from ....core.errors import AlreadyExistsError, DriverError, InvalidInputError, RefusedError
-from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current
+from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current, DriverRole
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import check_whole, export
 from ....core.snapshots.snapshots import SnapshotStore
@@ -96,7 +96,7 @@ def start(update: Update, follow: int = 0) -> bool:
         spec = stored_spec(registry, version) or store_spec(registry, version, parent)
         if drivers.state(deployment) in (*FINAL_STATES, NEW):
             _check_gone(update)
-            drivers.start_standby(spec, epoch + 1, follow)
+            drivers.start_beside(spec, epoch + 1, DriverRole.STANDBY, follow)
             update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
         return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....core.errors import DriverError, InvalidInputError
-from ....core.registry.deployment import FINAL_STATES, NEW, DriverState, QueryStatus
+from ....core.registry.deployment import FINAL_STATES, NEW, DriverRole, DriverState, QueryStatus
 from ....core.registry.registry import AppRegistry
 from ...operations.context import Context
 from ...operations.stop import stop_deployment
@@ -38,7 +38,7 @@ class Witness:
         if self.name not in registry.deployment_ids():
             store_copy(registry, drivers, old, self.name, owner=self._owner)
         if self.state in (*FINAL_STATES, NEW):
-            drivers.start_witness(registry.spec(self.name), epoch + 1, again, self._new)
+            drivers.start_beside(registry.spec(self.name), epoch + 1, DriverRole.WITNESS, again, self._new)
             update.progress(f"{self.name}: driver started, to compare the rows of {self._new} with those of {old}")
 
     def end(self) -> None:

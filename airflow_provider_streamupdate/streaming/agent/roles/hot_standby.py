@@ -17,31 +17,36 @@ from ....core.registry.deployment import CANCELLED, FINISHED, SILENT_SECONDS, ST
 from ....core.snapshots.export import unmade
 from ....core.storage import Folder
 from ..context import DriverContext
+from .standby import Standby
 
 LOOK_SECONDS = 0.1  # between looks at the driver that is followed, where they cost nothing
 RELEASE_TRIES = 10
 HELD_SECONDS = 60.0  # a lease that cannot be given back after a takeover is free then, although this driver lives on
 
 
-class HotStandby:
-    """Of a deployment with the code of its parent. It takes over once it has caught up; before, the app is left to a
+class HotStandby(Standby):
+    """A deployment with the code of its parent. It takes over once it has caught up; before, the app is left to a
     supervisor. Whoever holds the app's lease decides about the app, so the takeover needs it: during an update, or
     while somebody starts the dead driver again, this one waits."""
 
+    only_committed = True  # the running driver may die in a batch
+
     def __init__(self, driver: DriverContext) -> None:
-        self._driver = driver
+        super().__init__(driver, batches=1)
         self._leader: Watched | None = None
         self._holder = Pulse()  # of the app's lease
         self._heard_at = 0.0  # when it gave a sign of life in its present epoch, or was looked at first
-        self._next_look = 0.0
+
+    def refusal(self, problems: str) -> str:
+        return f"app {self.driver.spec.app} cannot have a hot standby: {problems}"
 
     def begins(self) -> bool:
         """Whether it has taken over. The driver that it stands by for may be started again, in an epoch of its own."""
-        return self._driver.app.current_id() == self._driver.spec.deployment
+        return self.driver.app.current_id() == self.driver.spec.deployment
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take over when that is due; have the driver end when it is not needed any more."""
-        driver, now = self._driver, clock.monotonic()
+        driver, now = self.driver, clock.monotonic()
         if now < self._next_look:
             return
         self._next_look = now + (LOOK_SECONDS if driver.folder.cheap_calls else driver.pace.commands)
@@ -61,7 +66,7 @@ class HotStandby:
     def _death(self, current: Current) -> str | None:
         """Why the current driver needs a replacement."""
         if self._leader is None or self._leader.epoch != current.epoch:
-            self._leader = Watched(self._driver.app, current.deployment, current.epoch)
+            self._leader = Watched(self.driver.app, current.deployment, current.epoch)
             self._heard_at = clock.monotonic()
         status = self._leader.status()
         if self._ended_on_request(current, status):
@@ -77,18 +82,18 @@ class HotStandby:
     def _ended_on_request(self, current: Current, status: Status | None) -> bool:
         """Whether it is not to run: it was told to end, or suspended, or is left alone."""
         if status is not None and status.state in (CANCELLED, FINISHED):
-            return self._driver.end(f"{current.deployment}, which it stood by for, is {status.state}") is False
-        box = CommandBox(self._driver.app.deployment_folder(current.deployment), current.epoch)
+            return self.driver.end(f"{current.deployment}, which it stood by for, is {status.state}") is False
+        box = CommandBox(self.driver.app.deployment_folder(current.deployment), current.epoch)
         if box.told_to_end():
             assert self._leader is not None  # it was looked at
             if self._leader.is_gone(status):
-                self._driver.end(f"{current.deployment}, which it stood by for, died after it was told to end")
+                self.driver.end(f"{current.deployment}, which it stood by for, died after it was told to end")
             return True
         suspended = (status is not None and status.state == SUSPENDED) or box.told_to_rest()
-        return suspended or supervision.off(self._driver.app.folder) is not None
+        return suspended or supervision.off(self.driver.app.folder) is not None
 
     def _take_over(self, current: Current, death: str) -> None:
-        driver, app = self._driver, self._driver.app
+        driver, app = self.driver, self.driver.app
         if app.update_under_way() is not None:
             return  # whoever goes on with it decides; an expired lease is not taken from them
         with contextlib.suppress(LeaseHeldError):
@@ -126,11 +131,11 @@ class HotStandby:
         if lives is not None:
             return lives
         quiet = self._holder.look("lease", (held.token, held.renewed_at)).quiet
-        return quiet < SILENT_SECONDS or lease.held(self._driver.app.folder, held)
+        return quiet < SILENT_SECONDS or lease.held(self.driver.app.folder, held)
 
     def _fence(self, current: Current) -> None:
         """Keep a driver that may still run on another machine from beginning a batch."""
-        app, leader = self._driver.app, self._leader
+        app, leader = self.driver.app, self._leader
         assert leader is not None  # it was looked at
         if not leader.is_gone(leader.status()):  # somebody else may start a driver while this process is held up
             leader.fence(lambda: app.current() == current)

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from ....core import clock
 from ....core.coordination.lease import held_for
-from ....core.difference.comparison import Comparison
+from ....core.difference.comparison import OLD, Comparison
 from ..context import DriverContext
+from .standby import Standby
 
 LOOK_SECONDS = 1.0
 FOLLOWS = 1  # times as long as it compares: meanwhile it begins no batch
 
 
-class Witness:
+class Witness(Standby):
     """It never takes over. new: the deployment that the update brings in"""
 
-    def __init__(self, driver: DriverContext, new: str) -> None:
-        self._driver, self._new = driver, new
-        self._next_look = 0.0
+    practises = False  # it has to be as warm as it gets by itself
+
+    def __init__(self, driver: DriverContext, batches: int, new: str) -> None:
+        super().__init__(driver, batches)
+        self._new = new
 
     def begins(self) -> bool:
         return False
 
-    def look(self) -> None:
+    def comparison(self) -> tuple[Comparison, str]:
+        return Comparison(self.driver.app.deployment_folder(self._new)), OLD
+
+    def poll(self) -> None:
         """Compare what is there to compare; have the driver end with the update."""
-        driver = self._driver
+        driver = self.driver
         began = clock.monotonic()
         if began < self._next_look:
             return
