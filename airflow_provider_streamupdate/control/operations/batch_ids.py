@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.snapshot import QuerySnapshot
-from ...core.compatibility.rules.fork import is_function
+from ...core.compatibility.rules.sinks import is_function
 from ...core.errors import CorruptError, InvalidInputError, NotFoundError
 from ...core.plan.plan import QueryPlan
 from ...core.registry.registry import AppRegistry

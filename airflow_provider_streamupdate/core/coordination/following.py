@@ -20,6 +20,7 @@ import attrs
 from ..compatibility.compatibility import compare
 from ..compatibility.report import LOSS, REFUSED, ReportItem
 from ..compatibility.rules.query import minor
+from ..compatibility.rules.sinks import kind_of
 from ..compatibility.rules.sources.source_options import (
     FILES,
     effective,
@@ -41,9 +42,6 @@ from ..union_branches import OR, apart, ordered, without
 # (KafkaMicroBatchStream, RateStreamMicroBatchStream, RatePerMicroBatchStream; Delta Lake's DeltaSource.getBatch).
 DELTA = "delta"
 SOURCES = frozenset({*FILES, "kafka", "rate", "rate-micro-batch", DELTA})
-# Sinks that are made without an effect, so that they can be made before the takeover. Not memory: its rows are gone
-# with the driver, so that no update can continue it.
-SINKS = frozenset({*FILES, "foreachbatch", "foreach", "kafka", "noop", "console", DELTA})
 # What a Delta source asks the table for again when its first batch is run again (DeltaSource.getStartingVersion), or
 # notes where the running version's notes it, too (DeltaSourceMetadataTrackingLog).
 _OF_DELTA = {
@@ -99,8 +97,8 @@ def _alone(query: QueryPlan) -> Iterator[str]:
     """What does not depend on the other version."""
     for source in query.sources:
         yield from (f"source {source.name} of query {query.name} {problem}" for problem in _of_source(source))
-    if (kind := short_format(query.sink.format)) not in SINKS:
-        yield f"the sink of query {query.name} is of format {kind}, which was not tried"
+    if not kind_of(query.sink.format).made_early:
+        yield f"the sink of query {query.name} is of format {short_format(query.sink.format)}, which was not tried"
     if {k.lower(): v for k, v in query.sink.options.items()}.get(ASYNC, "false").lower() == "true":
         yield f"query {query.name} tracks its progress asynchronously, so that its log does not hold every batch"
     for key, value in {**query.conf, **(query.given or {})}.items():

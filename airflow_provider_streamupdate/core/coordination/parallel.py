@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from ..checkpoint.checkpoint import Checkpoint
-from ..compatibility.rules.fork import FUNCTIONS, NO_LOCATION, same_sink
+from ..compatibility.rules.sinks import kind_of, same_sink
 from ..compatibility.rules.sources.source import short_format
 from ..errors import RefusedError
 from ..plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
@@ -99,14 +99,14 @@ def _numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
 
 def _sinks(old: AppPlan, new: AppPlan, same_params: bool) -> Iterator[str]:
     for query in new.queries:
-        kind = short_format(query.sink.format)
-        if kind in FUNCTIONS and same_params and any(short_format(q.sink.format) == kind for q in old.queries):
+        kind, form = kind_of(query.sink.format), short_format(query.sink.format)
+        if kind.is_function and same_params and any(short_format(q.sink.format) == form for q in old.queries):
             yield (
                 f"query {query.name} writes with {query.sink.format} and has the same parameters as the running "
                 "version, so it would write the results since the snapshot to the same place a second time: pass "
                 "another place as a parameter (--set, app_params)"
             )
-        elif kind not in NO_LOCATION and same_sink(query, old.queries):
+        elif kind.has_place and same_sink(query, old.queries):
             yield (
                 f"query {query.name} writes to the same place as the running version ({_shown(query.sink)}), which "
                 "would receive the results since the snapshot twice: pass other sink parameters (--set, app_params)"

@@ -8,9 +8,7 @@ from pyspark.sql import SparkSession
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.renumber import begun, put_back, renumber
-from ...core.compatibility.rules.fork import is_function, skips_ids
-from ...core.compatibility.rules.repeated_batches import TABLES
-from ...core.compatibility.rules.sources.source import FILES, short_format
+from ...core.compatibility.rules.sinks import declares_skips, is_function, kind_of
 from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.plan.state_stores import PARTITIONS
 from ...core.registry.registry import AppRegistry
@@ -62,8 +60,7 @@ def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint, sa
     this one's id; None where the sink does not look at ids. A log of files may have no gap
     (CompactibleFileStreamLog.compact), so it is asked. `said`: the function was said to skip ids, which counts when the
     app does not tell."""
-    kind = short_format(query.sink.format)
-    if kind in FILES:
+    if kind_of(query.sink.format).has_log:
         path = query.sink.path
         return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None
     return _last_logged(app, query, checkpoint) if _looks_at_ids(query, said) else None
@@ -71,7 +68,7 @@ def _last_in_sink(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint, sa
 
 def _looks_at_ids(query: QueryPlan, said: bool) -> bool:
     said = said and is_function(query) and query.sink.seen_batch is None
-    return short_format(query.sink.format) in (*FILES, *TABLES) or skips_ids(query) or said
+    return kind_of(query.sink.format).skips_ids or declares_skips(query) or said
 
 
 def _last_logged(app: AppRegistry, query: QueryPlan, checkpoint: Checkpoint) -> int | None:

@@ -11,8 +11,7 @@ from typing import Any
 
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.compatibility.rules.fork import FUNCTIONS, is_function
-from ...core.compatibility.rules.sources.source import short_format
+from ...core.compatibility.rules.sinks import is_function, kind_of
 from ...core.errors import ApplicationError
 from ...core.plan.plan import UNUSED, QueryPlan
 from .. import spark_internals
@@ -55,7 +54,7 @@ _MAY_READ = frozenset(
 def seen_batch(where: str, writer: DataStreamWriter, format: str, declared: str | None) -> str | None:
     """Return one of plan.SEEN_BATCH, UNUSED, or None where it is unknown or the sink is not a function.
     ApplicationError for a declaration when the sink is not a function. `where`: the query, for the message."""
-    if short_format(format) not in FUNCTIONS:
+    if not kind_of(format).is_function:
         if declared is not None:
             raise ApplicationError(
                 f"{where}: seen_batch={declared!r} applies to functions only (foreachBatch, foreach), but its sink is "

@@ -17,7 +17,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.compatibility.rules.settings.setting import SHARES, harmless
 from ...core.compatibility.rules.settings.settings_table import MEASURED
-from ...core.compatibility.rules.sources.source_options import FILES, short_format
+from ...core.compatibility.rules.sinks import kind_of
 from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.names import confused
 from ...core.plan.plan import (
@@ -154,7 +154,7 @@ def _plan_query(
                 options=without_secrets(details["options"]),
                 location=details["location"],
                 partitioned_by=tuple(details["partitioned_by"]),
-                columns=_columns(df) if short_format(details["format"]) in FILES else None,
+                columns=_columns(df) if kind_of(details["format"]).has_log else None,
                 seen_batch=seen_batch(where, writer, details["format"], declared),
             )
             read = first.optimized()

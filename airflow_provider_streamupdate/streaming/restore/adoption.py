@@ -18,6 +18,7 @@ from ...core.checkpoint.named_files import read_operator
 from ...core.checkpoint.offset_log import OffsetEntry
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.report import CARRIED, REFUSED, CompatibilityReport, ReportItem
+from ...core.compatibility.rules.sinks import kind_of
 from ...core.compatibility.rules.sources.source import FILES, short_format
 from ...core.errors import CorruptError, StreamUpdateError, describe
 from ...core.names import check_path
@@ -131,7 +132,7 @@ def _source_problem(
 def _sink_problem(query: QueryPlan, batch: int) -> str | None:
     """A file sink's log must hold the last committed batch: it cannot begin in the middle."""
     path = query.sink.options.get("path")
-    if short_format(query.sink.format) not in FILES or not path:
+    if not kind_of(query.sink.format).has_log or not path:
         return None
     log = Folder.open(path).sub("_spark_metadata")
     if log.exists(str(batch)) or log.exists(f"{batch}.compact"):

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
-from ...core.compatibility.rules.sources.source import FILES, short_format
+from ...core.compatibility.rules.sinks import kind_of
 from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.fresh_start import compare_fresh, plans_before
@@ -42,7 +42,7 @@ def check_start(app: AppRegistry, plan: AppPlan, agree: Iterable[str], deploymen
 
 
 def _last_in_files(query: QueryPlan) -> int | None:
-    if short_format(query.sink.format) not in FILES:
+    if not kind_of(query.sink.format).has_log:
         return None
     path = query.sink.path
     return spark_internals.file_sink_batch(SparkSession.active(), path) if path else None

@@ -6,14 +6,12 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from ...core.checkpoint.snapshot import QuerySnapshot
-from ...core.compatibility.rules.repeated_batches import TABLES
-from ...core.compatibility.rules.sources.source import FILES, short_format
+from ...core.compatibility.rules.sinks import kind_of
 from ...core.plan.plan import QueryPlan
 from ...core.plan.state_stores import single_partition
 from ...core.snapshots.restore import plan_restore
 from .. import spark_internals
 
-_TAKES_ALL = ("console", "noop", "memory", "kafka")  # in a new driver these know of no batch
 _VALIDATION = "spark.sql.streaming.stateStore.commitValidation.enabled"  # Spark's default is true
 _FINISH = "start the old version again so that it finishes that batch, then update"
 
@@ -21,20 +19,19 @@ _FINISH = "start the old version again so that it finishes that batch, then upda
 def in_sink(query: QueryPlan, batch: int | None, fork: bool = False) -> bool | None:
     """Whether the sink has a batch and skips it; None where this is unknown. A file sink's log shows it
     (FileStreamSink.addBatch); a table's sink also compares query ids, and that of a `fork` is new."""
-    kind = short_format(query.sink.format)
-    if batch is None or kind in _TAKES_ALL or (fork and kind in TABLES):
+    kind = kind_of(query.sink.format)
+    if batch is None or kind.forgets or (fork and kind.skips_ids and not kind.has_log):
         return False
-    if kind not in FILES or query.sink.path is None:
+    if not kind.has_log or query.sink.path is None:
         return None
     last = spark_internals.file_sink_batch(SparkSession.active(), query.sink.path)
     return last is not None and last >= batch
 
 
 def _must_compute(query: QueryPlan) -> bool:
-    """Whether the sink is a function that must compute every batch, even one that it has: otherwise Spark ends the
-    query (MicroBatchExecution.setupStateStoreCommitTracking)."""
+    """Return whether every batch must be computed, even one that the sink has: otherwise Spark ends the query."""
     validated = SparkSession.active().conf.get(_VALIDATION) == "true" and not any(map(single_partition, query.stages))
-    return validated and short_format(query.sink.format) == "foreachbatch"
+    return validated and kind_of(query.sink.format).must_compute
 
 
 def may_be_skipped(snapshot: QuerySnapshot, query: QueryPlan, ahead: bool | None = None) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
+from ....core.compatibility.rules.sinks import is_function
 from ....core.compatibility.successors import new_names
 from ....core.difference.comparison import Comparison
 from ....core.difference.difference import QueryDifference, compare
@@ -24,7 +25,6 @@ from .witness import Witness
 
 COMPARED_BATCHES = 5  # of each query, at least, where a difference may end the update
 REST_SECONDS = 60.0  # for what is recorded and not compared when that is reached; a comparison takes seconds
-OF_A_FUNCTION = ("foreachbatch", "foreach")  # formats of sinks
 
 
 def batches_again(update: Update) -> int:
@@ -175,7 +175,7 @@ def _remarks(update: Update, rows: Sequence[RowDifference]) -> Iterator[str]:
     """What the comparison of rows does not cover."""
     plan = update.registry.plan(update.record.new)
     for query in (plan.query(found.query) for found in rows) if plan else ():
-        if query is not None and query.sink.format.lower() in OF_A_FUNCTION:
+        if query is not None and is_function(query):
             yield (
                 f"query {query.name}: the rows that its {query.sink.format} function is given were compared, not what "
                 "it writes"

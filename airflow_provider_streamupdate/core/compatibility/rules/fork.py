@@ -3,31 +3,17 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import attrs
 
-from ...plan.plan import SKIPS, QueryPlan
+from ...plan.plan import QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
 from .rule import Facts, Rule
-from .sources.source import FILES, short_format
+from .sinks import is_function, kind_of, same_sink
 
-NO_LOCATION = ("console", "noop", "memory", "foreachbatch", "foreach")
-FUNCTIONS = ("foreachbatch", "foreach")
 _TWICE = (
     "both write the rows of batches after the snapshot, and a sink that detects repeats by query id and batch id (a "
     "Delta table's txn) accepts both"
 )
-
-
-def is_function(query: QueryPlan) -> bool:
-    """Whether its sink is a function of the app's."""
-    return short_format(query.sink.format) in FUNCTIONS
-
-
-def skips_ids(query: QueryPlan) -> bool:
-    """Whether its sink is a function that is declared to skip batch ids it has had."""
-    return is_function(query) and query.sink.seen_batch == SKIPS
 
 
 @attrs.frozen(kw_only=True)
@@ -38,19 +24,13 @@ class ForkChange:
     others: tuple[QueryPlan, ...]
 
 
-def same_sink(new: QueryPlan, others: Iterable[QueryPlan]) -> bool:
-    """Whether one of the others writes with the same format and options."""
-    mine = (short_format(new.sink.format), new.sink.options)
-    return any((short_format(o.sink.format), o.sink.options) == mine for o in others)
-
-
 def _files(c: ForkChange) -> Facts | None:
-    return {"path": c.new.sink.options.get("path")} if short_format(c.new.sink.format) in FILES else None
+    return {"path": c.new.sink.options.get("path")} if kind_of(c.new.sink.format).has_log else None
 
 
 def _place(c: ForkChange) -> Facts | None:
-    kind = short_format(c.new.sink.format)
-    if kind in FILES or kind in NO_LOCATION or not same_sink(c.new, c.others):
+    kind = kind_of(c.new.sink.format)
+    if kind.has_log or not kind.has_place or not same_sink(c.new, c.others):
         return None
     return {"format": c.new.sink.format, "options": c.new.sink.options}
 

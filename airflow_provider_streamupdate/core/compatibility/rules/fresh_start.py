@@ -7,12 +7,8 @@ import attrs
 
 from ...plan.plan import QueryPlan
 from ..report import EMPTY, LOSS, REFUSED
-from .fork import NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
-from .sources.source import FILES, short_format
-
-# Their sinks identify batches by id alone: HoodieStreamingSink.canSkipBatch.
-BY_ID = ("hudi",)
+from .sinks import SinkKind, declares_skips, is_function, kind_of, same_sink
 
 
 @attrs.frozen(kw_only=True)
@@ -25,8 +21,8 @@ class FreshChange:
     logged: int | None
 
     @property
-    def kind(self) -> str:
-        return short_format(self.new.sink.format)
+    def kind(self) -> SinkKind:
+        return kind_of(self.new.sink.format)
 
     @property
     def same(self) -> bool:
@@ -34,18 +30,18 @@ class FreshChange:
 
 
 def _files(c: FreshChange) -> Facts | None:
-    if c.kind not in FILES or c.logged is None:
+    if not c.kind.has_log or c.logged is None:
         return None
     return {"path": c.new.sink.path, "logged": c.logged}
 
 
 def _skips(c: FreshChange) -> bool:
     """Whether it is a function that says that it skips ids, and may have had them."""
-    return skips_ids(c.new) and any(is_function(query) for query in c.others)
+    return declares_skips(c.new) and any(is_function(query) for query in c.others)
 
 
 def _skipped(c: FreshChange) -> Facts | None:
-    return _sink(c) if _skips(c) or (c.kind in BY_ID and c.same) else None
+    return _sink(c) if _skips(c) or (c.kind.ignores_query and c.same) else None
 
 
 def _function(c: FreshChange) -> Facts | None:
@@ -55,7 +51,8 @@ def _function(c: FreshChange) -> Facts | None:
 
 
 def _place(c: FreshChange) -> Facts | None:
-    return _sink(c) if c.same and c.kind not in (*FILES, *NO_LOCATION, *BY_ID) else None
+    exempt = c.kind.has_log or c.kind.ignores_query or not c.kind.has_place
+    return _sink(c) if c.same and not exempt else None
 
 
 def _sink(c: FreshChange) -> Facts:

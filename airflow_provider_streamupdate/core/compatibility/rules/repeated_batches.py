@@ -7,13 +7,9 @@ import attrs
 
 from ...plan.plan import QueryPlan
 from ..report import CARRIED, LOSS, REFUSED
-from .fork import FUNCTIONS, NO_LOCATION, is_function, same_sink, skips_ids
 from .rule import Facts, Rule
-from .sources.source import FILES, short_format
+from .sinks import SinkKind, declares_skips, is_function, kind_of, same_sink
 
-# Their sinks compare query id and batch id with the table's own log: DeltaSink.addBatch, Iceberg's
-# SparkWrite.BaseStreamingWrite.commit, HoodieStreamingSink.addBatch.
-TABLES = ("delta", "iceberg", "hudi")
 _AGAIN = "{batches} run again, maybe with other rows in each: "
 
 
@@ -26,8 +22,8 @@ class AgainChange:
     batches: str
 
     @property
-    def kind(self) -> str:
-        return short_format(self.new.sink.format)
+    def kind(self) -> SinkKind:
+        return kind_of(self.new.sink.format)
 
     @property
     def same(self) -> bool:
@@ -36,11 +32,11 @@ class AgainChange:
 
 def _skips(c: AgainChange) -> bool:
     """Whether it is a function that says that it skips ids, and had the batches."""
-    return skips_ids(c.new) and is_function(c.old)
+    return declares_skips(c.new) and is_function(c.old)
 
 
 def _skipped(c: AgainChange) -> Facts | None:
-    if not _skips(c) and (c.kind not in (*FILES, *TABLES) or not c.same):
+    if not _skips(c) and (not c.kind.skips_ids or not c.same):
         return None
     return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
 
@@ -52,13 +48,13 @@ def _function(c: AgainChange) -> Facts | None:
 
 
 def _place(c: AgainChange) -> Facts | None:
-    if c.kind in (*FILES, *NO_LOCATION, *TABLES) or not c.same:
+    if c.kind.skips_ids or not c.kind.has_place or not c.same:
         return None
     return {"batches": c.batches, "format": c.new.sink.format, "options": c.new.sink.options}
 
 
 def _elsewhere(c: AgainChange) -> Facts | None:
-    if c.kind in FUNCTIONS or (c.same and c.kind not in NO_LOCATION):
+    if c.kind.is_function or (c.same and c.kind.has_place):
         return None
     return {"batches": c.batches, "format": c.new.sink.format}
 

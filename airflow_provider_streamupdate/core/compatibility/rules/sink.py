@@ -11,9 +11,9 @@ import attrs
 from ...plan.plan import JVM_ZONE, TIME_ZONE, QueryPlan, SinkPlan
 from ...plan.spark_types import ddl, widens
 from ..report import CARRIED, LOSS, REFUSED, Verdict
-from .fork import is_function
 from .rule import Facts, Rule, differ
-from .sources.source_options import ALIASES, FILES, FORMATS, ZONE, folder, form, short_format
+from .sinks import is_function, kind_of
+from .sources.source_options import ALIASES, FORMATS, ZONE, folder, form, short_format
 
 BATCH_AGAIN = "sink.batch-again"
 _GUIDE = "Structured Streaming guide, Recovery semantics after changes in a streaming query"
@@ -83,7 +83,7 @@ def _known_by(format: str) -> str:
 
 def _to_files(c: SinkChange) -> Facts | None:
     """The facts when a file sink is new, or writes to another folder."""
-    if short_format(c.new.sink.format) not in FILES:
+    if not kind_of(c.new.sink.format).has_log:
         return None
     sinks = (c.old.sink, c.new.sink)
     known = all(sink.location for sink in sinks)
@@ -107,7 +107,7 @@ def _layout(c: SinkChange) -> Facts | None:
 
 
 def _file_options(c: SinkChange) -> Facts | None:
-    if short_format(c.new.sink.format) not in FILES or _format(c) or _to_files(c):
+    if not kind_of(c.new.sink.format).has_log or _format(c) or _to_files(c):
         return None
     old, new = written(c.old.sink), written(c.new.sink)
     names = {k for k in {*old, *new} if old.get(k) != new.get(k)}
