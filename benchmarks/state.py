@@ -24,6 +24,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
+
 ROOT = Path(__file__).parents[1]
 GOALS = {"restore": 1.5, "check": 0.5, "migration": 0.5}
 
@@ -132,7 +134,7 @@ class App:
         from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
         writers = self.writers()
-        plan = plan_app(self.spark, "bench", writers)
+        plan = plan_app(self.spark, Declarations("bench"), writers)
         file = Application(file="state.py")
         self.registry.create_deployment(
             DeploymentSpec(
@@ -159,7 +161,7 @@ class App:
         name = f"r{self.deployments}"
         writers = self.writers(latest)
         saved = SavedState.find(self.registry, "snapshot:s0")
-        plan = plan_app(self.spark, "bench", writers, recorded=saved.recorded())
+        plan = plan_app(self.spark, Declarations("bench"), writers, recorded=saved.recorded())
         assert saved.compare(plan, ("q/totals",) if latest else ()).compatible
         took = timed(lambda: restore_app(saved, plan, writers, self.registry, name))
         checkpoint = self.registry.checkpoint(name, "q")
@@ -180,7 +182,7 @@ class App:
             writers = self.writers()
             self.building = time.perf_counter() - built
             saved = SavedState.find(self.registry, "snapshot:s0")
-            plan = plan_app(self.spark, "bench", writers, recorded=saved.recorded())
+            plan = plan_app(self.spark, Declarations("bench"), writers, recorded=saved.recorded())
             with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
                 report = check_restorable(saved, saved.compare(plan, ()), plan, writers, Path(scratch))
             assert report.compatible, report.problems

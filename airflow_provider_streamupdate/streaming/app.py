@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ..core.difference.expected import ExpectedDifference
-from ..core.errors import ApplicationError, InvalidInputError, StreamUpdateError, describe
+from ..core.errors import ApplicationError, StreamUpdateError, describe
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH
 from ..core.registry.deployment import DriverRole
 from . import spark_internals
 from .parameters import MissingParameterError, Parameters, unread
-from .planning.author import place
+from .planning.author import Declarations, place
 from .restore.migrator import MigrationFunction
 
 QueryFunction = Callable[[SparkSession, dict[str, str]], DataStreamWriter]
@@ -181,6 +181,17 @@ class StreamingApp:
         codes = {query: getattr(function, "__code__", None) for query, function in self._built.items()}
         return {q: f"{Path(c.co_filename).name}:{c.co_firstlineno}" for q, c in codes.items() if c is not None}
 
+    def declarations(self) -> Declarations:
+        """Return what the app declares besides its queries. `build` was called before."""
+        return Declarations(
+            name=self.name,
+            require_names=self.require_names,
+            migrations=dict(self.migrations),
+            reloadable=self.reloadable,
+            written=self.written(),
+            seen_batch=dict(self.seen_batch),
+        )
+
     def main(self, argv: Sequence[str] | None = None) -> None:
         """The driver's entry point: ``run`` (what a launcher calls) or ``plan``. Exits with 0, 1 on failure."""
         options = _parser(self.name).parse_args(sys.argv[1:] if argv is None else argv)
@@ -239,17 +250,6 @@ def _checked_writer(where: str, returned: Any) -> DataStreamWriter:
                 f"{where} sets {option} ({options[option]}); remove it: every deployment has its own"
             )
     return returned
-
-
-def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
-    """``["key=value", ...]`` to a dict; InvalidInputError for one without a key or ``=``."""
-    settings = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise InvalidInputError(f"{pair!r} is not key=value")
-        settings[key] = value
-    return settings
 
 
 def _parser(name: str) -> argparse.ArgumentParser:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..core.errors import InvalidInputError
 from ..core.names import meant
 
 
@@ -95,3 +96,14 @@ def unread(given: Iterable[str], asked: Iterable[str]) -> list[str]:
         hint = f"; {question}" if question else f" (they read {', '.join(sorted(known)) or 'none'})"
         found.append(f"parameter {name!r} was set, but no query function reads it{hint}")
     return found
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """``["key=value", ...]`` to a dict; InvalidInputError for one without a key or ``=``."""
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise InvalidInputError(f"{pair!r} is not key=value")
+        settings[key] = value
+    return settings

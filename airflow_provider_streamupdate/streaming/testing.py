@@ -165,17 +165,7 @@ class LocalApp:
 def _plan(
     session: SparkSession, app: StreamingApp, writers: Mapping[str, DataStreamWriter], saved: SavedState | None = None
 ) -> AppPlan:
-    return plan_app(
-        session,
-        app.name,
-        writers,
-        app.require_names,
-        saved.recorded() if saved else None,
-        app.migrations,
-        app.reloadable,
-        app.written(),
-        app.seen_batch,
-    )
+    return plan_app(session, app.declarations(), writers, saved.recorded() if saved else None)
 
 
 def _collecting(rows: list[dict[str, Any]]) -> Any:

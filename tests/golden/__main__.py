@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpe
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 from . import DEPLOYMENT, NAME, STORES, pack
@@ -69,7 +70,7 @@ def _write(spark: SparkSession, store: str, registry: AppRegistry) -> None:
     emitted: Emitted = {}
     made = app(names, emitted)
     writers = made.build(spark, {})
-    plan = plan_app(spark, NAME, writers, declared=made.seen_batch)
+    plan = plan_app(spark, Declarations(NAME, seen_batch=made.seen_batch), writers)
     registry.create_deployment(
         DeploymentSpec(
             app=NAME,

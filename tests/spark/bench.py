@@ -24,6 +24,7 @@ from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable, restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
@@ -146,7 +147,10 @@ class Bench:
         writers = app.build(self.spark, {})
         recorded = self.saved(snapshot).recorded() if snapshot else None
         plan = plan_app(
-            self.spark, app.name, writers, recorded=recorded, migrations=self.migrations, declared=app.seen_batch
+            self.spark,
+            Declarations(app.name, migrations=self.migrations, seen_batch=app.seen_batch),
+            writers,
+            recorded,
         )
         return plan, writers
 

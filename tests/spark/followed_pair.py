@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.core.coordination.following import unfollowab
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
@@ -121,8 +122,10 @@ class Pair:
         app = self.bench.app(self.new, self.mode)
         writers = app.build(self.bench.spark, {})
         plan = plan_app(
-            self.bench.spark, app.name, writers, recorded=saved.recorded(), migrations=self.bench.migrations,
-            declared=app.seen_batch,
+            self.bench.spark,
+            Declarations(app.name, migrations=self.bench.migrations, seen_batch=app.seen_batch),
+            writers,
+            saved.recorded(),
         )  # fmt: skip
         return plan, writers
 

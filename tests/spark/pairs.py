@@ -20,6 +20,7 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.core.serde import from_dict, to_json
 from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 ROWS = (
@@ -79,7 +80,7 @@ class Ground:
     def plan(self, version: Version, mode: str = "update") -> AppPlan:
         app = StreamingApp("app")
         app.query("q")(lambda spark, params: self.made(version).writeStream.format("noop").outputMode(mode))
-        plan = plan_app(self.spark, app.name, app.build(self.spark, {}))
+        plan = plan_app(self.spark, Declarations(app.name), app.build(self.spark, {}))
         return from_dict(json.loads(to_json(plan)), AppPlan, "plan")  # as it is kept
 
 

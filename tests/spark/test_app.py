@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidI
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
 from airflow_provider_streamupdate.streaming.code import describe
 from airflow_provider_streamupdate.streaming.parameters import Parameters
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -65,7 +66,7 @@ def test_a_function_of_several_queries_shares_what_it_builds(bench: Bench) -> No
     writers = app.build(bench.spark, {"p": "1"})
     assert (list(writers), calls) == (["per key", "many", "alone"], ["1"])
     assert app.written()["many"] == app.written()["per key"] == f"test_app.py:{both.__code__.co_firstlineno}"
-    made = plan_app(bench.spark, "bench", writers, written=app.written(), declared=app.seen_batch)
+    made = plan_app(bench.spark, app.declarations(), writers)
     assert [[s.name for s in query.stages] for query in made.queries] == [["totals"]] * 3
     assert made.queries[0].sink.seen_batch == "upserts"
 
@@ -113,7 +114,7 @@ def test_a_migration_function_is_planned_with_the_stage_it_is_for(bench: Bench) 
         app.migrate(where, from_=state)(lambda rows: rows)
     with pytest.raises(ApplicationError, match="migrates stage 'totals' from 'a' twice"):
         app.migrate("totals", from_="a")(lambda rows: rows)
-    made = plan_app(bench.spark, "bench", app.build(bench.spark, {}), migrations=app.migrations)
+    made = plan_app(bench.spark, Declarations("bench", migrations=app.migrations), app.build(bench.spark, {}))
     [totals] = made.queries[0].stages
     assert totals.migrates == ("a", "b")
     [buffer] = totals.buffers
@@ -136,7 +137,7 @@ def test_parameters_reach_the_query_function_as_a_copy(bench: Bench) -> None:
 
 
 def plan(bench: Bench, df, require_names: bool = False, mode: str = "update"):
-    return plan_app(bench.spark, "bench", {"q": writer(df, mode)}, require_names).query("q")
+    return plan_app(bench.spark, Declarations("bench", require_names=require_names), {"q": writer(df, mode)}).query("q")
 
 
 def test_stage_names_the_nearest_stateful_operator(bench: Bench) -> None:
@@ -181,7 +182,7 @@ def test_what_spark_cannot_plan_is_told_of_the_query(bench: Bench) -> None:
 
 
 def test_unnamed_operators_get_a_warning_or_are_refused(bench: Bench) -> None:
-    made = plan_app(bench.spark, "bench", {"q": writer(counted(bench))})
+    made = plan_app(bench.spark, Declarations("bench"), {"q": writer(counted(bench))})
     assert [s.name for s in made.query("q").stages] == ["aggregate-1"]
     assert "aggregate-1 has no name" in made.warnings[0]
     with pytest.raises(ApplicationError, match="requires names"):

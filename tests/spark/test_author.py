@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError
-from airflow_provider_streamupdate.streaming.planning.author import told
+from airflow_provider_streamupdate.streaming.planning.author import Declarations, told
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 PLACE = r"^test_author\.py:(\d+) raised an error: StreamingQueryException: "
@@ -83,7 +83,7 @@ def test_in_the_init_of_a_stateful_processor(bench: Bench) -> None:
         assert match and int(match[1]) == line_of("# the processor's place"), words
         assert words.endswith("init() failed: LookupError: the limit is missing"), words
         with pytest.raises(ApplicationError) as planned:
-            plan_app(bench.spark, "bench", {"q": limited(bench.source())})
+            plan_app(bench.spark, Declarations("bench"), {"q": limited(bench.source())})
         assert "init() failed: LookupError: the limit is missing" in str(planned.value)
         assert "unexpectedly" not in words + str(planned.value)
     finally:

@@ -18,6 +18,7 @@ from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BA
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.engine.renumbering import go_on_after_others, used_beyond
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.batch_id import uses_id
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
@@ -201,7 +202,11 @@ def planned(bench: Bench, sink, declared: str | None = None):
     def query(spark, params):
         return sink(counts(bench).writeStream.outputMode("update"))
 
-    return plan_app(bench.spark, "bench", app.build(bench.spark, {}), declared=app.seen_batch).query("q").sink
+    return (
+        plan_app(bench.spark, Declarations("bench", seen_batch=app.seen_batch), app.build(bench.spark, {}))
+        .query("q")
+        .sink
+    )
 
 
 def counts(bench: Bench):

@@ -10,6 +10,7 @@ from bench import Bench, row
 
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 SECONDS = 60.0
@@ -25,7 +26,10 @@ def test_a_batch_is_told_while_it_is_worked_at_and_only_then(bench: Bench, spark
 
     writer = bench.source().writeStream.foreachBatch(wait).trigger(processingTime=trigger)
     queries = RunningQueries(
-        spark, {"q": writer}, {"q": bench.registry.checkpoint("d", "q")}, plan_app(spark, "bench", {"q": writer})
+        spark,
+        {"q": writer},
+        {"q": bench.registry.checkpoint("d", "q")},
+        plan_app(spark, Declarations("bench"), {"q": writer}),
     )
 
     def look() -> QueryStatus:

@@ -6,6 +6,7 @@ import pytest
 from bench import HDFS, Bench
 
 from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 STORE = HDFS  # of `bench`
@@ -13,7 +14,7 @@ STORE = HDFS  # of `bench`
 
 def plan(bench: Bench, trigger: dict | None = None, mode: str = "append", **options: str):
     writer = bench.source().select("k").writeStream.format("noop").outputMode(mode).options(**options)
-    return plan_app(bench.spark, "bench", {"q": writer.trigger(**trigger) if trigger else writer})
+    return plan_app(bench.spark, Declarations("bench"), {"q": writer.trigger(**trigger) if trigger else writer})
 
 
 @pytest.mark.parametrize(
@@ -47,4 +48,4 @@ def test_a_source_and_a_stage_have_different_names(bench: Bench) -> None:
 
     named = stage("orders", source("orders", bench.source()).dropDuplicates(["k"]))
     with pytest.raises(ApplicationError, match=r"query q: a source and a stage are both named 'orders'.*another name"):
-        plan_app(bench.spark, "bench", {"q": named.writeStream.format("noop")})
+        plan_app(bench.spark, Declarations("bench"), {"q": named.writeStream.format("noop")})

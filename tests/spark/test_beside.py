@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning import planner
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.first_batch import planned_beside
 from airflow_provider_streamupdate.streaming.spark_internals.queries import dry_runs
 
@@ -20,7 +21,7 @@ def counted(spark, folder: Path):
 
 def plan(spark, folder: Path):
     writer = counted(spark, folder).writeStream.outputMode("update").format("noop")
-    return planner.plan_app(spark, "app", {"q": writer})
+    return planner.plan_app(spark, Declarations("app"), {"q": writer})
 
 
 def test_the_work_has_ended_when_the_block_has(spark) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.spark_internals.queries.queries import execution_of
 from tests.cases import one_is_fast
@@ -37,7 +38,7 @@ def test_every_batch_is_seen_once_over_many_drains(bench: Bench, spark, trigger:
     def start() -> RunningQueries:
         writer = df.select("k", F.lit(1)).writeStream.outputMode("append").trigger(processingTime=trigger)
         writers = {"q": writer.foreachBatch(append)}
-        queries = RunningQueries(spark, writers, {"q": checkpoint}, plan_app(spark, "bench", writers))
+        queries = RunningQueries(spark, writers, {"q": checkpoint}, plan_app(spark, Declarations("bench"), writers))
         queries.start()
         return queries
 
@@ -76,7 +77,9 @@ def test_no_batch_is_left_logged_without_a_commit(bench: Bench, spark, tmp_path,
 
     for drain in range(drains):
         writer = once.writeStream.outputMode("append").foreachBatch(append)
-        queries = RunningQueries(spark, {"q": writer}, {"q": folder}, plan_app(spark, "bench", {"q": writer}))
+        queries = RunningQueries(
+            spark, {"q": writer}, {"q": folder}, plan_app(spark, Declarations("bench"), {"q": writer})
+        )
         queries.start()
         wait_for_commit(checkpoint, 3 * (drain + 1))
         time.sleep(drain % 10 * 0.02)  # any point of a batch
@@ -94,7 +97,7 @@ def test_a_query_whose_thread_has_ended_is_over_and_can_be_started_again(bench: 
     bench.write([row("a", 1)])
     folder = bench.registry.checkpoint("d", "q")
     writer = stage("once", bench.source().dropDuplicates(["k"])).writeStream.outputMode("append").format("noop")
-    queries = RunningQueries(spark, {"q": writer}, {"q": folder}, plan_app(spark, "bench", {"q": writer}))
+    queries = RunningQueries(spark, {"q": writer}, {"q": folder}, plan_app(spark, Declarations("bench"), {"q": writer}))
     queries.start()
     wait_for_commit(Checkpoint(folder), 0)
     query = queries._queries["q"]

@@ -11,6 +11,7 @@ from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
 from airflow_provider_streamupdate.streaming.code import describe
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -54,7 +55,7 @@ def test_the_plan_and_its_digests_are_the_same(spark, tmp_path) -> None:
 
         if expects:
             app.expect_difference("q", where="k = 'a'")
-        plans.append(to_json(plan_app(spark, "bench", app.build(spark, {}), migrations=app.migrations)))
+        plans.append(to_json(plan_app(spark, Declarations("bench", migrations=app.migrations), app.build(spark, {}))))
     assert plans[0] == plans[1] and b"totals" in plans[0]
 
 

@@ -12,6 +12,7 @@ from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.fence import put_up, take_down
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -24,7 +25,7 @@ def test_a_fenced_query_begins_no_batch(bench: Bench, spark) -> None:
     def start() -> RunningQueries:
         writer = df.writeStream.outputMode("append")
         writers = {"q": writer.foreachBatch(lambda batch, _: seen.update(r.k for r in batch.collect()))}
-        queries = RunningQueries(spark, writers, {"q": folder}, plan_app(spark, "bench", writers))
+        queries = RunningQueries(spark, writers, {"q": folder}, plan_app(spark, Declarations("bench"), writers))
         queries.start()
         return queries
 

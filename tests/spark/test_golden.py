@@ -13,6 +13,7 @@ from bench import deploy
 
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
@@ -52,7 +53,7 @@ def test_a_checkpoint_goes_on(spark, tmp_path, spark_version: str, store: str, n
     assert set(KEPT[store]) == {q.name for q in old.queries}
     made = app(chosen, emitted)
     writers = made.build(spark, {})
-    plan = plan_app(spark, NAME, writers, recorded=saved.recorded(), declared=made.seen_batch)
+    plan = plan_app(spark, Declarations(NAME, seen_batch=made.seen_batch), writers, recorded=saved.recorded())
     gone = [f"{q.name}" for q in old.queries if q.name not in chosen]
     report = saved.compare(plan, gone)
     # The digests of functions hold the versions of Python and of packages, which were others when it was written; what

@@ -6,6 +6,7 @@ from bench import Bench, row
 from followed_pair import wait_for
 
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -15,7 +16,7 @@ def test_a_query_stays_idle_while_it_looks_for_data_and_until_it_finds_some(benc
     names = [f"q{n}" for n in range(4)]
     writers = {name: bench.source().writeStream.format("noop") for name in names}
     checkpoints = {name: bench.registry.checkpoint("d", name) for name in names}
-    queries = RunningQueries(spark, writers, checkpoints, plan_app(spark, "bench", writers))
+    queries = RunningQueries(spark, writers, checkpoints, plan_app(spark, Declarations("bench"), writers))
 
     def idle() -> list[bool]:
         return [status.idle for status in queries.progress().values()]

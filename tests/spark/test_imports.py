@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import PYTHON_IMPORTS
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 
 STORE = HDFS  # of `bench`
 
@@ -96,7 +97,8 @@ def test_what_a_migration_function_s_module_sets_counts(bench: Bench, module) ->
         read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
         writers = {"q": stage("t", read.dropDuplicates(["key"])).writeStream.format("noop")}
         migrate = module("moved", f"{beside}def migrate(state):\n    return state\n").migrate
-        return plan_app(bench.spark, "app", writers, migrations={(name, "totals"): migrate for name in names})
+        app = Declarations("app", migrations={(name, "totals"): migrate for name in names})
+        return plan_app(bench.spark, app, writers)
 
     old = app("")
     for new, found in ((app("", "t"), set()), (app(PRECISE.format(4), "t"), ASKED), (app(PRECISE.format(4)), set())):
@@ -124,7 +126,7 @@ def test_another_query_of_the_app_counts(bench: Bench, module) -> None:
         read = bench.source("k string, a int, ts timestamp")
         first = stage("t", read.withColumn("key", third("a")).dropDuplicates(["key"]))
         writers = {"q": first.writeStream.format("noop"), "p": read.select(show("k")).writeStream.format("noop")}
-        return plan_app(bench.spark, "app", writers)
+        return plan_app(bench.spark, Declarations("app"), writers)
 
     old, new = both(""), both(PRECISE.format(4))
     assert compare(old, old, "s1").compatible
@@ -179,7 +181,7 @@ def test_what_else_is_python_counts(bench: Bench, module, kind: str) -> None:
             made = F.udf(lambda a: a, module("kinds", text).Kind())
             second = read.select(made("a").alias("m")).writeStream.format("noop")
         first = stage("t", read.dropDuplicates(["key"]))
-        return plan_app(bench.spark, "app", {"q": first.writeStream.format("noop"), "p": second})
+        return plan_app(bench.spark, Declarations("app"), {"q": first.writeStream.format("noop"), "p": second})
 
     old = app("")
     for beside, found in (("", set()), (PRECISE.format(4), ASKED)):

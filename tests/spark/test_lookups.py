@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 TABLE = "k string, g string, v long, l array<int>"
@@ -188,7 +189,7 @@ def tables(spark, tmp_path) -> Bench:
 def planned(bench: Bench, table: DataFrame) -> AppPlan:
     looked_up = bench.source("k string, a long").join(table, "k").groupBy("x").agg(F.sum("a").alias("n"))
     writer = stage("sums", looked_up).writeStream.outputMode("update").format("noop")
-    return plan_app(bench.spark, "app", {"q": writer})
+    return plan_app(bench.spark, Declarations("app"), {"q": writer})
 
 
 def by_sql(bench: Bench, text: str) -> AppPlan:

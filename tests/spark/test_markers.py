@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan
 from airflow_provider_streamupdate.streaming import source, stage
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from tests.cases import one_is_fast
 
@@ -144,7 +145,9 @@ def plan(bench: Bench, df: DataFrame) -> QueryPlan:
 
 
 def _plan(bench: Bench, df: DataFrame, mode: str) -> QueryPlan:
-    return plan_app(bench.spark, "bench", {"q": df.writeStream.outputMode(mode).format("noop")}).query("q")
+    return plan_app(bench.spark, Declarations("bench"), {"q": df.writeStream.outputMode(mode).format("noop")}).query(
+        "q"
+    )
 
 
 def test_a_named_join_runs(spark: SparkSession, bench: Bench) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -30,7 +31,7 @@ def test_the_same_version_is_compatible_with_its_own_plan(spark, tmp_path: Path,
     file.write_bytes(to_json(first))
     kept = PlanFile.read(str(file))
     assert set(kept.recorded) == {"q"}
-    again = plan_app(spark, "bench", bench.app(averages).build(spark, {}), recorded=kept.recorded)
+    again = plan_app(spark, Declarations("bench"), bench.app(averages).build(spark, {}), recorded=kept.recorded)
     assert again.queries[0].stages[0].schemas == first.queries[0].stages[0].schemas
     report = compare(kept.plan, again, kept.source)
     assert report.compatible, report.problems

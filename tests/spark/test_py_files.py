@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from airflow_provider_streamupdate.core.errors import describe
 from airflow_provider_streamupdate.streaming import StreamingApp, stage
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 MODULE = """
@@ -61,7 +62,7 @@ def test_a_processor_of_a_module_is_planned_and_runs(spark, tmp_path, packed) ->
         return made.writeStream.outputMode("update").format("memory")
 
     writers = app.build(spark, {})
-    [query] = plan_app(spark, app.name, writers).queries
+    [query] = plan_app(spark, Declarations(app.name), writers).queries
     assert [s.name for s in query.stages] == ["counted"]
     rows = [row(k, n) for n, k in enumerate("abaab")]
     bench.write(rows)

@@ -8,6 +8,7 @@ from bench import Bench, row
 from pyspark.errors import StreamingQueryException
 
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -21,7 +22,7 @@ def test_the_error_of_a_query_is_its_own(bench: Bench, spark) -> None:
         "good": bench.source().writeStream.format("noop").trigger(processingTime="1 hour"),
     }
     checkpoints = {name: bench.registry.checkpoint("d", name) for name in writers}
-    queries = RunningQueries(spark, writers, checkpoints, plan_app(spark, "bench", writers))
+    queries = RunningQueries(spark, writers, checkpoints, plan_app(spark, Declarations("bench"), writers))
     queries.start()
     try:
         with contextlib.suppress(StreamingQueryException):

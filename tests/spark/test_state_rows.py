@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.engine.state_rows import StateRows
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.spark_internals import ExecutedBatch, OperatorReport
@@ -45,7 +46,7 @@ def test_rows_that_are_there_and_rows_that_left_are_never_fewer_than_there_were(
 ) -> None:
     choose_store(spark, store)
     writers = app((name,), {}).build(spark, {})
-    plan = plan_app(spark, NAME, writers)
+    plan = plan_app(spark, Declarations(NAME), writers)
     registry = Registry(str(tmp_path)).app(NAME)
     deploy(registry, "d1")
     queries = RunningQueries(spark, writers, {name: registry.checkpoint("d1", name)}, plan)

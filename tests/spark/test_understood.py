@@ -18,6 +18,7 @@ from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
 from airflow_provider_streamupdate.streaming.agent import driver
 from airflow_provider_streamupdate.streaming.app import _parser
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from tests.cases import one_is_fast
 
@@ -233,7 +234,8 @@ def planned(bench: Bench, name: str) -> AppPlan:
     def query(spark, params):
         return build(bench).writeStream.outputMode(mode).format("noop")
 
-    return plan_app(bench.spark, "bench", app.build(bench.spark, {}), written=app.written())
+    writers = app.build(bench.spark, {})
+    return plan_app(bench.spark, Declarations("bench", written=app.written()), writers)
 
 
 @pytest.mark.parametrize("name", one_is_fast(QUERIES, 20))

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 Build = Callable[[DataFrame, str], DataFrame]
@@ -84,4 +85,6 @@ def placed(spark: SparkSession, rows: DataFrame, position: str, old: str, new: s
 def _planned(spark: SparkSession, rows: DataFrame, position: str, text: str) -> AppPlan:
     build = {**VALUES, **AGGREGATES, **CONDITIONS}[position]
     writer = build(rows, text).writeStream.format("noop")
-    return plan_app(spark, "sweep", {"q": writer.outputMode("append" if position in _APPEND else "update")})
+    return plan_app(
+        spark, Declarations("sweep"), {"q": writer.outputMode("append" if position in _APPEND else "update")}
+    )

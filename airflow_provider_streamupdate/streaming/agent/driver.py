@@ -7,7 +7,6 @@ import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
 from pyspark.sql import SparkSession
@@ -29,7 +28,8 @@ from ...core.snapshots.rehearsal import Rehearsal, check_harmless
 from ...core.snapshots.snapshots import SnapshotStore
 from ...core.storage import options as storage_options
 from ..engine.spark_engine import SparkEngine
-from ..planning.planner import plan_app
+from ..parameters import parse_settings
+from ..planning.planner import App, plan_app
 from ..restore.adoption import check_adoptable
 from ..restore.fresh_start import judge_start
 from ..restore.rehearsal import rehearse, saved_rows
@@ -38,11 +38,8 @@ from ..restore.saved_state import SavedState
 from .lifecycle import Agent
 from .roles import role_of
 
-if TYPE_CHECKING:
-    from ..app import StreamingApp
 
-
-def run(app: StreamingApp, options: argparse.Namespace) -> int:
+def run(app: App, options: argparse.Namespace) -> int:
     """Run a deployment until it ends and return the exit code. The agent leaves a final state in every case."""
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
     engine = SparkEngine(app, registry, options.deployment)
@@ -50,12 +47,10 @@ def run(app: StreamingApp, options: argparse.Namespace) -> int:
     return Agent(registry, options.deployment, options.epoch, engine, role).run()
 
 
-def plan(app: StreamingApp, options: argparse.Namespace) -> int:
+def plan(app: App, options: argparse.Namespace) -> int:
     """Write a `PlanAnswer` to --out. With --against, compare; against saved
     state, restore into a scratch folder as well, and let Spark check the result; with --rehearse, run batches from it.
     Nothing of the running app is touched. The exit code is 0 unless something raised."""
-    from ..app import parse_settings
-
     try:
         made, report, rehearsal = _plan(app, options)
         unread = tuple(app.unread(parse_settings(options.set)))
@@ -67,26 +62,12 @@ def plan(app: StreamingApp, options: argparse.Namespace) -> int:
     return 1 if answer.error else 0
 
 
-def _plan(
-    app: StreamingApp, options: argparse.Namespace
-) -> tuple[AppPlan, CompatibilityReport | None, Rehearsal | None]:
-    from ..app import parse_settings
-
+def _plan(app: App, options: argparse.Namespace) -> tuple[AppPlan, CompatibilityReport | None, Rehearsal | None]:
     spark = SparkSession.builder.appName(f"{app.name} plan").getOrCreate()
     writers = app.build(spark, parse_settings(options.set))
 
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
-        return plan_app(
-            spark,
-            app.name,
-            writers,
-            app.require_names,
-            recorded,
-            app.migrations,
-            app.reloadable,
-            app.written(),
-            app.seen_batch,
-        )
+        return plan_app(spark, app.declarations(), writers, recorded)
 
     if options.adopt:
         return *_adoptable(parse_settings(options.adopt), planned, writers), None
@@ -118,7 +99,7 @@ def _plan(
 
 
 def _rehearsed(
-    app: StreamingApp,
+    app: App,
     options: argparse.Namespace,
     registry: AppRegistry,
     planned: Callable[[dict[str, dict[str, str]]], AppPlan],

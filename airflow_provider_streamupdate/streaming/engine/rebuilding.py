@@ -6,7 +6,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
@@ -15,12 +14,9 @@ from ...core.plan.plan import AppPlan
 from ...core.registry.in_flight import ChangeRequest, check_parameters, check_plans
 from ...core.registry.registry import AppRegistry
 from .. import spark_internals
-from ..planning.planner import plan_app
+from ..planning.planner import App, plan_app
 from ..restore.restorer import check_restorable
 from ..restore.saved_state import SavedState
-
-if TYPE_CHECKING:
-    from ..app import StreamingApp
 
 Built = tuple[Mapping[str, DataStreamWriter], AppPlan]
 
@@ -28,7 +24,7 @@ Built = tuple[Mapping[str, DataStreamWriter], AppPlan]
 class Rebuilding:
     """Builds the queries of a running deployment with other parameters."""
 
-    def __init__(self, app: StreamingApp, spark: SparkSession, registry: AppRegistry, deployment: str) -> None:
+    def __init__(self, app: App, spark: SparkSession, registry: AppRegistry, deployment: str) -> None:
         self._app = app
         self._spark = spark
         self._registry = registry
@@ -62,17 +58,7 @@ class Rebuilding:
         app = self._app
         writers = app.build(self._spark, request.params)
         saved = SavedState.find(self._registry, f"deployment:{self._deployment}")
-        plan = plan_app(
-            self._spark,
-            app.name,
-            writers,
-            app.require_names,
-            saved.recorded(),
-            app.migrations,
-            app.reloadable,
-            app.written(),
-            app.seen_batch,
-        )
+        plan = plan_app(self._spark, app.declarations(), writers, saved.recorded())
         report = saved.compare(plan, request.agree)
         check_plans(saved.plan, plan, report)
         with tempfile.TemporaryDirectory(prefix="streamupdate-change-") as scratch:

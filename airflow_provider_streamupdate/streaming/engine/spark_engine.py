@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
@@ -25,7 +24,7 @@ from ...core.registry.in_flight import ChangeRequest
 from ...core.registry.registry import AppRegistry
 from .. import spark_internals
 from ..difference.recording import compare_recorded
-from ..planning.planner import plan_app
+from ..planning.planner import App, plan_app
 from ..restore.fresh_start import check_start
 from ..restore.restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
 from ..restore.saved_state import SavedState
@@ -36,16 +35,13 @@ from .rebuilding import Built, Rebuilding
 from .renumbering import go_on_after_others, used_beyond
 from .warm_up import count_rows, scratch_folder, warm_up
 
-if TYPE_CHECKING:
-    from ..app import StreamingApp
-
 _JVM_ENDS = 10.0  # seconds that a JVM may take to end once its connections are closed
 
 
 class SparkEngine:
     """The engine (`QueryEngine`) of deployment `deployment`, whose application file defines `app`."""
 
-    def __init__(self, app: StreamingApp, registry: AppRegistry, deployment: str) -> None:
+    def __init__(self, app: App, registry: AppRegistry, deployment: str) -> None:
         self._app = app
         self._registry = registry
         self._deployment = deployment
@@ -95,17 +91,7 @@ class SparkEngine:
 
     def make_plan(self, recorded: Mapping[str, Mapping[str, str]]) -> AppPlan:
         app, writers = self._app, self._writers
-        plan = plan_app(
-            self._spark,
-            app.name,
-            writers,
-            app.require_names,
-            recorded,
-            app.migrations,
-            app.reloadable,
-            app.written(),
-            app.seen_batch,
-        )
+        plan = plan_app(self._spark, app.declarations(), writers, recorded)
         checkpoints = {query: self._registry.checkpoint(self._deployment, query) for query in writers}
         self._queries = RunningQueries(self._spark, writers, checkpoints, plan)
         return plan

@@ -33,7 +33,7 @@ from ...core.processes.process_identity import ProcessIdentity
 from ...core.serde import to_json
 from ...core.snapshots.plan_answer import PlanError
 from ...core.storage import Folder
-from ..app import parse_settings
+from ..parameters import parse_settings
 from .adopting import adopted
 from .carrying import carried
 from .judging import judge

@@ -17,7 +17,7 @@ from ...core.errors import ApplicationError, InvalidInputError, describe
 from ...core.plan.plan import QueryPlan
 from ...core.storage import Folder, options
 from .. import spark_internals
-from ..planning.author import place
+from ..planning.author import Declarations, place
 from ..planning.planner import plan_app
 
 
@@ -85,7 +85,7 @@ class Pipeline:
         """recorded: the configuration in the offset log that it will go on from"""
         with self.started(flow) as writer:
             known = {flow.name: recorded} if recorded else None
-            made = plan_app(self._graph.spark, self.name, {flow.name: writer}, recorded=known)
+            made = plan_app(self._graph.spark, Declarations(self.name), {flow.name: writer}, known)
         return made.queries[0]
 
     def changed_inputs(self, flow: spark_internals.PipelineFlow) -> list[str]:

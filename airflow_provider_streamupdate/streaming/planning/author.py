@@ -1,17 +1,33 @@
-"""Errors of the author's own code: where they were raised, and their message in one sentence."""
+"""What an app's author declares, and the errors of the author's own code: where they were raised, in one sentence."""
 
 from __future__ import annotations
 
 import re
 import sysconfig
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import attrs
 
 from ...core.errors import StreamUpdateError, describe, text_of
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+)')
 _OURS = str(Path(__file__).resolve().parents[1])
 _LIBRARIES = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@attrs.frozen
+class Declarations:
+    """What an app declares besides its queries."""
+
+    name: str  # the app's
+    require_names: bool = False  # stateful operators without a name are refused
+    migrations: Mapping[tuple[str, str], Callable[..., Any]] = attrs.field(factory=dict)  # by stage and old state
+    reloadable: tuple[str, ...] = ()  # parameters that may change while the app runs
+    written: Mapping[str, str] = attrs.field(factory=dict)  # file and line of each query's function, for messages
+    seen_batch: Mapping[str, str] = attrs.field(factory=dict)  # what each query's sink does with an id it has had
 
 
 def place(error: BaseException) -> str:

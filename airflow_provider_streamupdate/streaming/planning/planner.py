@@ -8,8 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +17,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...core.compatibility.rules.settings.setting import SHARES, harmless
 from ...core.compatibility.rules.settings.settings_table import MEASURED
 from ...core.compatibility.rules.sinks import kind_of
+from ...core.difference.expected import ExpectedDifference
 from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.names import confused
 from ...core.plan.plan import (
@@ -38,6 +38,7 @@ from ..catalyst import marks
 from ..catalyst.tree import STATEFUL, Node, parse_plan
 from ..sources import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
 from ..stages import stage_names
+from .author import Declarations
 from .batch_id import seen_batch, undeclared
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
@@ -55,39 +56,51 @@ from .tables_read import note_tables_read
 from .uncollected import uncollected
 
 
+class App(Protocol):
+    """A `StreamingApp`, as the engine and the planner know it."""
+
+    name: str
+    reloadable: tuple[str, ...]
+    migrations: dict[tuple[str, str], Callable[[DataFrame], DataFrame]]
+    expected_differences: tuple[ExpectedDifference, ...]
+
+    def build(self, spark: SparkSession, params: dict[str, str]) -> dict[str, DataStreamWriter]:
+        """Return the writer of each query. ApplicationError names the query and what is wrong."""
+        ...
+
+    def unread(self, params: Iterable[str]) -> list[str]:
+        """Return a warning for each parameter that no query function has read."""
+        ...
+
+    def declarations(self) -> Declarations:
+        """Return what the app declares besides its queries, once they are built."""
+        ...
+
+
 @uncollected()
 def plan_app(
     spark: SparkSession,
-    app: str,
+    app: Declarations,
     writers: Mapping[str, DataStreamWriter],
-    require_names: bool = False,
     recorded: Mapping[str, Mapping[str, str]] | None = None,
-    migrations: Mapping[tuple[str, str], Callable[..., Any]] = MappingProxyType({}),
-    reloadable: Iterable[str] = (),
-    written: Mapping[str, str] | None = None,
-    declared: Mapping[str, str] | None = None,
 ) -> AppPlan:
-    """The plan of all queries. ApplicationError where a name is missing (`require_names`) or used twice, or where
-    Spark refuses a query or its plan is not understood.
+    """Return the plan of all queries. ApplicationError where a name is missing or used twice, or where Spark refuses a
+    query or its plan is not understood.
 
     recorded: for each query that will continue from saved state, the configuration in its offset log. It wins over the
         session's on a restart (OffsetSeqMetadata.setSessionConf), so state formats and schemas are planned under it.
         Only the state stores become what the session was told, when it was told: a restore rewrites them.
-    migrations: the app's functions, by stage and the state it understands
-    reloadable: the parameters the app declares to be
-    written: where the queries' functions are (file and line), for messages
-    declared: what the queries' sinks do with a batch id they have had, as the app declares it
     """
     version = spark_internals.check_version(spark)
-    imported = set(migration_imports(migrations))
+    imported = set(migration_imports(app.migrations))
     planned = [
         _plan_query(
             name,
             writer,
             dict((recorded or {}).get(name, {})),
-            tuple(migrations),
-            (written or {}).get(name, ""),
-            (declared or {}).get(name),
+            tuple(app.migrations),
+            app.written.get(name, ""),
+            app.seen_batch.get(name),
             imported,
         )
         for name, writer in writers.items()
@@ -100,10 +113,10 @@ def plan_app(
         for s in q.stages
         if not s.named
     ]
-    if unnamed and require_names:
-        raise ApplicationError(f"app {app} requires names: {'; '.join(unnamed)}")
+    if unnamed and app.require_names:
+        raise ApplicationError(f"app {app.name} requires names: {'; '.join(unnamed)}")
     warnings = (*unnamed, *undeclared(queries))
-    return AppPlan(app=app, spark_version=version, queries=queries, warnings=warnings, reloadable=tuple(reloadable))
+    return AppPlan(app=app.name, spark_version=version, queries=queries, warnings=warnings, reloadable=app.reloadable)
 
 
 def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
