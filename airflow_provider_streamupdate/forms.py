@@ -80,7 +80,7 @@ _KINDS: dict[Kind, Callable[[Option], tuple[Any, dict[str, Any], str]]] = {
         {"type": ["null", "object"]},
         f"A JSON object, for example {option.examples[0]}.",
     ),
-    Kind.CHOICE: lambda option: (option.default, {"type": "string", "enum": list(option.choices())}, ""),
+    Kind.CHOICE: lambda option: (option.default, {"type": "string", "enum": list(option.choices)}, ""),
     Kind.COUNT: lambda option: (option.default, {"type": "integer", "minimum": 0}, f"0: {option.blank}."),
     Kind.SECONDS: lambda option: (
         None if option.default is None or option.variable else _iso(option.default),

@@ -18,29 +18,6 @@ if TYPE_CHECKING:
     from ..core.registry.application import Application
 
 
-class _Choice(click.Choice):
-    """A choice whose values are read only when needed, so that the help of other commands does not import them."""
-
-    def __init__(self, option: Option) -> None:
-        super().__init__(())
-        self._option = option
-
-    def __getattribute__(self, name: str) -> Any:
-        return tuple(self._option.choices()) if name == "choices" else super().__getattribute__(name)
-
-
-class _Option(click.Option):
-    """An option whose help is generated only when shown."""
-
-    def __init__(self, *names: Any, option: Option, more: tuple[str, ...], **attributes: Any) -> None:
-        super().__init__(*names, **attributes)
-        self._text = lambda: option.text(*more)
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        self.help = self._text()
-        return super().get_help_record(ctx)
-
-
 _KINDS: dict[Kind, Callable[[Option], dict[str, Any]]] = {
     Kind.NAME: lambda option: {"metavar": option.metavar},
     Kind.NAMES: lambda option: {"metavar": option.metavar, "multiple": True},
@@ -50,7 +27,7 @@ _KINDS: dict[Kind, Callable[[Option], dict[str, Any]]] = {
         "multiple": True,
         "callback": lambda ctx, param, given: dict(given),
     },
-    Kind.CHOICE: lambda option: {"type": _Choice(option)},
+    Kind.CHOICE: lambda option: {"type": click.Choice(tuple(option.choices))},
     Kind.COUNT: lambda option: {"metavar": "K", "type": click.IntRange(min=1)},
     Kind.SECONDS: lambda option: {"type": Duration(option.zero)},
     Kind.SWITCH: lambda option: {"is_flag": True},
@@ -67,7 +44,7 @@ def option_named(name: str, *more: str) -> Callable[[Callable[..., Any]], Callab
         attributes |= {"default": str(option.default).removesuffix(".0"), "show_default": True}
     if attributes.get("multiple"):
         more = (*more, "Repeatable.")
-    attributes |= {"cls": _Option, "option": option, "more": more, "envvar": option.variable}
+    attributes |= {"help": option.text(*more), "envvar": option.variable}
     return click.option(str(option.flag), name, **attributes)
 
 

@@ -26,7 +26,7 @@ from ..control.review.review import review_document
 from ..control.update.strategies import STRATEGIES
 from ..core import errors
 from ..core.errors import StreamUpdateError
-from ..core.registry.update import DEFAULT_STRATEGY
+from ..core.registry.update import DEFAULT_STRATEGY, STRATEGY_SUMMARIES
 from ..core.serde import to_dict
 from ..hooks.settings import DEFAULT_CONN_ID
 from .connections import Installations
@@ -116,7 +116,7 @@ def create_app() -> FastAPI:
                 "may_trigger": {dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN) for dag_id in dags},
                 "missing_dags": missing(dags),
                 "strategies": [
-                    {"name": s.name, "summary": s.summary, "runs_beside": s.runs_beside}
+                    {"name": s.name, "summary": STRATEGY_SUMMARIES[s.name], "runs_beside": s.runs_beside}
                     for s in sorted(STRATEGIES.values(), key=lambda s: s.name != DEFAULT_STRATEGY)
                 ],
                 "update_dag_id": update_dag_id(),

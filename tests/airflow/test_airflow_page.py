@@ -30,7 +30,7 @@ from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import Registry
-from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, STRATEGY_SUMMARIES, UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.plugins import looks as looks_module
 from airflow_provider_streamupdate.plugins.looks import AT_ONCE, SECONDS, Looks
@@ -273,7 +273,8 @@ def test_the_list_is_that_of_the_command_line(page: Page, site: Site, app: Any) 
 
 def test_what_the_page_knows_of_its_user_and_what_it_may_start(page: Page) -> None:
     strategies = {
-        s.name: {"name": s.name, "summary": s.summary, "runs_beside": s.runs_beside} for s in STRATEGIES.values()
+        s.name: {"name": s.name, "summary": STRATEGY_SUMMARIES[s.name], "runs_beside": s.runs_beside}
+        for s in STRATEGIES.values()
     }
     for user, may in (("viewer", False), ("editor", True)):
         me = page.get("/api/me", user)

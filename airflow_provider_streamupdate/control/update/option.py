@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -30,7 +30,7 @@ class Option:
     """An option of an update, as the command line, DAGs and the form show it.
 
     name, default: those of its field
-    kind: what its values are; choices: with CHOICE, the meaning of each value by name, evaluated when shown
+    kind: what its values are; choices: with CHOICE, the meaning of each value by name
     help: what it does, in sentences that are true on the command line, in DAGs and in the form
     blank: what applies when it is not given, where the default does not say so
     examples: of values, as text
@@ -46,7 +46,7 @@ class Option:
     help: str
     name: str = ""
     default: Any = None
-    choices: Callable[[], Mapping[str, str]] = dict
+    choices: Mapping[str, str] = attrs.field(factory=dict)
     blank: str = ""
     examples: tuple[str, ...] = ()
     flag: str | None = None
@@ -67,7 +67,7 @@ class Option:
 
     def text(self, *more: str) -> str:
         """Return its help, the choices, and what the caller adds."""
-        chosen = (f"{name}: {meaning}." for name, meaning in self.choices().items())
+        chosen = (f"{name}: {meaning}." for name, meaning in self.choices.items())
         return " ".join(filter(None, (self.help, *chosen, *more)))
 
 

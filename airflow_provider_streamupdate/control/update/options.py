@@ -14,19 +14,13 @@ from ...core.difference.limits import Limits, parse_limits, parse_share
 from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application
-from ...core.registry.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS, RUN_FOR_VARIABLE
+from ...core.registry.update import DEFAULT_STRATEGY, RUN_FOR_SECONDS, RUN_FOR_VARIABLE, STRATEGY_SUMMARIES
 from ...core.slo.limits import parse_slo
 from .option import APPLICATION, FOLLOW_ONLY, PARALLEL_ONLY, STATE, STEPS, Kind, option, options_of
 
 DRAIN_SECONDS = 300.0
 SUBMIT_SECONDS = 300.0
 CATCH_UP_SECONDS = 3600.0
-
-
-def _strategies() -> dict[str, str]:
-    from .strategies import STRATEGIES  # which import this module
-
-    return {name: strategy.summary for name, strategy in STRATEGIES.items()}
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +92,7 @@ class UpdateOptions:
         "How the new version replaces the old one. With a given snapshot, restart is used in place of standby "
         "and follow.",
         default=DEFAULT_STRATEGY,
-        choices=_strategies,
+        choices=STRATEGY_SUMMARIES,
         section=STEPS,
     )
     rehearse: int = option(

@@ -10,7 +10,15 @@ from ..text_enum import TextEnum
 
 RUN_FOR_SECONDS = 10.0  # a new version runs so long before it is called healthy, unless told otherwise
 RUN_FOR_VARIABLE = "STREAMUPDATE_VERIFY_FOR"  # of the environment: another value for that
-DEFAULT_STRATEGY = "standby"  # of control/update/strategies
+# The strategies, by name, each with a line that helps to choose (control/update/strategies).
+STRATEGY_SUMMARIES = {
+    "restart": "the old version ends, then the new one is started",
+    "standby": "the new version gets ready beside the old one, which then hands over (two drivers until then)",
+    "follow": "the new version runs the old one's batches, too, muted, until it takes over (twice the work until then)",
+    "parallel": "both versions run, the new one from a snapshot and into its own sinks, until it has caught up",
+    "in_flight": "only reloadable parameters differ, and the running driver continues with them",
+}
+DEFAULT_STRATEGY = "standby"
 # What is noted of the steps, in order; a record's `step` is the last one. An update has those of its strategy.
 STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted")
 

@@ -38,7 +38,6 @@ class Follow(Standby):
     nothing. The pause is that between two batches, whatever the size of the state."""
 
     name = "follow"
-    summary = "the new version runs the old one's batches along, muted, until it takes over (twice the work until then)"
     catches_up = True
     compares = True
 

@@ -33,7 +33,6 @@ class InFlight(Strategy):
     """No new driver and no restart; only reloadable parameters may differ."""
 
     name = "in_flight"
-    summary = "only reloadable parameters differ, and the running driver continues with them"
     steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step not in (Step.STANDBY, Step.SNAPSHOT))
     in_place = True
 

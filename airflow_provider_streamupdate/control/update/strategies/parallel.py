@@ -49,7 +49,6 @@ class Parallel(Strategy):
     """Two drivers until the new version has caught up. Both write, so the new one needs its own sink parameters."""
 
     name = "parallel"
-    summary = "both versions run, the new one from a snapshot and into its own sinks, until it has caught up"
     ready = "beside"
     runs_beside = True
     starts_early = True

@@ -16,7 +16,6 @@ class Restart(Strategy):
     """One driver at a time. The pause lasts as long as a driver takes to start."""
 
     name = "restart"
-    summary = "the old version ends, then the new one is started"
     steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step != Step.STANDBY)
     replaces_dead: ClassVar[bool] = True
 

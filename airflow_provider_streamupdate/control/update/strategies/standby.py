@@ -32,7 +32,6 @@ class Standby(Strategy):
     """Two drivers until the hand-over. The pause lasts as long as a query takes to start on saved state."""
 
     name = "standby"
-    summary = "the new version gets ready beside the old one, which then hands over (two drivers until then)"
     starts_early = True
 
     def accept(self, options: UpdateOptions) -> Strategy:

@@ -41,7 +41,7 @@ class Strategy:
 
     Every method may be called again after a crash: it checks what is already done and does the rest.
 
-    name: its name everywhere; summary: one line that helps to choose
+    name: its name everywhere
     steps: the steps it has
     ready: the name of its step `standby` in the record
     runs_beside: the new version runs beside the old one, under its own query ids, until it takes over
@@ -54,7 +54,6 @@ class Strategy:
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
     steps: ClassVar[tuple[Step, ...]] = ALL_STEPS
     ready: ClassVar[str] = "standby"
     runs_beside: ClassVar[bool] = False
