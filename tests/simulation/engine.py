@@ -202,8 +202,9 @@ class CountingEngine(FakeEngine):
         super().start()
 
     def used_beyond(self, parent: str) -> bool:
+        last = self._sink.last  # first: the parent may run
         logged = Checkpoint(self._registry.checkpoint(parent, QUERY)).logged_batch()
-        return self._sink.skips and self._sink.last > (-1 if logged is None else logged)
+        return self._sink.skips and last > (-1 if logged is None else logged)
 
     def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
         """As Spark's engine does it for a file sink (streaming/engine/renumbering.py)."""

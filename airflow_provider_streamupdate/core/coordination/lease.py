@@ -164,7 +164,8 @@ def _check_deserted(folder: Folder, latest: Lease, owner: str, alive: Judge, nee
                 f"an update of {app} is under way: process {holder.pid} on {holder.host} works on {latest.owner} and "
                 "holds the lease; wait for it, or end that process and try again"
             )
-    elif needed(latest) or (holder is not None and alive(latest)):
+    # Asked again after the wait for a sign of life: an update may have begun meanwhile.
+    elif needed(latest) or (holder is not None and (alive(latest) or needed(latest))):
         raise LeaseHeldError(refusal(app, latest))
 
 
