@@ -24,7 +24,17 @@ from ...core.errors import (
 )
 from ...core.names import check_name
 from ...core.processes.pulse import Pulse
-from ...core.registry.deployment import CANCELLED, FINAL_STATES, FINISHED, NEW, RUNNING, SILENT_SECONDS, SUSPENDED
+from ...core.registry.deployment import (
+    CANCELLED,
+    FINAL_STATES,
+    FINISHED,
+    NEW,
+    RUNNING,
+    SILENT_SECONDS,
+    SUSPENDED,
+    Cancellation,
+    Current,
+)
 from ...core.registry.registry import AppRegistry
 from ...core.registry.rollback import RollbackRecord
 from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
@@ -79,11 +89,44 @@ def rollback(
     deployment: default: the new one of an update under way, else the current one
     """
     options = options or RollbackOptions()
-    later_ids = options.later_ids
+    later_ids, registry = options.later_ids, context.registry.existing(app)
+    new, old = _chosen(context, registry, deployment, options)
+    with holding(registry, new):
+        if later_ids and _has_begun(context, registry, old):
+            raise RefusedError(
+                f"{old} of {app} already runs again with its old batch ids; later ids can be given only before it "
+                f"starts. If its sinks lack rows, check the batches since {new} took over"
+            )
+        for told in ids_used_again(registry, new, old, later_ids):
+            progress(told)
+        for batches in written_between(registry, versions_before(new, registry.deployments(), registry.updates()), old):
+            progress(f"{old} computes again, too: {batches}")
+        leaving = Leaving(
+            context=context,
+            registry=registry,
+            new=new,
+            old=old,
+            timeout=timeout,
+            progress=progress,
+            options=options,
+            record=registry.update(new),
+            before=registry.current(),
+        )
+        try:
+            return _go_back(leaving)
+        except AppCancelledError:
+            end_cancelled(context, registry, registry.update(new))
+            raise
+
+
+def _chosen(
+    context: Context, registry: AppRegistry, deployment: str | None, options: RollbackOptions
+) -> tuple[str, str]:
+    """Return the deployment that is left, and the one to go back to. Raises what speaks against it."""
+    app = registry.name
     for name in (deployment, options.to):
         if name is not None:
             check_name("deployment", name)
-    registry = context.registry.existing(app)
     new = deployment or _to_leave(registry)
     if new is None:
         raise NotFoundError(f"app {app} has no deployment, so there is nothing to roll back")
@@ -98,23 +141,8 @@ def rollback(
             f"roll back {current} instead"
         )
     check_kept(registry, old)
-    check_later_ids(registry, old, later_ids)
-    with holding(registry, new):
-        if later_ids and _has_begun(context, registry, old):
-            raise RefusedError(
-                f"{old} of {app} already runs again with its old batch ids; later ids can be given only before it "
-                f"starts. If its sinks lack rows, check the batches since {new} took over"
-            )
-        for told in ids_used_again(registry, new, old, later_ids):
-            progress(told)
-        for batches in written_between(registry, versions_before(new, registry.deployments(), registry.updates()), old):
-            progress(f"{old} computes again, too: {batches}")
-        leaving = Leaving(context=context, registry=registry, new=new, old=old, progress=progress)
-        try:
-            return _go_back(leaving, timeout, options)
-        except AppCancelledError:
-            end_cancelled(context, registry, registry.update(new))
-            raise
+    check_later_ids(registry, old, options.later_ids)
+    return new, old
 
 
 def _going_back_to(registry: AppRegistry, new: str, to: str | None) -> str | None:
@@ -132,118 +160,174 @@ def _going_back_to(registry: AppRegistry, new: str, to: str | None) -> str | Non
 
 @attrs.frozen(kw_only=True)
 class Leaving:
-    """A rollback at work. new: the deployment that is left; old: the one that it goes back to"""
+    """A rollback at work."""
 
     context: Context
     registry: AppRegistry
-    new: str
-    old: str
+    new: str  # the deployment that is left
+    old: str  # the one that it goes back to
+    timeout: float  # seconds, of each wait
     progress: Progress
+    options: RollbackOptions
+    record: UpdateRecord | None  # the update to `new`; None: it was submitted
+    before: Current | None  # who ran when this began
+
+    @property
+    def drivers(self) -> Drivers:
+        return self.context.drivers(self.registry)
+
+    @property
+    def cancelled(self) -> Cancellation | None:
+        return self.before.cancelled if self.before is not None else None
 
 
-def _go_back(leaving: Leaving, timeout: float, options: RollbackOptions) -> Deployed | None:
-    context, registry, new, old = leaving.context, leaving.registry, leaving.new, leaving.old
-    progress, reason, later_ids = leaving.progress, options.reason, options.later_ids
-    app, drivers, record = registry.name, context.drivers(registry), registry.update(new)
-    before = registry.current()
-    cancellation = before.cancelled if before is not None else None
-    # A failed step asks for no start; whoever cancelled may have ended its update already.
-    of_a_step = record is not None and (record.outcome is None or reason is not None)
-    if cancellation is not None and of_a_step:
-        raise AppCancelledError(f"the update to {new} has ended: {not_started(app, cancellation)}")
-    if reason is not None and record is not None and record.outcome == PROMOTED:
-        raise RefusedError(
-            f"the update of {app} to {new} was completed by another process, so it is not rolled back, although here "
-            f"it failed: {reason}; if you want {old} back, streamupdate rollback {app} --deployment {new}"
-        )
-    interrupted = _earlier_try(registry, new, old, record)
-    note = interrupted
-    if note is None:
-        note = RollbackRecord(
-            number=max((each.number for each in registry.rollbacks()), default=0) + 1,
-            app=app,
-            left=new,
-            back_to=old,
-            started_at=clock.now(),
-            asked_by=options.asked_by or user_and_host(),
-            reason=reason,
-            from_epoch=before.epoch if before else None,
-            later_ids=later_ids,
-        )
-        registry.set_rollback(note)
-        boundary("rollback-noted")
-    elif not set(later_ids) <= set(note.later_ids):
-        note = attrs.evolve(note, later_ids=tuple(sorted({*note.later_ids, *later_ids})))
-        registry.set_rollback(note)
+def _go_back(leaving: Leaving) -> Deployed | None:
+    registry, record, options = leaving.registry, leaving.record, leaving.options
+    _check_wanted(leaving)
+    interrupted = _earlier_try(registry, leaving.new, leaving.old, record)
+    note = _noted(leaving, interrupted)
     undone = False
     if record is not None and record.in_place:
-        _settled(registry, drivers, old, timeout)
-        undone = strategy_named(record.strategy).settle(record, registry, drivers, timeout)
-    if new in registry.deployment_ids() and before is not None and before.deployment == new:
-        committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
-        told = f"; downstream has seen its batches {committed}" if committed else ""
-        progress(Phase(f"stopping {new}{told}"))
-    while True:  # whoever stands still in between may have lost the lease, and finds another epoch, and another driver
-        seen = registry.current()
-        if new in registry.deployment_ids():
-            stop_deployment(context, app, new)  # if it stands by, too
-        boundary("new-stopped")
-        state = _settled(registry, drivers, old, timeout)
-        boundary("old-settled")
-        current = registry.current()
-        if current == seen:
-            break
-    assert current is not None  # `old` was current once
-    outcome, deployed = ROLLED_BACK, None
-    if current.deployment == old and state == RUNNING and undone:
-        deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
-    elif current.deployment == old and state == RUNNING:
-        launch, began = registry.launch(new), note.from_epoch or current.epoch
-        in_place = record is not None and record.in_place
-        stopped = current.epoch > began if in_place else launch is not None and launch.epoch <= current.epoch
-        if not stopped:
-            outcome = record.outcome if record and record.outcome else REFUSED
-        elif record is None or record.outcome is None or interrupted:
-            # It waited for its successor's first batch, and took over again; or an earlier try of this rollback
-            # started it.
-            deployed = Deployed(app=app, deployment=old, epoch=current.epoch)
-    elif current.deployment == old and current.epoch == note.from_epoch and drivers.state(old) == FINISHED:
-        outcome = record.outcome if record and record.outcome else REFUSED  # it had finished, and nothing was started
-    else:
-        progress(Phase(f"starting {old} again, where it was stopped"))
-        # Who rolls a cancelled app back asks for its start; what was cancelled meanwhile stays down.
-        drivers.start(registry.spec(old), current.epoch + 1, promoted=True, after_cancel=cancellation is not None)
-        try:
-            drivers.wait_running(old, timeout)
-        except DriverError as error:
-            if record is None or not record.old_dead:
-                raise
-            # As before the update; else the app could neither be updated nor rolled back any more.
-            progress(f"{old} does not run, as before the update: {error}")
-        boundary("old-runs")
-        deployed = Deployed(app=app, deployment=old, epoch=current.epoch + 1)
+        _settled(registry, leaving.drivers, leaving.old, leaving.timeout)
+        undone = strategy_named(record.strategy).settle(record, registry, leaving.drivers, leaving.timeout)
+    current, state = _stop_new(leaving)
+    outcome, epoch = _outcome(leaving, note, interrupted is not None, current, state, undone)
+    if outcome is None:
+        outcome, epoch = ROLLED_BACK, _start_old(leaving, current.epoch + 1)
+    deployed = None if epoch is None else Deployed(app=registry.name, deployment=leaving.old, epoch=epoch)
     if deployed is not None:
-        progress(f"{app} runs as {old} again")
+        leaving.progress(f"{registry.name} runs as {leaving.old} again")
     if record is not None:
         try:
-            strategy_named(record.strategy).clear(context, registry, new)
+            strategy_named(record.strategy).clear(leaving.context, registry, leaving.new)
         except StreamUpdateError as error:  # of no use to the app, which runs
-            progress(f"what the update to {new} has made beside its deployments is not all removed: {error}")
+            leaving.progress(
+                f"what the update to {leaving.new} has made beside its deployments is not all removed: {error}"
+            )
     ends_update = record is not None and record.outcome is None
     asked = ends_update and options.reason is None  # somebody ended it, and no step of it failed
-    ended = attrs.evolve(note, ended_at=clock.now(), epoch=deployed.epoch if deployed is not None else None)
+    ended = attrs.evolve(note, ended_at=clock.now(), epoch=epoch)
     if asked and deployed is None:
-        ended = attrs.evolve(ended, reason=f"{old} was never stopped, and was left as it was")
+        ended = attrs.evolve(ended, reason=f"{leaving.old} was never stopped, and was left as it was")
     # Whoever runs this again finds it by what is under way, so that is ended last.
     steps = [
         lambda: _end_rollback(registry, ended, keep=asked or deployed is not None),
-        lambda: _end_update(registry, record, outcome, reason or f"{note.asked_by} rolled it back"),
+        lambda: _end_update(registry, record, outcome, options.reason or f"{note.asked_by} rolled it back"),
     ]
     for step in steps if ends_update else reversed(steps):
         step()
     if record is not None and str(PROMOTED) not in record.step_times:  # else its trace was sent then
-        send_ended(registry, new)
+        send_ended(registry, leaving.new)
     return deployed
+
+
+def _check_wanted(leaving: Leaving) -> None:
+    """Raise AppCancelledError when somebody has cancelled the app, and RefusedError when another process has completed
+    the update whose step failed."""
+    record, reason, cancelled = leaving.record, leaving.options.reason, leaving.cancelled
+    # A failed step asks for no start; whoever cancelled may have ended its update already.
+    of_a_step = record is not None and (record.outcome is None or reason is not None)
+    if cancelled is not None and of_a_step:
+        raise AppCancelledError(
+            f"the update to {leaving.new} has ended: {not_started(leaving.registry.name, cancelled)}"
+        )
+    if reason is not None and record is not None and record.outcome == PROMOTED:
+        app = leaving.registry.name
+        raise RefusedError(
+            f"the update of {app} to {leaving.new} was completed by another process, so it is not rolled back, "
+            f"although here it failed: {reason}; if you want {leaving.old} back, streamupdate rollback {app} "
+            f"--deployment {leaving.new}"
+        )
+
+
+def _noted(leaving: Leaving, note: RollbackRecord | None) -> RollbackRecord:
+    """Return the rollback's record, once it is written; `note` is that of an earlier try."""
+    registry, options = leaving.registry, leaving.options
+    if note is None:
+        note = RollbackRecord(
+            number=max((each.number for each in registry.rollbacks()), default=0) + 1,
+            app=registry.name,
+            left=leaving.new,
+            back_to=leaving.old,
+            started_at=clock.now(),
+            asked_by=options.asked_by or user_and_host(),
+            reason=options.reason,
+            from_epoch=leaving.before.epoch if leaving.before else None,
+            later_ids=options.later_ids,
+        )
+        registry.set_rollback(note)
+        boundary("rollback-noted")
+    elif not set(options.later_ids) <= set(note.later_ids):
+        note = attrs.evolve(note, later_ids=tuple(sorted({*note.later_ids, *options.later_ids})))
+        registry.set_rollback(note)
+    return note
+
+
+def _stop_new(leaving: Leaving) -> tuple[Current, str]:
+    """Stop the deployment that is left, and wait until the old one has nothing left to do; return who is current then,
+    and the old one's state."""
+    registry, new = leaving.registry, leaving.new
+    made = new in registry.deployment_ids()
+    if made and leaving.before is not None and leaving.before.deployment == new:
+        committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
+        told = f"; downstream has seen its batches {committed}" if committed else ""
+        leaving.progress(Phase(f"stopping {new}{told}"))
+    while True:  # whoever stands still in between may have lost the lease, and finds another epoch, and another driver
+        seen = registry.current()
+        if new in registry.deployment_ids():
+            stop_deployment(leaving.context, registry.name, new)  # if it stands by, too
+        boundary("new-stopped")
+        state = _settled(registry, leaving.drivers, leaving.old, leaving.timeout)
+        boundary("old-settled")
+        current = registry.current()
+        if current == seen:
+            assert current is not None  # `old` was current once
+            return current, state
+
+
+def _outcome(
+    leaving: Leaving, note: RollbackRecord, interrupted: bool, current: Current, state: str, undone: bool
+) -> tuple[Outcome | None, int | None]:
+    """Return what has become of the update, and the epoch in which the old deployment runs again (None: it was never
+    stopped). No outcome: the old one has to be started.
+
+    undone: a change in flight was taken back
+    """
+    record, old = leaving.record, leaving.old
+    untouched = record.outcome if record and record.outcome else REFUSED
+    if current.deployment != old:
+        return None, None
+    if state == RUNNING and undone:
+        return ROLLED_BACK, current.epoch
+    if state == RUNNING:
+        launch, began = leaving.registry.launch(leaving.new), note.from_epoch or current.epoch
+        in_place = record is not None and record.in_place
+        stopped = current.epoch > began if in_place else launch is not None and launch.epoch <= current.epoch
+        if not stopped:
+            return untouched, None
+        # It waited for its successor's first batch, and took over again; or an earlier try of this rollback started it.
+        again = record is None or record.outcome is None or interrupted
+        return ROLLED_BACK, current.epoch if again else None
+    if current.epoch == note.from_epoch and leaving.drivers.state(old) == FINISHED:
+        return untouched, None  # it had finished, and nothing was started
+    return None, None
+
+
+def _start_old(leaving: Leaving, epoch: int) -> int:
+    """Start the old deployment where it was stopped, and return its epoch."""
+    drivers, old = leaving.drivers, leaving.old
+    leaving.progress(Phase(f"starting {old} again, where it was stopped"))
+    # Who rolls a cancelled app back asks for its start; what was cancelled meanwhile stays down.
+    drivers.start(leaving.registry.spec(old), epoch, promoted=True, after_cancel=leaving.cancelled is not None)
+    try:
+        drivers.wait_running(old, leaving.timeout)
+    except DriverError as error:
+        if leaving.record is None or not leaving.record.old_dead:
+            raise
+        # As before the update; else the app could neither be updated nor rolled back any more.
+        leaving.progress(f"{old} does not run, as before the update: {error}")
+    boundary("old-runs")
+    return epoch
 
 
 def _end_update(registry: AppRegistry, record: UpdateRecord | None, outcome: Outcome, reason: str) -> None:
