@@ -209,7 +209,7 @@ def test_a_driver_is_the_one_of_its_epoch() -> None:
     spec = DeploymentSpec(
         app="app", deployment="v1", application=Application(file="v1.py"), digest="d", submitted_at="2026-11-24"
     )
-    epoch = Epoch(app, spec, 1, standby=False, beside=False)
+    epoch = Epoch(app, spec, 1)
     store.lost = 1
     assert epoch.claim()
     assert not epoch.claim()  # a second driver, even of the same process
