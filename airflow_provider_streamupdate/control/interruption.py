@@ -83,11 +83,8 @@ def interruption(
 def _rollback(registry: AppRegistry) -> Interruption | None:
     """Return the rollback that has ended the current driver, and that no process works on."""
     current, last = registry.current(), next(iter(registry.rollbacks()[-1:]), None)
-    if current is None or current.cancelled or last is None or last.ended_at or last.from_epoch is None:
+    if current is None or current.cancelled or last is None or not last.under_way(current):
         return None
-    claimed = {last.left: 0, last.back_to: 1}.get(current.deployment)
-    if claimed is None or current.epoch > last.from_epoch + claimed:
-        return None  # it was started again
     held = lease.read(registry.folder)
     if (
         held

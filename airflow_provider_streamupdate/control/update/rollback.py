@@ -361,16 +361,10 @@ def _to_leave(registry: AppRegistry) -> str | None:
     """
     if update := registry.update_under_way():
         return update.new
-    current, updates, rollbacks = registry.current_id(), registry.updates(), registry.rollbacks()
-    last = rollbacks[-1] if rollbacks else None
-    if (
-        last is not None
-        and last.ended_at is None
-        and current in (last.left, last.back_to)
-        and not any(update.started_at > last.started_at for update in updates)
-    ):
-        return last.left
-    if left_behind := [update for update in updates if update.outcome is None]:
+    current, rollbacks = registry.current_id(), registry.rollbacks()
+    if rollbacks and rollbacks[-1].under_way(registry.current()):
+        return rollbacks[-1].left
+    if left_behind := [update for update in registry.updates() if update.outcome is None]:
         raise RefusedError(
             f"{registry.name} runs as {current}, which the update to {left_behind[-1].new} that did not end is not "
             f"about, so nothing was stopped. To end {current} and go back to the version before it, name it: "
