@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """What a restore, a check and a migration of state cost: real Spark, real files, RocksDB.
 
-python benchmarks/state.py [--help]   (or: make bench-state; it goes on in .venv-spark by itself)
+python benchmarks/state.py [--help]   (or: make bench KIND=state; it goes on in .venv-spark by itself)
 
 - restore: a snapshot's checkpoint is built for an unchanged version, at several numbers of keys. Its files are linked,
   so the time should not grow with the state.

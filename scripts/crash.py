@@ -89,7 +89,7 @@ class Runner:
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="Roots side by side; each takes two cores.")
 @click.option("--results", type=click.Path(path_type=Path), help="File of results (JSON lines) to continue from.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Folder for roots and logs (else .crash, emptied).")
-@click.option("--pods", "in_pods", is_flag=True, help="Run the drivers in pods (make crash-k8s).")
+@click.option("--pods", "in_pods", is_flag=True, help="Run the drivers in pods (make crash PODS=1).")
 @click.option("--spark-submit", default=str(ROOT / ".venv-spark" / "bin" / "spark-submit"), help="Its path.")
 def main(
     only_list: bool,

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments | -- command]: what make test-delta and so
-# on run:
-# tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
+# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments | -- command]: what
+# make ground KIND=... runs: tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
 # and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips. With `--` the
 # command runs instead, with the same parts; of s3 these are then an S3 server in Go, too.
 #
@@ -24,7 +23,7 @@ KUBERNETES=v1.37.2 KINE=v0.17.5 COLLECTOR=v0.165.0
 packages=requirements/ground-$kind.txt
 
 skip() { # why
-    exec scripts/skipped.sh "test-$kind" "$*" "tests/ground/$kind.py"
+    exec scripts/skipped.sh "ground KIND=$kind" "$*" "tests/ground/$kind.py"
 }
 platform() { # as PostgreSQL's archives are called
     echo "$(uname -s)-$(uname -m)" | tr '[:upper:]' '[:lower:]' |

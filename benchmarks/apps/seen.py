@@ -1,4 +1,4 @@
-"""Three stages that each remember every key, in 200 partitions each: what `make bench-stores` updates."""
+"""Three stages that each remember every key, in 200 partitions each: what `make bench KIND=stores` updates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What the official client is answered, and what becomes of it: an HTTP server that says what a test wants. Needs the
-library (extra k8s); make test-k8s runs it, too."""
+library (extra k8s); make ground KIND=k8s runs it, too."""
 
 from __future__ import annotations
 

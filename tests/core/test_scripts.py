@@ -51,8 +51,8 @@ def test_it_ends_with_what_it_did_not_run_and_the_closing_lines(tmp_path: Path) 
     ]
     told = lines[lines.index("=== not run") + 1 : -3]
     assert told[0] == "  make test-spark42: skipped: no such registry"
-    assert "  make test-yarn: not part of CI: needs jars from a Maven repository" in told
-    assert all(re.match(r"  make [a-z0-9-]+: (skipped|not part of CI: needs) ?.+", line) for line in told)
+    assert "  make ground KIND=yarn: not part of CI: needs jars from a Maven repository" in told
+    assert all(re.match(r"  make [a-zA-Z0-9= -]+: (skipped|not part of CI: needs) ?.+", line) for line in told)
 
 
 def test_what_there_was_no_time_for_is_told(tmp_path: Path) -> None:
@@ -90,23 +90,29 @@ def test_a_suite_that_failed_fails_it_and_the_fast_tests_may_not_end_for_time(
 
 
 def test_every_suite_of_the_makefile_is_run_or_told() -> None:
-    targets = set(re.findall(r"^([a-z0-9-]+):.*## ", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):(?! *;)", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
     script = (REPOSITORY / ".ci" / "run").read_text()
     run = set(re.findall(r"^run ([a-z0-9-]+) ", script, re.MULTILINE))
     listed = script.partition('ELSEWHERE="')[2].partition('"')[0]
     elsewhere = {line.partition(": ")[0] for line in listed.splitlines()}
-    assert run | elsewhere == (targets - NO_SUITE) | {"demo"} and not run & elsewhere
+    for target, script in (("ground", "scripts/ground.sh"), ("bench", "scripts/bench.sh")):
+        [usage] = set(re.findall(r"usage: [^|]*[ =]([a-z0-9|]+) \[", (REPOSITORY / script).read_text()))
+        assert {name for name in elsewhere if name.startswith(f"{target} ")} == {
+            f"{target} KIND={kind}" for kind in usage.split("|")
+        }
+    told = {name.partition(" ")[0] for name in elsewhere}
+    assert run | told == (targets - NO_SUITE) | {"demo"} and not run & told
 
 
 def test_a_suite_without_its_parts_is_skipped_by_pytest_itself() -> None:
     done = subprocess.run(
-        ["scripts/skipped.sh", "test-s3", "no such registry", "tests/ground/s3.py"],
+        ["scripts/skipped.sh", "ground KIND=s3", "no such registry", "tests/ground/s3.py"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
     )
     lines = done.stdout.splitlines()
-    assert done.returncode == 0 and lines[0] == "make test-s3: skipped: no such registry"
+    assert done.returncode == 0 and lines[0] == "make ground KIND=s3: skipped: no such registry"
     assert "1 skipped" in lines[-1] and CLOSING.fullmatch(lines[-1])
 
 

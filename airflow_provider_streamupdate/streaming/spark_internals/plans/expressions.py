@@ -1,7 +1,7 @@
 """Expressions in the JVM, and facts about many of them, read in a few calls.
 
 A call of the JVM takes about 0.1 ms, and to read a field takes several: a plan of 5 stages and 200 expressions took
-50,000 calls and 9 s (*measured*; ``make bench-state``). Here the JVM maps the list of all expressions, by its own
+50,000 calls and 9 s (*measured*; ``make bench KIND=state``). Here the JVM maps the list of all expressions, by its own
 methods.
 """
 
