@@ -454,6 +454,7 @@ def _deployment_document(
                 "after": redacted({k: change.request.params.get(k, "") for k in change.changed}),
             }
             for change in registry.changes(spec.deployment)
+            if change.changed  # else it kept another one out
         ],
     }
 

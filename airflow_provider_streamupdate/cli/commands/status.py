@@ -280,6 +280,8 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
 def _changes(client: StreamUpdateClient, app: str, deployment: str) -> Iterator[str]:
     """Yield a line per change in flight: what was changed, when and by whom."""
     for change in client.registry.app(app).changes(deployment):
+        if not change.changed:
+            continue  # it kept another one out
         before, after = redacted(change.before), redacted(change.request.params)
         values = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in change.changed)
         why = f" (undone: {change.undoes})" if change.undoes else ""

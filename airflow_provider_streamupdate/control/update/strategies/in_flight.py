@@ -12,7 +12,7 @@ import attrs
 from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
-from ....core.errors import DriverError, InvalidInputError, NotRunningError, RefusedError
+from ....core.errors import DriverError, FencedError, InvalidInputError, NotRunningError, RefusedError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES, RUNNING
 from ....core.registry.in_flight import ChangeRequest, check_applications, in_force
@@ -105,14 +105,33 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
     boundary("change-seen")
 
 
+def _kept_out(registry: AppRegistry, drivers: Drivers, deployment: str, id: str) -> bool:
+    """Take the place of the change with this id, so that a driver which goes on after a silence cannot make it. False
+    when it was made a moment ago."""
+    if not drivers.maybe_alive(deployment):
+        return True
+    spec = registry.spec(deployment)
+    same = ChangeRequest(
+        id=f"{id}-kept-out", params=spec.application.params, digest=spec.digest, asked_by=f"the rollback of {id}"
+    )
+    try:
+        registry.add_change(deployment, same)
+    except FencedError:
+        last = in_force(registry.changes(deployment))
+        return last is None or last.request.id != id
+    return True
+
+
 def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: str, timeout: float) -> bool:
     """Undo the change with this id: by the running driver or, when none runs, in the record.
 
-    False when it is not the change in force.
+    False when it is not the change in force. Then no driver that is silent can make it any more.
     """
     last = in_force(registry.changes(deployment))
-    if last is None or last.request.id != id:
+    if (last is None or last.request.id != id) and _kept_out(registry, drivers, deployment, id):
         return False
+    last = in_force(registry.changes(deployment))
+    assert last is not None
     undo = attrs.evolve(last.request, id=f"{id}-undo", params=last.before, digest=last.digest_before)
     with holding(registry, id):
         if registry.current_id() == deployment and drivers.state(deployment) == RUNNING:
