@@ -60,6 +60,11 @@ class ParameterChange:
         return differences(self.before, self.request.params)
 
 
+def kept_out(id: str) -> str:
+    """Return the id of the record that keeps the change `id` out: it changes nothing, and has its number."""
+    return f"{id}-kept-out"
+
+
 def in_force(changes: Iterable[ParameterChange]) -> ParameterChange | None:
     """Return the last change that no driver has taken back; None when there is none. Oldest first."""
     stands: list[ParameterChange] = []

@@ -242,12 +242,17 @@ class AppRegistry:
         found = (self._read(f"{folder}/{number}.json", ParameterChange) for number in sorted(map(int, names)))
         return [change for change in found if change]
 
-    def add_change(self, deployment: str, request: ChangeRequest, undoes: str | None = None) -> ParameterChange:
+    def add_change(
+        self, deployment: str, request: ChangeRequest, undoes: str | None = None, after: int | None = None
+    ) -> ParameterChange:
         """Make the request's parameters the deployment's, by an exclusive creation. FencedError when another change
-        came first."""
+        came first.
+
+        after: how many changes there were when it was asked for; None: all that there are
+        """
         spec = self.spec(deployment)
         change = ParameterChange(
-            number=len(self.changes(deployment)) + 1,
+            number=(len(self.changes(deployment)) if after is None else after) + 1,
             request=request,
             before=spec.application.params,
             digest_before=spec.digest,

@@ -10,9 +10,9 @@ from ...core.boundaries import boundary
 from ...core.coordination import commands as words
 from ...core.coordination.commands import Command
 from ...core.coordination.successor import Successor
-from ...core.errors import DriverError, FencedError, NotRunningError, StreamUpdateError, describe
+from ...core.errors import DriverError, FencedError, NotRunningError, RefusedError, StreamUpdateError, describe
 from ...core.registry.deployment import CANCELLED, DRAINING, RESTORING, RUNNING, SUSPENDED
-from ...core.registry.in_flight import ChangeRequest
+from ...core.registry.in_flight import ChangeRequest, kept_out
 from ...core.snapshots.export import export
 from .context import DriverContext, print_error
 from .hand_over import hand_over
@@ -109,6 +109,9 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
         raise NotRunningError(f"app {driver.spec.app} is {driver.reporter.state}; it must be running to be changed")
     if driver.app.spec(driver.spec.deployment).application.params == request.params:
         return  # done by an earlier try
+    changes = driver.app.changes(driver.spec.deployment)
+    if any(change.request.id == kept_out(request.id) for change in changes):
+        raise RefusedError(f"the update to {request.id} was rolled back while this driver was silent")
     driver.engine.rebuild(request)
     driver.report(state=DRAINING)
     driver.engine.drain()
@@ -116,7 +119,7 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
     driver.check_fence()
     # From here on it counts, for a driver that is started later, too. A creation whose answer is lost may have counted.
     with driver.patiently():
-        change = driver.app.add_change(driver.spec.deployment, request)
+        change = driver.app.add_change(driver.spec.deployment, request, after=len(changes))
     try:
         driver.reporter.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
         driver.engine.replace()

@@ -15,7 +15,7 @@ from ....core.coordination.commands import CommandBox
 from ....core.errors import DriverError, FencedError, InvalidInputError, NotRunningError, RefusedError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES, RUNNING
-from ....core.registry.in_flight import ChangeRequest, check_applications, in_force
+from ....core.registry.in_flight import ChangeRequest, check_applications, in_force, kept_out
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import UpdateRecord
 from ....core.users import user_and_host
@@ -105,15 +105,14 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
     boundary("change-seen")
 
 
-def _kept_out(registry: AppRegistry, drivers: Drivers, deployment: str, id: str) -> bool:
+def _keep_out(registry: AppRegistry, drivers: Drivers, deployment: str, id: str) -> bool:
     """Take the place of the change with this id, so that a driver which goes on after a silence cannot make it. False
     when it was made a moment ago."""
     if not drivers.maybe_alive(deployment):
         return True
     spec = registry.spec(deployment)
-    same = ChangeRequest(
-        id=f"{id}-kept-out", params=spec.application.params, digest=spec.digest, asked_by=f"the rollback of {id}"
-    )
+    params, asked_by = spec.application.params, f"the rollback of {id}"
+    same = ChangeRequest(id=kept_out(id), params=params, digest=spec.digest, asked_by=asked_by)
     try:
         registry.add_change(deployment, same)
     except FencedError:
@@ -128,7 +127,7 @@ def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: st
     False when it is not the change in force. Then no driver that is silent can make it any more.
     """
     last = in_force(registry.changes(deployment))
-    if (last is None or last.request.id != id) and _kept_out(registry, drivers, deployment, id):
+    if (last is None or last.request.id != id) and _keep_out(registry, drivers, deployment, id):
         return False
     last = in_force(registry.changes(deployment))
     assert last is not None
