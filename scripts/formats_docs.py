@@ -42,7 +42,7 @@ def row(file: File) -> str:
     if file.format is None:
         return f"| `{file.path}` | {file.about} | | | {file.why} |"
     found = file.format
-    reads = f"0 to {found.version}" if found.version else "0"
+    reads = "1" if found.version == 1 else f"1 to {found.version}"
     return f"| `{file.path}` | {file.about} | {found.version} | {reads} | {'drivers, too' if file.drivers else ''} |"
 
 

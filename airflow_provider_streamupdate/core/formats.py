@@ -290,7 +290,7 @@ FILES = (
     File(
         path="deployments/<deployment>/diff/asked.json",
         about="the queries whose rows are to be compared with those of the version before",
-        format=Format(holds="core.difference.asked.Asked"),
+        format=Format(holds="core.difference.limits.Asked"),
         drivers=True,
     ),
     File(

@@ -12,7 +12,7 @@ from ..hooks.templated_values import optional_text
 from ..hooks.xcom import plain
 from .base import StreamUpdateOperator
 from .driver.links import trying
-from .update_end import counting
+from .update_task import counting
 
 
 class StreamPromoteOperator(StreamUpdateOperator):

@@ -9,7 +9,7 @@ from ..core.names import check_name
 from ..hooks.templated_values import optional_text, seconds, text_list
 from ..hooks.xcom import plain
 from .base import StreamUpdateOperator, owner_of
-from .update_end import counting
+from .update_task import counting
 
 
 class StreamRollbackOperator(StreamUpdateOperator):

@@ -31,8 +31,7 @@ from .base import StreamUpdateOperator, owner_of
 from .driver.lines import driver_lines
 from .driver.links import end_after_check, link_driver, stop_driver
 from .rollback import StreamRollbackOperator
-from .update_end import counting
-from .update_task import UpdateTaskOperator
+from .update_task import UpdateTaskOperator, counting
 
 
 class StreamUpdateBeginOperator(UpdateTaskOperator):

@@ -13,8 +13,7 @@ from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.compatibility.verdict import REFUSED, ReportItem
-from airflow_provider_streamupdate.core.pipelines.answer import PipelineAnswer
-from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, PipelineRecord
+from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, PipelineAnswer, PipelineRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanError
 from airflow_provider_streamupdate.operators.pipeline import StreamPipelineOperator

@@ -16,8 +16,10 @@ from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 LINE = """
 import sys
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
+from airflow_provider_streamupdate.core.registry.update import STRATEGY_SUMMARIES
 from announced import Announced
 STRATEGIES[Announced.name] = Announced()
+STRATEGY_SUMMARIES[Announced.name] = Announced.summary
 from airflow_provider_streamupdate.cli import main
 try:
     main(["update", "--help"])

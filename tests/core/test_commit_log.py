@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_provider_streamupdate.core.checkpoint import lz4
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.commit_log import CommitEntry, read_lineage, with_lineage
-from airflow_provider_streamupdate.core.checkpoint.xxhash import xxhash32
+from airflow_provider_streamupdate.core.checkpoint.lz4 import xxhash32
 from airflow_provider_streamupdate.core.errors import CorruptError, StreamUpdateError
 from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore, write_commits
 from airflow_provider_streamupdate.core.storage import Folder

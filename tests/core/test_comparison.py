@@ -7,10 +7,10 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import strategy_named
-from airflow_provider_streamupdate.core.difference.asked import Asked
 from airflow_provider_streamupdate.core.difference.comparison import (
     NEW,
     OLD,
+    Asked,
     Comparison,
     Expected,
     Found,

@@ -12,8 +12,8 @@ import pytest
 from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError, RefusedError
 from airflow_provider_streamupdate.core.pipelines import record as records
 from airflow_provider_streamupdate.core.pipelines import steps
-from airflow_provider_streamupdate.core.pipelines.places import lead_to
 from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, Phase, PipelineRecord
+from airflow_provider_streamupdate.core.pipelines.steps import lead_to
 from airflow_provider_streamupdate.core.storage import Folder
 
 from .builders import query_plan, stage_plan

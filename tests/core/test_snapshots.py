@@ -24,7 +24,10 @@ from airflow_provider_streamupdate.core.errors import (
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
+from airflow_provider_streamupdate.core.snapshots.export import unmade
+from airflow_provider_streamupdate.core.snapshots.restore import RestoredMark
 from airflow_provider_streamupdate.core.snapshots.snapshots import DELETED, SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
 
@@ -408,3 +411,26 @@ def test_where_exactly_one_version_cannot_be_removed_a_name_is_used_once(
         store.delete("s1")
     with pytest.raises(AlreadyExistsError, match=r"which was deleted; .* a name can be used only once"):
         take(app, "s1")
+
+
+# A checkpoint that its driver has not made
+
+
+@pytest.mark.parametrize(
+    ("of", "marked", "missing"),
+    [
+        ({"from_snapshot": "before-v2"}, False, "windows"),  # a standby's, which is stored after the hand-over
+        ({"from_snapshot": "s1"}, False, "windows"),
+        ({"from_snapshot": "s1"}, True, None),
+        ({"fresh": True}, False, None),  # it starts without state on purpose
+        ({}, False, None),  # the app had none
+    ],
+)
+def test_a_checkpoint_is_made_once_it_is_marked(
+    app: AppRegistry, of: dict[str, Any], marked: bool, missing: str | None
+) -> None:
+    app.create_deployment(spec("v2", parent="v1", **of))
+    if marked:
+        app.folder.write("deployments/v2/restored/windows.json", to_json(RestoredMark(source="s1", batch=1)))
+    plan = app.plan("v1")
+    assert plan is not None and unmade(app, "v2", plan) == missing

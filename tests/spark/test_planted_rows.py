@@ -15,8 +15,8 @@ from followed_pair import Pair, running_pair
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.asked import Asked
 from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
+from airflow_provider_streamupdate.core.difference.limits import Asked
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
 

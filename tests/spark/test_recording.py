@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.asked import Asked
 from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
 from airflow_provider_streamupdate.core.difference.expected import ExpectedDifference
+from airflow_provider_streamupdate.core.difference.limits import Asked
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.difference import recording
 from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder

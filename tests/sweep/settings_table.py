@@ -13,8 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from airflow_provider_streamupdate.core.compatibility.rules.settings.measured import Measured
-from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED, Measured
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import STREAMING, module, sequence
 from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings

@@ -18,7 +18,7 @@ from ..update_options import option_named
 
 if TYPE_CHECKING:
     from ...control.operations.pipeline import PipelineDriver
-    from ...core.pipelines.answer import PipelineAnswer
+    from ...core.pipelines.record import PipelineAnswer
 
 
 @click.group(short_help="Run a Spark Declarative Pipeline whose code changes, without a full refresh.")

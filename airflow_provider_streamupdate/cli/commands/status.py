@@ -9,11 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...core.address import without_credentials
 from ...core.redaction import redacted
 from ..failure import FAILED
 from ..output import ago, batch_text, heard, moment, number, print_facts, print_json, print_table
 from ..printable import echo
 from ..settings import Settings, pass_settings, shared
+
+_SETTINGS = ("options", "given", "hadoop")  # with names of the app's choice
+
+
+def shown_plan(document: Any) -> Any:
+    """Return the document, or a part of it, without the values of options and settings whose names suggest a secret,
+    and without the credentials in addresses."""
+    if isinstance(document, str):
+        return without_credentials(document)
+    if isinstance(document, (list, tuple)):
+        return [shown_plan(part) for part in document]
+    if not isinstance(document, dict):
+        return document
+    made = {key: shown_plan(value) for key, value in document.items()}
+    return {k: redacted(v) if k in _SETTINGS and isinstance(v, dict) else v for k, v in made.items()}
+
 
 BATCHES_WIDTH = 30  # of a cell of the list, which fits 120 columns with usual names
 LINES = 30  # that `log` shows
@@ -219,7 +236,6 @@ def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
 
 
 def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
-    from ...core.plan.shown import shown_plan
     from ...core.serde import to_dict
 
     document: dict[str, Any] = to_dict(found)

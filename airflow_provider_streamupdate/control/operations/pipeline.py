@@ -13,8 +13,7 @@ import attrs
 from ...core import errors
 from ...core.compatibility.report import IncompatibleError
 from ...core.pipelines import record as records
-from ...core.pipelines.answer import PipelineAnswer
-from ...core.pipelines.record import PipelineRecord
+from ...core.pipelines.record import PipelineAnswer, PipelineRecord
 from ...core.registry.application import Application
 from ...core.serde import from_json
 from ...core.storage import Folder

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...core.difference.asked import Asked
-from ...core.difference.limits import Limits, parse_limits, parse_share
+from ...core.difference.limits import Asked, Limits, parse_limits, parse_share
 from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application

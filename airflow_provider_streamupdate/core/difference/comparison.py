@@ -9,8 +9,8 @@ import attrs
 from ..names import check_part
 from ..serde import from_json, to_json
 from ..storage import Folder
-from .asked import Asked
 from .expected import ExpectedDifference
+from .limits import Asked
 from .row_difference import RowDifference, Sample
 
 OLD, NEW = "old", "new"

@@ -1,4 +1,4 @@
-"""How much a new version's figures may differ from the old one's."""
+"""How much a new version's figures may differ from the old one's, and whose rows are compared."""
 
 from __future__ import annotations
 
@@ -114,3 +114,12 @@ def _plain(number: Decimal) -> str:
     """Three digits after the point at most, without zeros at the end."""
     rounded = f"{number:.3f}".rstrip("0").rstrip(".")
     return rounded if rounded != "0" or not number else f"{number:.1e}"
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """keys: by query, the columns by which rows are paired
+    tolerance: by what share floating columns of a pair may differ"""
+
+    keys: dict[str, tuple[str, ...]]
+    tolerance: float = 0.0

@@ -12,12 +12,32 @@ import re
 import attrs
 
 from ..checkpoint.checkpoint import Checkpoint
+from ..compatibility.report import CompatibilityReport
 from ..errors import NotFoundError
 from ..names import check_path
 from ..plan.plan import QueryPlan
 from ..serde import from_json, to_json
+from ..snapshots.plan_answer import PlanError
 from ..storage import Folder
 from ..text_enum import TextEnum
+
+
+@attrs.frozen(kw_only=True)
+class PipelineAnswer:
+    """record: as it was left; None: nothing was recorded
+    report: on the flows that have a checkpoint; None: none has
+    new: flows that had no checkpoint; carried: flows that got a new version of theirs
+    went_back: whether the checkpoints of before are in use again, because the run failed before it used the new ones
+    error: what is wrong with the pipeline, or why its run failed
+    """
+
+    record: PipelineRecord | None = None
+    report: CompatibilityReport | None = None
+    new: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
+    went_back: bool = False
+    error: PlanError | None = None
+
 
 RECORD = "_streamupdate/pipeline.json"  # in the pipeline's storage
 _NUMBER = re.compile(r"[0-9]{1,9}")

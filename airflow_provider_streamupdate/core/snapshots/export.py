@@ -57,19 +57,22 @@ def check_whole(app: AppRegistry, deployment: str, plan: AppPlan) -> None:
 
 
 def unmade(app: AppRegistry, deployment: str, plan: AppPlan) -> str | None:
-    """Return a query whose checkpoint the deployment has not made from saved state yet; None when all are whole. What
-    is there may be older than what the deployment before it has committed."""
+    """Return a query whose checkpoint the deployment was to make from saved state, and has not; None: all are whole.
+    What is there may be older than what the deployment before it has committed."""
     spec, marked = app.spec(deployment), set(app.deployment_folder(deployment).names("restored"))
     names = (query.name for query in plan.queries if f"{query.name}.json" not in marked)
     return next((name for name in names if _had_state(app, spec, name)), None)
 
 
 def _had_state(app: AppRegistry, spec: DeploymentSpec, query: str) -> bool:
-    """Whether a deployment has taken over state of a query."""
-    source, snapshot = app.sibling(spec.from_app) if spec.from_app else app, spec.from_snapshot
-    if snapshot is not None and SnapshotStore(source).exists(snapshot):
-        saved = SnapshotStore(source).get(snapshot).queries.get(query)
+    """Return whether a deployment was to continue from saved state of a query."""
+    if spec.from_snapshot is None:
+        return False
+    snapshots = SnapshotStore(app.sibling(spec.from_app) if spec.from_app else app)
+    if snapshots.exists(spec.from_snapshot):
+        saved = snapshots.get(spec.from_snapshot).queries.get(query)
         return saved is not None and saved.batch >= 0
+    # A standby's is stored after the hand-over, a hot standby's never.
     return spec.parent is not None and Checkpoint(app.checkpoint(spec.parent, query)).committed_batch() is not None
 
 

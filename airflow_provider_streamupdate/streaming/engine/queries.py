@@ -22,8 +22,19 @@ from ...core.registry.deployment import QueryStatus
 from ...core.storage import Folder
 from .. import spark_internals
 from .batch_reports import BatchReports
-from .state_bytes import state_bytes
 from .state_rows import StateRows
+
+_FILES = "rocksdbSstFileSize"  # RocksDBStateStoreProvider.CUSTOM_METRIC_SST_FILE_SIZE: bytes of all its SST files
+
+
+def state_bytes(progress: Mapping[str, Any]) -> int | None:
+    """Bytes of all stages in a progress report (StreamingQueryProgress.json): of RocksDB's files where its provider
+    tells them, else ``memoryUsedBytes``. None without a stage."""
+    operators = progress.get("stateOperators") or ()
+    if not operators:
+        return None
+    return sum(int((o.get("customMetrics") or {}).get(_FILES) or o.get("memoryUsedBytes") or 0) for o in operators)
+
 
 DRAIN_POLL_SECONDS = 0.05
 MOMENT_SECONDS = 0.01  # between attempts to catch a query where it can be ended

@@ -8,7 +8,6 @@ import uuid
 import attrs
 
 from ...core.errors import RefusedError
-from ...core.pipelines.places import lead_to
 from ...core.pipelines.record import (
     FlowRecord,
     PipelineRecord,
@@ -16,6 +15,7 @@ from ...core.pipelines.record import (
     newest_version,
     version_folder,
 )
+from ...core.pipelines.steps import lead_to
 from ...core.plan.plan import QueryPlan
 from ...core.storage import Folder
 from ..restore.restorer import restore_query

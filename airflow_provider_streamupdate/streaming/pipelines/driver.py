@@ -18,9 +18,9 @@ from ...core.coordination.lease import Lease
 from ...core.coordination.renewing import renewing
 from ...core.errors import NotFoundError, RefusedError
 from ...core.pipelines import steps
-from ...core.pipelines.answer import PipelineAnswer
 from ...core.pipelines.record import (
     FlowRecord,
+    PipelineAnswer,
     PipelineRecord,
     logged_batch,
     newest_version,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import tempfile
 from collections import Counter
@@ -35,13 +36,23 @@ from ...core.plan.state_stores import PARTITIONS, PROVIDER, store_settings
 from ...core.secret_names import redacted_in_plan
 from .. import spark_internals
 from ..catalyst import marks
+from ..catalyst.marks import type_text
 from ..catalyst.tree import STATEFUL, Node, parse_plan
-from ..sources import columns_read, output_ids, plan_sources, streaming_leaves, without_secrets
+from ..sources import (
+    columns_read,
+    names_read,
+    output_ids,
+    plan_sources,
+    streaming_leaves,
+    with_what_is_above,
+    without_secrets,
+)
 from ..stages import stage_names
 from .author import Declarations
 from .batch_id import seen_batch, undeclared
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
+from .expressions.digest import digest
 from .expressions.expression import zone
 from .first_batch import keep, planned_beside
 from .lineage.arrivals import arrivals, below
@@ -52,8 +63,37 @@ from .schema_file import read_schemas
 from .settings.python_imports import imports, migration_imports, with_imports
 from .settings.surroundings import surroundings
 from .settings.unaffected import unaffected
-from .tables_read import note_tables_read
-from .uncollected import uncollected
+
+
+def note_tables_read(analyzed: Node, optimized: Node) -> None:
+    """Which columns are read, and as which types, becomes a part of what such a table is, in both plans of a query."""
+    read: dict[str, set[str]] = {}
+    for leaf, above in with_what_is_above(optimized, ()):
+        if leaf.fields.get("choosy") and leaf.fields["identity"]:
+            read.setdefault(leaf.fields["identity"], set()).add(_typed(leaf, names_read(leaf, above)))
+    for node in (*analyzed.walk(), *optimized.walk()):
+        if node.fields.get("choosy") and (identity := node.fields["identity"]):
+            told = read.get(identity) or {_typed(node, None)}  # all of them, where the optimizer made another leaf
+            node.fields["identity"] = f"{identity} as #{digest(sorted(told))}"
+
+
+def _typed(leaf: Node, names: tuple[str, ...] | None) -> str:
+    columns = [(str(a.fields["name"]), type_text(a.fields["dataType"])) for a in leaf.expressions("output")]
+    return ", ".join(f"{name} {kind}" for name, kind in sorted(columns) if names is None or name in names)
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Nothing looks for circles of objects that nobody needs any more. A plan's trees are some 100,000 objects without
+    any: while they are made the collector looks through them again and again, and through all that a driver holds
+    about once a plan (*measured*: a tenth of a check)."""
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 class App(Protocol):

@@ -13,9 +13,8 @@ from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
 from .plans.sources import streaming_sources
 from .queries.dry_runs import DryRun, dry_run
 from .queries.empty_sources import with_empty_sources
-from .queries.file_sink import file_sink_batch
 from .queries.following import SCRATCH, FollowedQuery, check_followable_here, check_trigger
-from .queries.input_files import changed_file
+from .queries.input_files import changed_file, file_sink_batch
 from .queries.next_input import Asked, next_input_problem
 from .queries.queries import (
     ExecutedBatch,

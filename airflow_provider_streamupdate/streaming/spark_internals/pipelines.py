@@ -18,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, describe
 from .jvm import activate, itself, scala_map, scala_object, sequence
-from .queries.file_sink import file_sink_batch
+from .queries.input_files import file_sink_batch
 from .queries.writers import qualified
 from .settings import session_setting
 from .version import adapter_of, check_version

@@ -13,7 +13,7 @@ from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import Launch, Status
 from .cluster import Alive, Client, Cluster, Found, Prepared
 from .kubernetes import Kubernetes
-from .kubernetes.client_mode import KubernetesClientMode
+from .kubernetes.names import KubernetesClientMode
 from .local import Local
 from .yarn import Yarn
 

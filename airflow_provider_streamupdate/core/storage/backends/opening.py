@@ -39,8 +39,7 @@ def backend_at(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
 
 
 def _webhdfs(uri: str, options: dict[str, Any]) -> tuple[Backend, str]:
-    from .hdfs import HdfsStore  # needs requests, which no other root does
-    from .webhdfs import WebHdfs
+    from .webhdfs import HdfsStore, WebHdfs
 
     client, path = WebHdfs.open_uri(uri, options)
     return HdfsStore(client), path

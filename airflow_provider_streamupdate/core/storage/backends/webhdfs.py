@@ -15,12 +15,31 @@ from collections.abc import Iterable
 from typing import IO, Any
 from urllib.parse import parse_qs, urlsplit
 
+import attrs
 import requests
 from fsspec.implementations.webhdfs import WebHDFS
 from fsspec.utils import infer_storage_options
 
 from ...users import this_user
 from .backend import CHUNK
+from .fsspec_store import FsspecStore
+
+
+@attrs.frozen
+class HdfsStore(FsspecStore):
+    fs: WebHdfs
+
+    empty_folders = True
+
+    def hadoop_uri(self, path: str) -> str:
+        return f"{self.fs.for_hadoop}{path}"
+
+    def remove_exactly(self, base: str, relative: str, data: bytes) -> bool:
+        return self.fs.rm_exactly(f"{base}/{relative}", data)
+
+    def remove_empty(self, path: str) -> None:
+        self.fs.rm_empty(path)
+
 
 SCHEMES = ("webhdfs", "swebhdfs")  # the second over TLS; Hadoop knows both
 _PORTS = {"webhdfs": 9870, "swebhdfs": 9871}  # Hadoop 3's, and what Hadoop takes where a URI has none

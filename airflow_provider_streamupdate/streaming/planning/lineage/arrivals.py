@@ -14,8 +14,7 @@ from ...catalyst import marks
 from ...catalyst.tree import Node
 from ..expressions.digest import digest
 from ..expressions.expression import Columns, details, not_null, text
-from .table_rows import BELOW, NO_ROWS, ORDER, each, itself, way
-from .traced import Traced
+from .table_rows import BELOW, NO_ROWS, ORDER, Traced, each, itself, way
 
 # The fields of a node's own columns.
 OUTPUTS = ("outputAttrs", "outputAttributes", "output")

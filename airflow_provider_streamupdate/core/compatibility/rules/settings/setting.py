@@ -10,8 +10,7 @@ from ....plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYT
 from ....secret_names import HIDDEN, is_secret
 from ...report import LOSS
 from ..rule import Facts, Rule
-from .measured import SQL, Measured
-from .settings_table import MEASURED
+from .settings_table import MEASURED, SQL, Measured
 
 
 @attrs.frozen(kw_only=True)
