@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..control.update.engine import UpdateEngine
-from ..hooks.trace_context import traceparent_of
 from ..hooks.update_options import update_options
-from .base import StreamUpdateOperator, owner_of
+from .base import StreamUpdateOperator, owner_of, traceparent_of
 
 
 class UpdateTaskOperator(StreamUpdateOperator):
