@@ -280,6 +280,11 @@ def test_three_long_batches_of_ten_are_slow(long: int, slow: bool) -> None:
     assert findings(new, BEFORE)["batch-time"].exceeded is slow
 
 
+def test_two_long_batches_before_hide_no_slowness() -> None:
+    before = baseline(attrs.evolve(b, seconds=100.0) if b.batch in (3, 8, 14, 19, 25) else b for b in even(30))
+    assert findings(even(20, first=30, seconds=9.0), before)["batch-time"].exceeded
+
+
 def test_a_rush_hour_was_seen_before() -> None:
     day = (*minutes_of(700), *minutes_of(60, 700, seconds=300.0), *minutes_of(600, 760))
     before = baseline(even(30), day)
@@ -423,6 +428,10 @@ def test_each_stage_is_held_to_its_own_growth() -> None:
     old = [attrs.evolve(b, state_rows={"s": 100 * b.batch, "t": 7, "gone": 1}) for b in even(30)]
     new = [attrs.evolve(b, state_rows={"s": 100 * b.batch, "t": 7, "new": 5}) for b in AFTER]
     assert findings(new, baseline(old))["state-growth"].exceeded is False
+    less = [attrs.evolve(b, state_rows={"s": 9000 - 100 * b.batch}) for b in even(30)]
+    assert findings(new, baseline(less))["state-growth"].exceeded, "it shrank before"
+    same = [attrs.evolve(b, state_rows={"s": 6000}) for b in AFTER]
+    assert findings(same, baseline(less))["state-growth"].exceeded is False
     worse = [attrs.evolve(b, state_rows={"s": 100 * b.batch, "t": 3 * b.batch}) for b in AFTER]
     found = findings(worse, baseline(old))["state-growth"]
     assert found.exceeded and found.why == "stage t gained 48 rows for 1600 in (up to 10 are allowed)"

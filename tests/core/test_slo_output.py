@@ -158,14 +158,14 @@ def app(tmp_path: Path, old: Path, new: Path) -> AppRegistry:
 @pytest.mark.parametrize("apart", [False, True])
 def test_each_version_is_held_to_the_other_in_one_sink_or_two(tmp_path: Path, apart: bool) -> None:
     """One that runs beside the old version writes elsewhere, under batch ids of its own."""
-    old, new = tmp_path / "old", tmp_path / ("new" if apart else "old")
+    old, new, first = tmp_path / "old", tmp_path / ("new" if apart else "old"), 2 if apart else 6
     for batch in range(12):
-        write_batch(old, "json", batch, nulls=0 if apart or batch < 6 else 20)
-        write_batch(new, "json", batch, nulls=0 if batch < 6 else 20)
+        write_batch(old, "json", batch, nulls=0 if apart or batch < first else 20)
+        write_batch(new, "json", batch, nulls=0 if batch < first else 20)
     record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now())
     registry = app(tmp_path, old, new)
-    found = nulls(registry, record, "windows", 6, 0.1, {})
-    assert found.exceeded and found.why == "column v is null in 100% of 120 rows; before, in 0% at most"
+    found = nulls(registry, record, "windows", first, 0.1, {})
+    assert found.exceeded and "column v is null in 100% of" in found.why and "before, in 0% at most" in found.why
     assert nulls(registry, record, "other", 6, 0.1, {}).why == "a plan is missing"
 
 

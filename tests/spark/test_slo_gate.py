@@ -28,12 +28,12 @@ from airflow_provider_streamupdate.streaming.engine.queries import RunningQuerie
 from tests.levels.queries import build
 from tests.levels.versions import APPS, AS_GOOD, MODES, NO_CLAIM, OLD, WORSE, Version, row
 
-FILES_BEFORE, FILES_AFTER, ROWS, KEYS = 75, 16, 300, 300_000
+FILES_BEFORE, FILES_AFTER, ROWS, KEYS = 75, 14, 300, 300_000
 SECONDS_A_BATCH = 6.0  # of the clock that is made up
 
 
 def wait(poll: Callable[[], object | None]) -> None:
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.02)

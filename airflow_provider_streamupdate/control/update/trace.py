@@ -58,7 +58,7 @@ def make_spans(registry: AppRegistry, deployment: str) -> list[ReadableSpan]:
 
     def add(stretch: Stretch, around: trace.Span | None) -> trace.Span:
         context = trace.set_span_in_context(around, Context()) if around else Context()
-        links = [trace.Link(task.get_span_context())] if (task := _task(stretch)) and task is not around else []
+        links = [trace.Link(task.get_span_context())] if (task := _task(stretch)) else []
         begin, end = (round(at.timestamp() * 1_000_000) * 1000 for at in (stretch.begin, stretch.end))
         span = tracer.start_span(stretch.name, context, attributes=stretch.attributes, links=links, start_time=begin)
         if stretch.error:
