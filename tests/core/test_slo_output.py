@@ -178,7 +178,8 @@ def some(count: int, share: float, rows: int = 100, column: str = "v") -> list[R
     [(0.0, 0.1, False), (0.0, 0.11, True), (0.5, 0.6, False), (0.5, 0.61, True), (1.0, 1.0, False), (1.0, 0.0, False)],
 )
 def test_a_column_with_more_nulls_exceeds_the_limit(before: float, after: float, exceeded: bool) -> None:
-    assert judge_nulls(some(10, before), some(5, after), 0.1).exceeded is exceeded
+    found = judge_nulls(some(10, before), some(5, after), 0.1)
+    assert (found.exceeded, found.waits) == (exceeded, 60.0 if exceeded else 0.0)
 
 
 def test_nulls_of_small_batches_are_taken_together() -> None:

@@ -13,6 +13,7 @@ from .....core.errors import StreamUpdateError
 from .....core.plan.plan import SinkPlan
 from .....core.registry.registry import AppRegistry
 from .....core.registry.update import UpdateRecord
+from .....core.slo.limits import PATIENCE_SECONDS
 from .....core.slo.rules import Finding
 from .....core.storage import Folder
 from . import delta_log, file_log
@@ -62,7 +63,7 @@ def judge_nulls(before: Sequence[RowCounts], after: Sequence[RowCounts], limit: 
         share, most = now.share(column), max(batch.share(column) for batch in large)
         if share > most + limit:
             why = f"column {column} is null in {percent(share)} of {now.rows} rows; before, in {percent(most)} at most"
-            return Finding("nulls", True, why)
+            return Finding("nulls", True, why, PATIENCE_SECONDS)
     return Finding("nulls", False, f"none of {len(columns)} columns of {now.rows} rows has more nulls than before")
 
 
