@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
+from opentelemetry.trace import get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ..hooks.errors import airflow_errors
 from ..hooks.settings import DEFAULT_CONN_ID
@@ -64,3 +67,16 @@ class StreamUpdateOperator(OpenLineageMixin, BaseOperator):
 def owner_of(ti: Any) -> str:
     """Return a token for this task of this run; it is the same on every try."""
     return f"airflow:{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
+
+
+def traceparent_of(ti: Any) -> str | None:
+    """Return the span of this task, as W3C Trace Context writes it; None when Airflow keeps no traces.
+
+    From Airflow 3.2 on its process has a current span; before, the scheduler gives it one, even when none are kept.
+    """
+    carrier: dict[str, str] = {}
+    if get_current_span().is_recording():
+        TraceContextTextMapPropagator().inject(carrier)
+    elif conf.getboolean("traces", "otel_on", fallback=False):
+        carrier = getattr(ti, "context_carrier", None) or {}
+    return carrier.get("traceparent")

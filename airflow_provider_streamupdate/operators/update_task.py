@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..control.update.engine import UpdateEngine
 from ..hooks.metrics import count_update
-from ..hooks.trace_context import traceparent_of
 from ..hooks.update_options import update_options
-from .base import StreamUpdateOperator, owner_of
+from .base import StreamUpdateOperator, owner_of, traceparent_of
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient

@@ -8,8 +8,7 @@ from typing import Any
 
 from ..control.update.step import Step
 from ..core.names import check_name
-from ..core.slo.finding import LONGEST_SECONDS
-from ..core.slo.limits import parse_slo
+from ..core.slo.limits import LONGEST_SECONDS, parse_slo
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import optional_text, text_list
 from ..hooks.update_options import verify_for

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..control.app_lease import keep
 from ..core.errors import StreamUpdateError
-from ..core.slo.finding import LONGEST_SECONDS
+from ..core.slo.limits import LONGEST_SECONDS
 from ..hooks.xcom import plain
 from .base import StreamUpdateTrigger
 

@@ -48,7 +48,7 @@ def test_provider_info_leaves_no_module_out() -> None:
     package = os.path.dirname(airflow_provider_streamupdate.__file__)
     support = {"base", "application", "update_task", "__init__"}
     support |= {"errors", "form", "kubernetes", "launcher", "xcom", "settings", "update_options"}
-    support |= {"templated_values", "metrics", "trace_context", "references"}
+    support |= {"templated_values", "metrics", "references"}
     for kind in ("hooks", "operators", "sensors", "triggers"):
         found = {f[:-3] for f in os.listdir(os.path.join(package, kind)) if f.endswith(".py")} - support
         assert {f"airflow_provider_streamupdate.{kind}.{name}" for name in found} <= listed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
 import attrs
@@ -13,9 +14,9 @@ from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFig
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
-from airflow_provider_streamupdate.core.slo.before import Before
-from airflow_provider_streamupdate.core.slo.judging import judge, told
-from airflow_provider_streamupdate.core.slo.limits import NAMES, NO_LIMITS, SloLimits, parse_slo
+from airflow_provider_streamupdate.core.slo.baseline import Baseline, driver_batches
+from airflow_provider_streamupdate.core.slo.limits import LONGEST_SECONDS, NAMES, NO_LIMITS, SloLimits, parse_slo
+from airflow_provider_streamupdate.core.slo.rules import Finding, judge
 from tests.levels.simulator import span_of
 
 BEGIN = datetime(2026, 11, 27, tzinfo=timezone.utc)
@@ -80,18 +81,32 @@ class App:
         return tuple(spans)
 
 
+def findings(
+    new: list[BatchFigures], baseline: Baseline, *slo: str, ran: float = LONGEST_SECONDS, **status: float | bool
+) -> dict[str, Finding]:
+    """What is said of a driver that has committed these batches, the first of them its first, by limit."""
+    now = QueryStatus(batch=new[-1].batch, first_batch=new[0].batch, figures=tuple(new), **status)
+    return {finding.limit: finding for finding in judge(now, baseline, parse_slo(slo), ran, LONGEST_SECONDS)}
+
+
+def baseline(batches: Iterable[BatchFigures] = (), minutes: tuple[Span, ...] = (), **more: object) -> Baseline:
+    """What the old version did; its driver's first batches are not among these."""
+    figures = tuple(batches)
+    query = QueryStatus(first_batch=figures[0].batch if figures else None, figures=figures)
+    return Baseline(batches=driver_batches(query, skip=0), minutes=minutes, **{"pace": 60.0, **more})
+
+
 def exceeded(app: App, later: App, seed: int, minutes: int = 30, batches: int = 20, backlog: int = 0) -> list[str]:
     """The limits that `later` exceeds after `app` ran for some minutes. backlog: rows of its first batch"""
     chance = random.Random(seed)
     gains: list[int] = []
     ran = app.run(minutes * app.batches, chance, gains=gains)
-    before = Before(runs=(app.minutes(ran),), batches=tuple(ran[-KEPT:]))
     held = (ran[-1].state_rows or {})["s"]
     new = later.run(batches, chance, first=len(ran), held=held, gains=gains)
     if backlog:
         new[0] = attrs.evolve(new[0], rows_in=backlog, rows_out=backlog // 10)
-    now = QueryStatus(batch=new[-1].batch, first_batch=new[0].batch, figures=tuple(new), lag=float(later.rows))
-    return [j.limit for j in judge("q", now, before, SloLimits()) if j.exceeded]
+    found = findings(new, baseline(ran[-KEPT:], app.minutes(ran)), lag=float(later.rows))
+    return [limit for limit, finding in found.items() if finding.exceeded]
 
 
 HABITS = {
@@ -130,7 +145,6 @@ HIDDEN = {
     },
     "nothing out": {"most rows lost", "no rows", "twice the rows", "ten times the rows"},
     "a state of windows": {"every row stays"},
-    "slow": set(),
 }
 
 
@@ -139,7 +153,7 @@ def test_an_app_that_goes_on_as_before_exceeds_nothing(habit: str) -> None:
     """Whatever its habits, wherever it is in them when the update comes, however long the history."""
     app = HABITS[habit]
     for seed in range(10):
-        for batches in (8, 20, 45):
+        for batches in (13, 20, 45):
             assert not exceeded(app, app, seed, minutes=5 + 6 * seed, batches=batches), (seed, batches)
         backlog = exceeded(app, app, seed, backlog=app.rows * 100)
         assert not backlog, seed
@@ -192,7 +206,7 @@ def test_limits_are_given_by_name(given: tuple[str, ...], most: SloLimits) -> No
         (("rows-out",), "'rows-out' is no limit"),
         (("rows_out=1%",), "'rows_out=1%' is no limit"),
         (("",), "'' is no limit"),
-        (("off", "rows-out=1%"), "leaves nothing to limit"),
+        (("off", "rows-out=1%"), "'off' is no limit"),
         (("rows-out=1%", "rows-out=2%"), "rows-out is given twice"),
         (("batch-time=0.5",), "batch-time='0.5' is less than 1"),
         (("batch-time=50%",), "batch-time='50%' is a percentage"),
@@ -208,218 +222,216 @@ def test_what_is_no_limit_is_told(given: tuple[str, ...], why: str) -> None:
     assert why in str(raised.value)
 
 
-def judged(
-    limit: str, now: QueryStatus, before: Before | None, limits: SloLimits | None = None
-) -> tuple[bool | None, str]:
-    [found] = [j for j in judge("q", now, before, limits or SloLimits()) if j.limit == limit]
-    return found.exceeded, found.text
-
-
-def status(batches: list[BatchFigures], **more: float | None) -> QueryStatus:
-    return QueryStatus(batch=batches[-1].batch, first_batch=batches[0].batch, figures=tuple(batches), **more)
-
-
-def even(count: int, rows: int = 100, first: int = 0, **more: float | int | None) -> list[BatchFigures]:
+def even(count: int, rows: int = 100, first: int = 0, **more: object) -> list[BatchFigures]:
     given = {"seconds": 1.0, "rows_out": rows, **more}
     return [BatchFigures(batch=first + n, rows_in=rows, **given) for n in range(count)]
 
 
-def test_what_cannot_be_compared_says_why() -> None:
-    known = Before(batches=tuple(even(30)))
-    new = even(20, first=30)
-    for limit in ("batch-time", "rows-out", "state-growth", "lag-growth"):
-        assert judged(limit, status(new), None) == (
-            None,
-            f"query q, {limit}: not compared: the version before had no such query",
-        )
-        few = judged(limit, status(even(7, first=30)), known)
-        assert few == (None, f"query q, {limit}: not compared: 4 batches with rows are known, and 5 are needed")
-    assert judged("lag-growth", status(new), known)[1].endswith("its lag is not known")
-    assert judged("state-growth", status(new), known)[1].endswith("it holds no state whose rows are counted")
-    assert judged("rows-out", status(even(20, rows_out=None)), known)[1].endswith("does not tell how many rows it got")
-    assert judged("rows-out", status(new), attrs.evolve(known, changed="its stages changed"))[1].endswith(
-        "not compared: its stages changed"
-    )
-    assert judged("rows-out", status(even(20, rows=1000)), known)[1].endswith("more rows than any before")
-    young = Before(batches=tuple(even(5)))
-    for limit in ("batch-time", "rows-out"):
-        assert judged(limit, status(new), young)[0] is None
-
-
-def test_a_limit_that_is_off_is_not_judged() -> None:
-    before, slow = Before(batches=tuple(even(30))), status(even(20, first=30, seconds=60.0))
-    assert judged("batch-time", slow, before)[0]
-    assert [j.limit for j in judge("q", slow, before, parse_slo(["batch-time=off", "rows-out=off"]))] == [
-        "lag-growth",
-        "state-growth",
-    ]
-    assert judge("q", slow, before, NO_LIMITS) == []
-    assert judged("batch-time", slow, before, parse_slo(["batch-time=100"]))[0] is False
-
-
-def test_no_data_batches_and_batches_of_a_backlog_do_not_count() -> None:
-    before = Before(batches=tuple(even(30)))
-    idle = [attrs.evolve(b, rows_in=0, rows_out=0, seconds=0.01) for b in even(20, first=30)]
-    assert judged("batch-time", status(idle), before)[0] is None
-    more = [*even(5, rows=5000, first=30, seconds=40.0), *even(15, first=35)]
-    assert judged("batch-time", status(more), before)[0] is False
-    assert judged("rows-out", status(more), before)[0] is False
-
-
-def test_who_falls_back_further_is_told_from_who_catches_up() -> None:
-    """100 rows a second come in; a query that is behind has to get more than that done."""
-    hour = tuple(
-        Span(at=(BEGIN + timedelta(minutes=n)).isoformat(), batches=60, timed=60, rows_in=6000, lag_most=100.0)
-        for n in range(60)
-    )
-    before = Before(runs=(hour,), batches=tuple(even(30)))
-    slower = even(20, first=30, seconds=2.0)
-    assert judged("lag-growth", status(slower, lag=100.0), before)[0] is False, "it is not behind"
-    exceeds, text = judged("lag-growth", status(slower, lag=5000.0), before)
-    assert exceeds and "5000 rows behind (before, 100 at most) and gets 50.0 rows a second done; 100.0 came in" in text
-    assert judged("lag-growth", status(slower, lag=5000.0), before, parse_slo(["lag-growth=60%"]))[0] is False
-    assert judged("lag-growth", status(even(20, first=30, seconds=0.5), lag=5000.0), before)[0] is False
-    short = attrs.evolve(before, runs=(hour[:5],))
-    assert judged("lag-growth", status(slower, lag=5000.0), short)[0] is None
-
-
-def test_a_stage_that_the_update_changed_is_not_compared() -> None:
-    old = [attrs.evolve(b, state_rows={"s": 100, "t": 100}) for b in even(30)]
-    new = [attrs.evolve(b, state_rows={"s": 100 + 90 * n, "t": 100 + 90 * n}) for n, b in enumerate(even(20, first=30))]
-    before = Before(batches=tuple(old), uncounted=frozenset({"s"}))
-    found = {
-        j.text.split("stage ")[1][0]: j.exceeded
-        for j in judge("q", status(new), before, parse_slo(["rows-out=off"]))
-        if j.limit == "state-growth"
-    }
-    assert found == {"s": None, "t": True}
-
-
-def minutes_of(count: int, first: int = 0, **more: float | int | None) -> tuple[Span, ...]:
+def minutes_of(count: int, first: int = 0, **more: object) -> tuple[Span, ...]:
     given = {"batches": 60, "timed": 60, "rows_in": 6000, "rows_out": 6000, "seconds": 54.0, **more}
     return tuple(Span(at=(BEGIN + timedelta(minutes=first + n)).isoformat(), **given) for n in range(count))
 
 
-def test_a_quiet_minute_hides_nothing() -> None:
-    """By night one row in a while, of which none comes out, and once 500 come out for one."""
-    night = (*minutes_of(5, batches=1, timed=1, rows_in=1, rows_out=0), *minutes_of(1, 5, rows_in=1, rows_out=500))
-    before = Before(runs=((*night, *minutes_of(60, 6)),), batches=tuple(even(30)))
-    assert judged("rows-out", status(even(20, first=30)), before)[0] is False
-    assert judged("rows-out", status(even(20, first=30, rows_out=0)), before)[0]
-    assert judged("rows-out", status(even(20, first=30, rows_out=600)), before)[0]
+BEFORE = baseline(even(30))
+AFTER = even(20, first=30)
 
 
-def test_rows_that_come_out_while_none_come_in_belong_to_those_before() -> None:
-    quiet = [minutes_of(5, 10 * n) + minutes_of(5, 10 * n + 5, batches=1, timed=1, rows_in=0, rows_out=30000)
-             for n in range(6)]  # fmt: skip
-    before = Before(runs=(sum(quiet, ()),), batches=tuple(even(30)))
-    assert judged("rows-out", status(even(20, first=30, rows_out=150)), before)[0] is False
+def test_fewer_than_ten_batches_are_not_compared() -> None:
+    few = findings(even(12, first=30), BEFORE)
+    assert few == {"every limit": Finding("every limit", None, "9 batches with rows, and 10 are needed", 60.0)}
+    assert {limit: finding.exceeded for limit, finding in findings(even(13, first=30), BEFORE).items()} == {
+        "batch-time": False,
+        "lag-growth": None,
+        "rows-out": False,
+        "state-growth": None,
+    }
+    idle = [attrs.evolve(batch, rows_in=0, rows_out=0, seconds=0.01) for batch in AFTER]
+    assert findings(idle, BEFORE)["every limit"].why.startswith("0 batches with rows")
 
 
-def test_a_single_alert_is_no_fault() -> None:
-    before = Before(batches=tuple(even(30, rows_out=0)))
-    one = [*even(19, first=30, rows_out=0), *even(1, first=49, rows_out=3)]
-    assert judged("rows-out", status(one), before)[0] is False
+@pytest.mark.parametrize(
+    ("limit", "new", "before", "why"),
+    [
+        ("batch-time", AFTER, baseline(even(12)), "too few batches and minutes before are known"),
+        ("lag-growth", AFTER, BEFORE, "its lag is not known"),
+        ("rows-out", even(20, rows_out=None), BEFORE, "Spark does not tell how many rows its sink got"),
+        ("rows-out", AFTER, baseline(even(10)), "too few batches and minutes with as many rows before are known"),
+        ("rows-out", AFTER, attrs.evolve(BEFORE, changed="its sink"), "its sink"),
+        ("state-growth", AFTER, BEFORE, "it has no stage whose rows are counted as before"),
+        ("state-growth", AFTER, attrs.evolve(BEFORE, changed="its sink"), "its sink"),
+    ],
+)
+def test_what_cannot_be_compared_says_why(limit: str, new: list[BatchFigures], before: Baseline, why: str) -> None:
+    found = findings(new, before)[limit]
+    assert (found.exceeded, found.why) == (None, why)
+
+
+def test_a_limit_that_is_off_is_not_judged() -> None:
+    slow = even(20, first=30, seconds=60.0)
+    assert findings(slow, BEFORE)["batch-time"].exceeded
+    assert list(findings(slow, BEFORE, "batch-time=off", "rows-out=off")) == ["lag-growth", "state-growth"]
+    assert findings(slow, BEFORE, "off") == {}
+    assert findings(slow, BEFORE, "batch-time=100")["batch-time"].exceeded is False
+
+
+@pytest.mark.parametrize(("long", "slow"), [(2, False), (3, True)])
+def test_three_long_batches_of_ten_are_slow(long: int, slow: bool) -> None:
+    new = [attrs.evolve(batch, seconds=100.0) if batch.batch >= 50 - long else batch for batch in AFTER]
+    assert findings(new, BEFORE)["batch-time"].exceeded is slow
+
+
+def test_two_long_batches_before_hide_no_slowness() -> None:
+    before = baseline(attrs.evolve(b, seconds=100.0) if b.batch in (3, 8, 14, 19, 25) else b for b in even(30))
+    assert findings(even(20, first=30, seconds=9.0), before)["batch-time"].exceeded
 
 
 def test_a_rush_hour_was_seen_before() -> None:
     day = (*minutes_of(700), *minutes_of(60, 700, seconds=300.0), *minutes_of(600, 760))
-    before = Before(runs=(day,), batches=tuple(even(30)))
-    assert judged("batch-time", status(even(20, first=30, seconds=5.0)), before)[0] is False
-    assert judged("batch-time", status(even(20, first=30, seconds=20.0)), before)[0]
+    before = baseline(even(30), day)
+    assert findings(even(20, first=30, seconds=5.0), before)["batch-time"].exceeded is False
+    assert findings(even(20, first=30, seconds=20.0), before)["batch-time"].exceeded
 
 
-def test_who_takes_longer_has_more_rows_in_a_batch_and_is_no_quicker_for_it() -> None:
-    """100 rows a second come in, and each batch takes what there is."""
-    before = Before(runs=(minutes_of(60),), batches=tuple(even(30)))
-    assert judged("batch-time", status(even(20, rows=1500, first=30, seconds=15.0)), before)[0]
-    backlog = status(even(20, rows=15000, first=30, seconds=15.0))
-    assert judged("batch-time", backlog, before)[0] is False, "1,000 rows a second: it works off a backlog"
+@pytest.mark.parametrize("count", [12, 120])
+def test_a_minute_in_which_a_batch_hung_hides_no_slowness(count: int) -> None:
+    minutes = minutes_of(count, batches=1, timed=1, rows_in=100, seconds=12.0)
+    minutes = (*minutes[:5], attrs.evolve(minutes[5], seconds=1812.0), *minutes[6:])
+    assert findings(even(20, first=30, seconds=50.0), baseline((), minutes))["batch-time"].exceeded
 
 
-def test_few_rows_say_nothing() -> None:
-    before = Before(batches=tuple(even(30, rows=10, rows_out=1)))
-    exceeds, text = judged("rows-out", status(even(10, rows=10, first=30, rows_out=0)), before)
-    assert exceeds is None and "0 rows out for 60 in are too few to tell" in text
-    assert judged("rows-out", status(even(40, rows=10, first=30, rows_out=0)), before)[0]
+def test_the_end_of_a_backlog_is_waited_for() -> None:
+    """It is one while batches get smaller, or the last one is as quick as before."""
+
+    def waits(*last: tuple[int, float]) -> float:
+        more = [attrs.evolve(b, rows_in=r, seconds=s) for b, (r, s) in zip(AFTER[-len(last) :], last, strict=True)]
+        found = findings([*even(20 - len(last), rows=9000, first=30, seconds=90.0), *more], BEFORE)["batch-time"]
+        assert found.exceeded
+        return found.waits
+
+    assert waits((8000, 80.0)) == LONGEST_SECONDS
+    assert waits((100, 1.0)) == LONGEST_SECONDS
+    assert waits((9500, 95.0)) == 60.0, "it grows"
+    assert waits((100, 80.0)) == 60.0, "it is slow without one"
+
+
+def test_too_few_batches_are_slow_when_each_of_them_is() -> None:
+    slow = even(4, first=30, seconds=9.0)
+    found = findings(slow, BEFORE)["batch-time"]
+    assert found.exceeded and found.why.startswith("a batch takes 9.00 s at least; before, 1.00 s")
+    assert findings(slow, BEFORE, ran=0.0)["every limit"].waits == LONGEST_SECONDS, "it works at the others"
+    assert "every limit" in findings([*slow[:3], attrs.evolve(slow[3], seconds=3.0)], BEFORE)
+    assert "every limit" in findings(slow[:1], BEFORE), "the first one of a driver is slow"
+    assert "every limit" in findings(slow, BEFORE, ran=math.inf), "nobody wants it to run for a time"
+
+
+def test_batches_are_waited_for_as_they_came_before() -> None:
+    def waits(pace: float, batches: list[BatchFigures] | None = None, **more: float | bool) -> float:
+        before = baseline(even(30), pace=pace, quiet=more.pop("quiet", 0.0))
+        found = findings(batches or even(3, first=30, seconds=0.1), before, **{"ran": 30.0, **more})
+        return found["every limit"].waits
+
+    assert [waits(pace) for pace in (60.0, 13.0, 4.0, 1.0, 0.0)] == [60.0, 150.0, 300.0, 60.0, 0.0]
+    nothing = [attrs.evolve(batch, rows_in=0) for batch in even(3, first=30, seconds=0.1)]
+    assert waits(60.0, nothing, idle=True) == 60.0, "rows came until the end"
+    assert waits(60.0, nothing, idle=True, quiet=3.0) == 0.0, "none came for longer than usual"
+    assert waits(60.0, nothing, idle=True, quiet=3.0, lag=7.0) == 60.0, "there is input"
+    assert waits(60.0, nothing, quiet=3.0) == 60.0, "it has not found out yet"
+    assert findings(even(3, first=30), baseline(even(9)))["every limit"].waits == 0.0, (
+        "there is nothing to compare with"
+    )
+
+
+def test_a_batch_that_does_not_end_is_waited_for_and_is_a_fault_at_last() -> None:
+    def found(seconds: float, new: list[BatchFigures] = AFTER) -> Finding | None:
+        return findings(new, BEFORE, batch_running=seconds).get("batch-time")
+
+    for new in (AFTER, even(2, first=30)):
+        assert not (quick := found(4.9, new)) or not quick.exceeded
+        for seconds, waits in ((5.1, math.inf), (299.0, math.inf), (300.0, 0.0)):
+            hung = found(seconds, new)
+            assert hung and (hung.exceeded, hung.waits) == (True, waits)
+    hung = found(89.0)
+    assert hung and hung.why.startswith("a batch has not ended for 60 s; before, 1.00 s when it was slow")
+
+
+def test_who_falls_back_further_is_told_from_who_catches_up() -> None:
+    """100 rows a second come in; a query that is behind has to get more than that done."""
+    before = baseline(even(30), minutes_of(60, lag_most=100.0))
+
+    def behind(lag: float, seconds: float, *slo: str, before: Baseline = before) -> bool | None:
+        return findings(even(20, first=30, seconds=seconds), before, *slo, lag=lag)["lag-growth"].exceeded
+
+    assert behind(100.0, 2.0) is False, "it is not behind"
+    assert behind(5000.0, 2.0) and behind(5000.0, 2.0, "lag-growth=60%") is False
+    assert behind(5000.0, 0.5) is False, "it catches up"
+    assert behind(5000.0, 2.0, before=attrs.evolve(before, minutes=before.minutes[:5])) is None
+
+
+def test_a_quiet_time_hides_nothing() -> None:
+    """By night one row in a while, of which none comes out, and once 500 come out for one."""
+    night = (*minutes_of(5, batches=1, timed=1, rows_in=1, rows_out=0), *minutes_of(1, 5, rows_in=1, rows_out=500))
+    before = baseline(even(30), (*night, *minutes_of(60, 6)))
+    assert findings(AFTER, before)["rows-out"].exceeded is False
+    assert findings(even(20, first=30, rows_out=0), before)["rows-out"].exceeded
+    assert findings(even(20, first=30, rows_out=600), before)["rows-out"].exceeded
+    quiet = baseline([*even(15, rows=1, rows_out=0), *even(15, rows=1000, first=15, rows_out=50)])
+    assert findings(even(16, rows=1000, first=30, rows_out=0), quiet)["rows-out"].exceeded
+
+
+def test_few_rows_say_nothing_and_more_are_waited_for() -> None:
+    before = baseline(even(40, rows=10, rows_out=1))
+    few = findings(even(13, rows=10, first=30, rows_out=0), before)["rows-out"]
+    assert few.exceeded is None and few.waits and few.why.endswith("too few to tell")
+    assert findings(even(40, rows=10, first=30, rows_out=0), before)["rows-out"].exceeded
+    alert = [*even(19, first=30, rows_out=0), *even(1, first=49, rows_out=3)]
+    assert findings(alert, baseline(even(30, rows_out=0)))["rows-out"].exceeded is False
 
 
 def test_no_row_at_all_is_within_no_limit() -> None:
-    before = Before(batches=tuple(even(30, rows=100, rows_out=50)))
-    now = status(even(20, first=30, rows_out=0))
-    [found] = [j for j in judge("q", now, before, parse_slo(["rows-out=300%"])) if j.limit == "rows-out"]
-    assert found.exceeded and found.why == "0 rows out for 1600 in; before, 800 to 800 (1 to 3294 are allowed)"
+    before = baseline(even(30, rows=100, rows_out=50))
+    found = findings(even(20, first=30, rows_out=0), before, "rows-out=300%")["rows-out"]
+    assert found.exceeded and found.why == "0 rows out for 1600 in; before, 800 to 800 (1 to 3210 are allowed)"
 
 
-def test_a_quiet_stretch_before_hides_no_loss() -> None:
-    quiet, busy = even(15, rows=1, rows_out=0), even(15, rows=1000, first=15, rows_out=50)
-    now = status(even(12, rows=1000, first=30, rows_out=0))
-    assert judged("rows-out", now, Before(batches=(*quiet, *busy)))[0]
-
-
-def test_fewer_rows_in_a_batch_leave_the_groups_of_an_aggregation_as_they_are() -> None:
-    """Twenty keys: twenty rows out of every batch, whatever comes in."""
-    before = Before(batches=tuple(even(30, rows=3000, rows_out=20)))
-    fewer = even(20, rows=300, first=30, rows_out=20)
-    exceeds, text = judged("rows-out", status(fewer), before)
-    assert exceeds is None and "its batches have fewer rows than any before" in text
-    more = even(20, rows=300, first=30, rows_out=60)
-    assert judged("rows-out", status(more), before)[0], "each group three times"
-
-
-def test_a_batch_that_hung_once_hides_no_slowness() -> None:
-    minutes = [attrs.evolve(span, batches=40, timed=40, seconds=12.0, longest=0.5) for span in minutes_of(60)]
-    minutes[30] = attrs.evolve(minutes[30], seconds=1812.0, longest=1800.0)
-    before = Before(runs=(tuple(minutes),), batches=tuple(even(30, seconds=0.3)))
-    assert judged("batch-time", status(even(20, first=30, seconds=3.0)), before)[0]
-
-
-def test_a_batch_that_hung_for_half_an_hour_hides_no_slowness_where_batches_are_few() -> None:
-    minutes = [attrs.evolve(span, batches=1, timed=1, seconds=12.0, longest=12.0) for span in minutes_of(120)]
-    minutes[30] = attrs.evolve(minutes[30], seconds=1812.0, longest=1800.0)
-    before = Before(runs=(tuple(minutes),), batches=tuple(even(30, seconds=12.0)))
-    assert judged("batch-time", status(even(20, first=30, seconds=50.0)), before)[0]
-
-
-def test_more_rows_than_ever_are_waited_out() -> None:
-    """After a pause the first batches have what had gathered."""
-    before = Before(batches=tuple(even(30)))
-    some, none = (
-        judge("q", status(even(9, rows=1000, first=30, rows_out=rows)), before, SloLimits()) for rows in (1, 0)
+@pytest.mark.parametrize("times", [10, 100])
+def test_the_groups_of_an_aggregation_are_as_many_whatever_a_batch_has(times: int) -> None:
+    """Twenty keys: twenty rows out of every batch."""
+    small, large = (even(30, rows=rows, rows_out=20, first=30) for rows in (300, 300 * times))
+    assert findings(small, baseline(large))["rows-out"].exceeded is False
+    assert (
+        findings(large[:15], baseline(small, minutes_of(60, rows_in=18_000, rows_out=1200)))["rows-out"].exceeded
+        is False
     )
-    assert [j.limit for j in some if j.open] == ["rows-out"] and not any(j.exceeded for j in some)
-    assert [j.limit for j in none if j.exceeded] == ["rows-out"], "larger batches give fewer rows, but some"
+    more = even(20, rows=300, first=30, rows_out=60)
+    assert findings(more, baseline(large))["rows-out"].exceeded, "each group three times"
 
 
 def test_batches_whose_rows_out_are_not_known_are_left_out() -> None:
     """Spark tells those of a function's last batch only."""
-    before = Before(batches=tuple(even(30)))
-    some = [b if b.batch % 3 else attrs.evolve(b, rows_out=None) for b in even(30, first=30, rows_out=0)]
-    assert judged("rows-out", status(some), before)[0]
-    good = [b if b.batch % 3 else attrs.evolve(b, rows_out=None) for b in even(30, first=30)]
-    assert judged("rows-out", status(good), before)[0] is False
+    for rows, fault in ((0, True), (100, False)):
+        new = even(30, first=30, rows_out=rows)
+        some = [batch if batch.batch % 3 else attrs.evolve(batch, rows_out=None) for batch in new]
+        assert findings(some, BEFORE)["rows-out"].exceeded is fault
 
 
 def test_windows_that_may_close_less_often_than_is_known_are_not_judged_by_more_rows() -> None:
-    before = Before(batches=tuple(even(30, rows_out=0)), rare="windows")
-    burst = status(even(20, first=30, rows_out=300))
-    assert judged("rows-out", burst, before) == (None, "query q, rows-out: not compared: windows")
-    assert judged("rows-out", burst, attrs.evolve(before, rare=""))[0]
+    before = baseline([attrs.evolve(b, state_rows={"s": 0}) for b in even(30, rows_out=0)], windows_known=False)
+    burst = [attrs.evolve(b, state_rows={"s": 99 * b.batch}) for b in even(20, first=30, rows_out=300)]
+    for known, fault in ((False, None), (True, True)):
+        found = findings(burst, attrs.evolve(before, windows_known=known))
+        assert (found["rows-out"].exceeded, found["state-growth"].exceeded) == (fault, fault)
+    lost = findings(even(20, first=30, rows_out=0), baseline(even(30), windows_known=False))
+    assert lost["rows-out"].exceeded, "too few are judged"
 
 
-def test_a_gap_in_the_minutes_is_no_growth() -> None:
-    held = (minutes_of(30, state_rows={"s": 1000}), minutes_of(30, 400, state_rows={"s": 400_000}))
-    old = [attrs.evolve(b, state_rows={"s": 400_000}) for b in even(30)]
-    new = [attrs.evolve(b, state_rows={"s": 400_000 + 90 * n}) for n, b in enumerate(even(20, first=30))]
-    assert judged("state-growth", status(new), Before(runs=held, batches=tuple(old)))[0]
-
-
-def test_limits_that_were_not_compared_for_one_reason_are_told_together() -> None:
-    known = Before(batches=tuple(even(30)))
-    few = judge("q", status(even(4, first=30)), known, SloLimits())
-    why = "not compared: 1 batches with rows are known, and 5 are needed"
-    assert told(few) == [f"query q, batch-time, lag-growth, rows-out, state-growth: {why}"]
-    enough = told(judge("q", status(even(20, first=30)), known, SloLimits()))
-    assert [text.split(":")[0] for text in enough] == [
-        f"query q, {limit}" for limit in ("batch-time", "lag-growth", "rows-out", "state-growth")
-    ]
+def test_each_stage_is_held_to_its_own_growth() -> None:
+    old = [attrs.evolve(b, state_rows={"s": 100 * b.batch, "t": 7, "gone": 1}) for b in even(30)]
+    new = [attrs.evolve(b, state_rows={"s": 100 * b.batch, "t": 7, "new": 5}) for b in AFTER]
+    assert findings(new, baseline(old))["state-growth"].exceeded is False
+    less = [attrs.evolve(b, state_rows={"s": 9000 - 100 * b.batch}) for b in even(30)]
+    assert findings(new, baseline(less))["state-growth"].exceeded, "it shrank before"
+    same = [attrs.evolve(b, state_rows={"s": 6000}) for b in AFTER]
+    assert findings(same, baseline(less))["state-growth"].exceeded is False
+    worse = [attrs.evolve(b, state_rows={"s": 100 * b.batch, "t": 3 * b.batch}) for b in AFTER]
+    found = findings(worse, baseline(old))["state-growth"]
+    assert found.exceeded and found.why == "stage t gained 48 rows for 1600 in (up to 10 are allowed)"

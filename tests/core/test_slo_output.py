@@ -10,9 +10,22 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from airflow_provider_streamupdate.control.operations.verification.output.reading import UnreadableOutputError, outputs
+from airflow_provider_streamupdate.control.operations.verification.output.counts import RowCounts
+from airflow_provider_streamupdate.control.operations.verification.output.nulls import (
+    READ_BATCHES,
+    UnreadableOutputError,
+    judge_nulls,
+    nulls,
+    read_counts,
+)
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.plan.plan import SinkPlan
-from airflow_provider_streamupdate.core.slo.output import Output, Outputs, judge_nulls
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.storage import Folder
+
+from .builders import CheckpointFiles, app_plan, deploy, query_plan, write_json
 
 COLUMNS = (("k", "string"), ("v", "long"), ("day", "string"))
 
@@ -48,6 +61,17 @@ def write_batch(folder: Path, format: str, batch: int, nulls: int, rows: int = 2
     (log / str(batch)).write_text("\n".join(entries))
 
 
+EVERY = range(1000)
+
+
+def counts(where: SinkPlan, batches: range = EVERY, query: str = "", folder: Path = Path("/none")) -> list[RowCounts]:
+    """What the query of this id wrote; its checkpoint is needed for tables alone."""
+    checkpoint = Checkpoint(Folder.open(str(folder)))
+    if query:
+        checkpoint.folder.write("metadata", json.dumps({"id": query}).encode())
+    return read_counts(where, checkpoint, batches, {})
+
+
 @pytest.mark.parametrize("format", ["json", "parquet"])
 def test_nulls_of_a_file_sink_are_counted_by_batch(tmp_path: Path, format: str) -> None:
     for batch in range(12):
@@ -55,20 +79,16 @@ def test_nulls_of_a_file_sink_are_counted_by_batch(tmp_path: Path, format: str) 
     (tmp_path / "_spark_metadata" / "9").rename(tmp_path / "_spark_metadata" / "9.compact")
     (tmp_path / "_spark_metadata" / ".10.tmp").write_text("torn")
     where = sink(tmp_path, format)
-    found = outputs((where, where), ("", ""), 10, {})
-    assert [(o.batch, o.rows, o.nulls) for o in found.before] == [(b, 20, {"k": 0, "v": b}) for b in range(9)]
-    assert [(o.batch, o.rows, o.nulls) for o in found.after] == [(b, 20, {"k": 0, "v": b}) for b in (10, 11)]
+    assert counts(where, range(10)) == [RowCounts(20, {"k": 0, "v": batch}) for batch in range(8, -1, -1)]
+    assert counts(where, range(10, 1000)) == [RowCounts(20, {"k": 0, "v": batch}) for batch in (11, 10)]
 
 
-def test_of_two_sinks_each_version_has_its_own(tmp_path: Path) -> None:
-    """A version that runs beside the old one writes elsewhere, under batch ids of its own."""
-    old, new = tmp_path / "old", tmp_path / "new"
-    for batch in range(6):
-        write_batch(old, "json", batch, nulls=0)
-        write_batch(new, "json", batch, nulls=20)
-    found = outputs((sink(old, "json"), sink(new, "json")), ("", ""), 3, {})
-    assert {o.nulls["v"] for o in found.before} == {0} and len(found.before) == 6
-    assert {o.nulls["v"] for o in found.after} == {20} and len(found.after) == 3
+def test_only_the_last_batches_are_read(tmp_path: Path) -> None:
+    for batch in range(READ_BATCHES + 5):
+        write_batch(tmp_path, "json", batch, nulls=0, rows=2, parts=1)
+        commit(tmp_path, batch, "q", batch, nulls=0)
+    delta = SinkPlan(format="delta", options={"path": str(tmp_path)})
+    assert len(counts(sink(tmp_path, "json"))) == len(counts(delta, EVERY, "q", tmp_path)) == READ_BATCHES
 
 
 def commit(folder: Path, version: int, app: str | None, batch: int, nulls: int) -> None:
@@ -88,9 +108,8 @@ def test_nulls_of_a_delta_table_are_those_of_the_query_alone(tmp_path: Path) -> 
     for version in range(10, 13):
         commit(tmp_path, 3 * version, "new", version, nulls=9)
     where = SinkPlan(format="delta", options={"path": str(tmp_path)})
-    found = outputs((where, where), ("old", "new"), 10, {})
-    assert [(o.batch, o.rows, o.nulls) for o in found.before] == [(b, 20, {"v": 2}) for b in range(10)]
-    assert [(o.batch, o.rows, o.nulls) for o in found.after] == [(b, 20, {"v": 18}) for b in range(10, 13)]
+    assert counts(where, range(10), "old", tmp_path) == 10 * [RowCounts(20, {"v": 2})]
+    assert counts(where, range(10, 1000), "new", tmp_path) == 3 * [RowCounts(20, {"v": 18})]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +123,7 @@ def test_nulls_of_a_delta_table_are_those_of_the_query_alone(tmp_path: Path) -> 
 )
 def test_a_sink_that_cannot_be_read_says_why(where: SinkPlan, why: str) -> None:
     with pytest.raises(UnreadableOutputError, match=why):
-        outputs((where, where), ("", ""), 0, {})
+        counts(where)
 
 
 @pytest.mark.parametrize("damage", ["gone", "torn", "no json"])
@@ -117,53 +136,73 @@ def test_damaged_output_is_unreadable_and_no_other_error(tmp_path: Path, damage:
         file.write_bytes(file.read_bytes()[:-9])
     else:
         (tmp_path / "_spark_metadata" / "0").write_text("v1\n{")
-    where = sink(tmp_path, "parquet")
     with pytest.raises(UnreadableOutputError, match="cannot be read from here"):
-        outputs((where, where), ("", ""), 0, {})
+        counts(sink(tmp_path, "parquet"))
 
 
 def test_a_sink_that_nothing_was_written_to_has_no_batches(tmp_path: Path) -> None:
-    where = sink(tmp_path / "none", "json")
-    assert outputs((where, where), ("", ""), 0, {}) == Outputs(before=(), after=())
+    assert counts(sink(tmp_path / "none", "json")) == []
 
 
-def some(first: int, count: int, share: float, rows: int = 100, column: str = "v") -> tuple[Output, ...]:
-    return tuple(Output(batch=first + n, rows=rows, nulls={column: round(rows * share)}) for n in range(count))
+def app(tmp_path: Path, old: Path, new: Path) -> AppRegistry:
+    """v2 follows v1, which wrote the batches before the sixth."""
+    made = Registry(str(tmp_path / "root")).app("a")
+    for deployment, folder in (("v1", old), ("v2", new)):
+        deploy(made, deployment)
+        plan = app_plan(query_plan(sink=sink(folder, "json")), app="a")
+        write_json(made, f"deployments/{deployment}/plan.json", plan)
+        CheckpointFiles(made.checkpoint(deployment, "windows"))
+    return made
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_each_version_is_held_to_the_other_in_one_sink_or_two(tmp_path: Path, apart: bool) -> None:
+    """One that runs beside the old version writes elsewhere, under batch ids of its own."""
+    old, new, first = tmp_path / "old", tmp_path / ("new" if apart else "old"), 2 if apart else 6
+    for batch in range(12):
+        write_batch(old, "json", batch, nulls=0 if apart or batch < first else 20)
+        write_batch(new, "json", batch, nulls=0 if batch < first else 20)
+    record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now())
+    registry = app(tmp_path, old, new)
+    found = nulls(registry, record, "windows", first, 0.1, {})
+    assert found.exceeded and "column v is null in 100% of" in found.why and "before, in 0% at most" in found.why
+    assert nulls(registry, record, "other", 6, 0.1, {}).why == "a plan is missing"
+
+
+def some(count: int, share: float, rows: int = 100, column: str = "v") -> list[RowCounts]:
+    return count * [RowCounts(rows, {column: round(rows * share)})]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "exceeded"),
-    [
-        (0.0, 0.05, False),
-        (0.0, 0.5, True),
-        (0.0, 1.0, True),
-        (0.5, 0.55, False),
-        (0.5, 0.9, True),
-        (1.0, 1.0, False),
-        (1.0, 0.0, False),
-    ],
+    [(0.0, 0.1, False), (0.0, 0.11, True), (0.5, 0.6, False), (0.5, 0.61, True), (1.0, 1.0, False), (1.0, 0.0, False)],
 )
 def test_a_column_with_more_nulls_exceeds_the_limit(before: float, after: float, exceeded: bool) -> None:
-    [(found, text)] = judge_nulls(Outputs(before=some(0, 10, before), after=some(10, 5, after)), 0.1)
-    assert found is exceeded
-    if exceeded:
-        assert f"column v is null in {after * 100:g}% of 500 rows; before, in {before * 100:g}% at most" in text
+    found = judge_nulls(some(10, before), some(5, after), 0.1)
+    assert (found.exceeded, found.waits) == (exceeded, 60.0 if exceeded else 0.0)
 
 
 def test_nulls_of_small_batches_are_taken_together() -> None:
     """One null in one row of a batch is no share."""
-    before = tuple(Output(batch=n, rows=2, nulls={"v": n % 10 == 0}) for n in range(60))
-    after = some(60, 5, 0.5)
-    assert judge_nulls(Outputs(before=before, after=after), 0.1)[0][0] is True
-    assert judge_nulls(Outputs(before=before, after=some(60, 5, 0.05)), 0.1)[0][0] is False
+    before = [RowCounts(2, {"v": int(n % 10 == 0)}) for n in range(60)]
+    assert judge_nulls(before, some(5, 0.5), 0.1).exceeded
+    assert judge_nulls(before, some(5, 0.1), 0.1).exceeded is False
+    assert judge_nulls([*some(9, 0.0), *some(1, 0.5)], some(5, 0.5), 0.1).exceeded is False, "one had as many"
 
 
-def test_what_cannot_be_judged_is_told() -> None:
-    few = Outputs(before=some(0, 4, 0.0), after=some(4, 5, 1.0))
-    assert judge_nulls(few, 0.1) == [(None, "500 rows of the output and 4 batches before can be read")]
-    tiny = Outputs(before=some(0, 10, 0.0), after=some(10, 1, 1.0, rows=3))
-    assert judge_nulls(tiny, 0.1)[0][0] is None
-    other = Outputs(before=some(0, 10, 0.0), after=some(10, 5, 1.0, column="added"))
-    assert judge_nulls(other, 0.1) == [(None, "of no column the nulls are known in every batch")]
-    empty = Outputs(before=(*some(0, 10, 0.0), Output(batch=10, rows=0, nulls={})), after=some(11, 5, 1.0))
-    assert judge_nulls(empty, 0.1)[0][0] is True, "a batch without rows says nothing of its columns"
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (some(9, 0.0, rows=11), some(5, 1.0)),
+        (some(10, 0.0), some(1, 1.0, rows=99)),
+        (some(10, 0.0), some(10, 1.0, column="added")),
+        ([], []),
+    ],
+)
+def test_too_few_rows_and_other_columns_are_not_compared(before: list[RowCounts], after: list[RowCounts]) -> None:
+    found = judge_nulls(before, after, 0.1)
+    assert found.exceeded is None and "rows of the output" in found.why
+
+
+def test_a_batch_without_rows_says_nothing_of_its_columns() -> None:
+    assert judge_nulls([*some(10, 0.0), RowCounts(0, {})], some(5, 1.0), 0.1).exceeded

@@ -1,5 +1,5 @@
-"""The SLO gate over simulated apps, whole verifications: what no look at eight batches can tell. An outside reviewer
-found the cases; the numbers in the comments say how many went wrong then."""
+"""The SLO gate over simulated apps, whole verifications. An outside reviewer found the cases; the numbers in the
+comments say how many went wrong then."""
 
 from __future__ import annotations
 
@@ -119,13 +119,12 @@ def test_a_worse_version_is_not_promoted_at_a_lucky_moment(tmp_path: Path, app: 
     ("app", "batch"), [*((app, batch) for app in APPS for batch in (3, 5, 7)), ("stream", 9), ("busy", 9)]
 )
 def test_a_version_that_hangs_is_not_promoted(tmp_path: Path, app: str, batch: int) -> None:
-    """Five warm batches were enough to be promoted, whatever came after. Two apps have nine of all while they are
-    verified."""
+    """Enough warm batches were enough to be promoted, whatever came after."""
     promoted, why = outcome(tmp_path, APPS[app], hangs(attrs.evolve(APPS[app], cold=1.0), batch), 3.0, 1)
     assert not promoted and "a batch has not ended" in why[0], why
 
 
-@pytest.mark.parametrize("each", [3, 4, 5])
+@pytest.mark.parametrize("each", [2, 3])
 @pytest.mark.parametrize("app", ["files", "stream", "busy"])
 def test_a_version_with_a_long_batch_now_and_then_is_not_promoted(tmp_path: Path, app: str, each: int) -> None:
     """The median does not show it: it was promoted at a lucky moment."""

@@ -15,7 +15,7 @@ from conftest import Ground
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
-from airflow_provider_streamupdate.core.slo.batch_time import SLACK_SECONDS
+from airflow_provider_streamupdate.core.slo.rules import SLACK_SECONDS
 from tests.levels.versions import APPS, AS_GOOD, MODES, NO_CLAIM, OLD, WORSE, Version, row
 
 LEVELS = Path(__file__).parents[1] / "levels"

@@ -130,11 +130,11 @@ def test_an_update_is_one_trace_in_a_real_collector(
     ground.cli("update", str(ground.application("v2").file), "--deployment", "two", *ground.params, *ground.agreed)
     (spans,) = collector.requests(1)
     root = check_whole(spans)
-    assert root["name"] == "update motion-alarm" and root["status"] == {"code": 1}
+    assert root["name"] == "update motion-alarm" and root["status"] == {}
     told = attributes(root)
     record = ground.client.registry.app(ground.app).update("two")
     assert record is not None
-    assert (told["streamupdate.deployment.from"], told["streamupdate.deployment.to"]) == ("one", "two")
+    assert (told["streamupdate.old"], told["streamupdate.new"]) == ("one", "two")
     assert (told["streamupdate.strategy"], told["streamupdate.outcome"]) == ("standby", "promoted")
     assert told["streamupdate.pause_seconds"] == record.pause_seconds
 
@@ -142,9 +142,9 @@ def test_an_update_is_one_trace_in_a_real_collector(
     assert names(steps) == ["plan", "check", "standby", "snapshot", "submit", "verify", "promote"]
     assert all(times(before)[1] <= times(after)[0] for before, after in pairwise(steps))
     assert all(span["parentSpanId"] == root["spanId"] for span in steps)
-    handed = {"drain", "wait for successor", "restore", "start queries", "first batch"}
+    handed = {"draining", "handed over", "restoring", "restored", "running"}
     assert {f"driver: {part}" for part in handed} | {"pause"} <= set(names(children(spans, "snapshot")))
-    assert {"driver: launch", "driver: start", "driver: get ready"} <= set(names(spans))
+    assert {"driver: start", "driver: planned"} <= set(names(spans))
     (pause,) = [span for span in spans if span["name"] == "pause"]
     begin, end = times(pause)
     assert (end - begin) / 1e9 == pytest.approx(record.pause_seconds, abs=1e-3)
@@ -153,9 +153,7 @@ def test_an_update_is_one_trace_in_a_real_collector(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
     ground.cli("trace", ground.app, "two", "--send")
     first, second = collector.requests(2)
-    assert [(s["traceId"], s["spanId"], s["name"], times(s)) for s in second] == [
-        (s["traceId"], s["spanId"], s["name"], times(s)) for s in first
-    ]
+    assert [(s["name"], times(s)) for s in second] == [(s["name"], times(s)) for s in first]
 
 
 def test_one_that_was_rolled_back_has_the_error(ground: Ground, collector: Collector) -> None:  # noqa: F811
@@ -239,7 +237,7 @@ def test_an_update_by_airflow_is_part_of_the_trace_of_its_dag_s_run(
     assert around["name"] == "worker.update.plan" and around["traceId"] == root_span["traceId"]
     (dag_run,) = [span for span in spans if span["name"] == "dag_run.stream_update"]
     assert dag_run["traceId"] == root_span["traceId"]
-    assert attributes(root_span)["airflow.dag_run.run_id"] == run == attributes(dag_run)["airflow.dag_run.run_id"]
+    assert f"/{run}/" in attributes(root_span)["streamupdate.asked_by"]
     for step in children(spans, "update alarm"):
         if "streamupdate.step" in attributes(step):
             (link,) = step["links"]

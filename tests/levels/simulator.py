@@ -14,6 +14,7 @@ import attrs
 from airflow_provider_streamupdate.control.operations.verification.health import Health
 from airflow_provider_streamupdate.control.operations.verification.slo import Gate
 from airflow_provider_streamupdate.core.clock import utc_now
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures
 from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, minute_of, write_minutes
 from airflow_provider_streamupdate.core.history.span import Span
@@ -21,7 +22,7 @@ from airflow_provider_streamupdate.core.registry.deployment import QueryStatus, 
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.slo.limits import SloLimits
-from tests.core.builders import deploy, set_status, status
+from tests.core.builders import deploy, set_status, status, write_json
 
 QUERY, STAGE = "windows", "daily"  # of the builders' plan
 POLL = 0.05  # from one look for rows to the next, without a trigger
@@ -156,6 +157,7 @@ def verified(folder: Path, old: Driver, new: Driver, run_for: float = 10.0) -> t
     set_status(app, "v1", old.status(zero, old.now))
     times = {"planned": moment(zero, -60), "snapshotted": moment(zero, 0)}
     app.set_update(UpdateRecord(app="a", old="v1", new="v2", started_at=moment(zero, -60), step_times=times))
+    write_json(app, "updates/v2.report.json", CompatibilityReport(app="a", source="deployment v1", items=()))
     gate, at = Gate(registry=app, limits=SloLimits(), run_for=run_for), new.begin
     while at < new.begin + PATIENCE:
         at += EVERY
@@ -163,7 +165,7 @@ def verified(folder: Path, old: Driver, new: Driver, run_for: float = 10.0) -> t
         ready = bool(new.batches) and new.batches[0].end <= at - run_for
         if not ready or state.queries[QUERY].batch - new.first + 1 < LEAST_BATCHES:
             continue
-        found = gate.hold("v2", Health(healthy=True, failed=False, reasons=(), status=state), ())
+        found = gate.hold("v2", Health(healthy=True, failed=False, reasons=(), status=state))
         if found.failed or found.healthy:
             return found.healthy, found.reasons or found.holds
     return False, ("it took too long",)

@@ -37,7 +37,6 @@ from .options import UpdateOptions
 from .promotion import promote
 from .step import Step
 from .strategies import Strategy, strategy_named
-from .trace.span import context_of
 from .update import Update
 from .usual_times import usually
 
@@ -243,9 +242,8 @@ class UpdateEngine:
                 return self._steps[step](update)
 
     def _attempt(self, step: Step) -> Attempt:
-        by, parent = self.options.asked_by or user_and_host(), self.options.traceparent
-        parent = parent if context_of(parent) else None
-        return Attempt(step=step, began_at=clock.now(), by=by, traceparent=parent)
+        by = self.options.asked_by or user_and_host()
+        return Attempt(step=step, began_at=clock.now(), by=by, traceparent=self.options.traceparent)
 
     def _draft(self, registry: AppRegistry, deployment: str) -> UpdateRecord:
         digest, strategy = self.options.application.digest(), self.strategy

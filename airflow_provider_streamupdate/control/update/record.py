@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 from collections.abc import Iterator
 
 import attrs
@@ -27,9 +29,11 @@ from ..app_lease import holding
 from ..drivers.drivers import not_started
 from ..operations.abandoned import supersede
 from ..operations.context import Context
-from .trace.sending import send_ended
 
 MOST_ATTEMPTS = 100  # of the steps of an update that are noted; no more, so that its record stays small
+TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+TRACE_SECONDS = 5.0  # that an update which has ended waits for the collector of its trace
+log = logging.getLogger(__name__)
 
 
 def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None) -> str:
@@ -121,7 +125,7 @@ def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> Upd
         others = [other for other in registry.updates() if other.outcome is None and other.new != deployment]
         supersede(registry, others, f"the update to {deployment} was begun")
         for other in others:
-            send_ended(registry, other.new)
+            send_trace(registry, other.new)
         registry.set_update(wanted)
         boundary("begun")
         return wanted
@@ -238,8 +242,21 @@ def end(
             )
             registry.set_update(record)
             boundary("ended")
-            send_ended(registry, deployment)
+            send_trace(registry, deployment)
         return record
+
+
+def send_trace(registry: AppRegistry, deployment: str) -> None:
+    """Send the trace of an update that has ended to where OpenTelemetry's variables say, if anywhere."""
+    if os.environ.get("OTEL_TRACES_EXPORTER") == "none" or not any(map(os.environ.get, TRACE_ENDPOINTS)):
+        return
+    try:
+        from .trace import make_spans, send  # the extra otel
+
+        send(make_spans(registry, deployment), TRACE_SECONDS)
+    except Exception as error:  # no update fails for its trace
+        again = f"streamupdate trace {registry.name} {deployment} --send"
+        log.warning("the trace of an update was not sent: %s. Send it with: %s", describe(error), again)
 
 
 def interrupted(context: Context, digest: str, deployment: str | None, app: str | None = None) -> UpdateRecord | None:

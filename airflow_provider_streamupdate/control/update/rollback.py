@@ -49,9 +49,9 @@ from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
 from ..waiting import Phase, Progress, quiet, wait_for
 from .cancellation import end_cancelled
+from .record import send_trace
 from .rollback_target import choose_version, versions_before, written_between
 from .strategies import strategy_named
-from .trace.sending import send_ended
 
 
 @attrs.frozen(kw_only=True)
@@ -217,7 +217,7 @@ def _go_back(leaving: Leaving) -> Deployed | None:
     for step in steps if ends_update else reversed(steps):
         step()
     if record is not None and str(PROMOTED) not in record.step_times:  # else its trace was sent then
-        send_ended(registry, leaving.new)
+        send_trace(registry, leaving.new)
     return deployed
 
 

@@ -316,5 +316,5 @@ def _shown(location: str | None) -> str | None:
 
 
 def _sink(sink: SinkPlan, output_mode: str) -> Lines:
-    told = (sink.format, f"{output_mode} mode", _shown(sink.location or sink.path))
+    told = (sink.format, f"{output_mode} mode", _shown(sink.place))
     return tuple(_line(text, text) for text in told if text)

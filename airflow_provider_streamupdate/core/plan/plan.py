@@ -228,6 +228,11 @@ class SinkPlan:
         """The option of this name, as it was written."""
         return next((value for key, value in self.options.items() if key.lower() == "path"), None)
 
+    @property
+    def place(self) -> str | None:
+        """Where it writes; None: a function, or a sink that names no place."""
+        return self.location or self.path
+
 
 @attrs.frozen(kw_only=True)
 class QueryPlan:

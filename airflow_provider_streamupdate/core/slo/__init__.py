@@ -1,1 +1,1 @@
-"""Whether a new version does as well as the app did in the hours before it."""
+"""The limits that hold a new version to what the app did in the 24 hours before its update."""

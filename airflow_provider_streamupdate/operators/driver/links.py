@@ -14,9 +14,8 @@ from ...core import clock
 from ...core.errors import StreamUpdateError
 from ...core.registry.update import Attempt
 from ...hooks.errors import AirflowRescheduleException
-from ...hooks.trace_context import traceparent_of
 from ...links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
-from ..base import owner_of
+from ..base import owner_of, traceparent_of
 
 if TYPE_CHECKING:
     from ...control.client import StreamUpdateClient

@@ -13,8 +13,7 @@ from ....core.compatibility.successors import new_names
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import FINISHED, RUNNING
 from ....core.registry.registry import AppRegistry
-from ....core.slo.finding import LONGEST_SECONDS
-from ....core.slo.limits import parse_slo
+from ....core.slo.limits import LONGEST_SECONDS, parse_slo
 from ....core.snapshots.snapshots import SnapshotStore
 from ...waiting import Phase, Progress, quiet, wait_for
 from ..context import Context
@@ -114,9 +113,9 @@ def _health(
     drivers = context.drivers(registry)
     baseline = under_new_names(registry, deployment, baseline_snapshot) if baseline_snapshot else None
     state = drivers.state(deployment)
-    apart = uncounted(registry, deployment) if (baseline or gate) and state in (RUNNING, FINISHED) else ()
+    apart = uncounted(registry, deployment) if baseline and state in (RUNNING, FINISHED) else ()
     found = assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
-    return gate.hold(deployment, found, apart) if gate is not None and found.healthy else found
+    return gate.hold(deployment, found) if gate is not None and found.healthy else found
 
 
 def wait_healthy(

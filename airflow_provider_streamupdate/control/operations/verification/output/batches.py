@@ -89,7 +89,7 @@ def _query_output(
     first, last = span
     checkpoint = Checkpoint(registry.checkpoint(deployment, query.name))
     since = max(first or 0, last - MOST_BATCHES + 1)
-    place = query.sink.location or query.sink.path
+    place = query.sink.place
     notes = [f"the last {MOST_BATCHES} batches are shown"] if since > (first or 0) else []
     logged: dict[int, WrittenBatch] = {}
     try:
@@ -118,12 +118,13 @@ def _query_output(
 def _logged(
     sink: SinkPlan, checkpoint: Checkpoint, batches: range, context: Context
 ) -> Iterator[tuple[int, WrittenBatch]]:
-    place = sink.location or sink.path
+    place = sink.place
     if place is None:
         return
     folder = Folder.open(place, dict(context.storage_options))
     if sink.format == delta_log.FORMAT:
-        for batch, version, files in delta_log.commits(folder, checkpoint.query_id(), batches):
+        for batch, version, added in delta_log.commits(folder, checkpoint.query_id(), batches):
+            files = tuple(str(file["path"]) for file in added)
             yield batch, WrittenBatch(batch=batch, committed_at=None, files=files, version=version)
     elif sink.location is not None:  # Spark's file sinks have a location
         for batch in file_log.batches(folder, batches):

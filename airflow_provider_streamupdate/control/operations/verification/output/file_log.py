@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from urllib.parse import unquote, urlsplit
 
 from .....core.plan.plan import SinkPlan
-from .....core.slo.output import Output
 from .....core.storage import Folder
+from .counts import RowCounts, add_up
 
 LOG = "_spark_metadata"
-MOST_BYTES = 64 * 1024 * 1024  # of files that are read in one look
-
-
-def read(folder: Folder, sink: SinkPlan, count: int, wanted: Callable[[int], bool]) -> tuple[Output, ...]:
-    """The last batches that are wanted, oldest first. Without those whose log was compacted: that names the files of
-    all batches together."""
-    logged = [batch for batch in batches(folder) if wanted(batch)]
-    found: list[Output] = []
-    left = MOST_BYTES
-    for batch in reversed(logged[-count:]):
-        named = list(files(folder, batch))
-        left -= sum(size for _, size in named)
-        if left < 0:
-            break
-        found.append(_counted(folder, sink, batch, [name for name, _ in named]))
-    return tuple(reversed(found))
 
 
 def batches(folder: Folder, among: Container[int] | None = None) -> list[int]:
@@ -47,41 +31,46 @@ def files(folder: Folder, batch: int) -> Iterator[tuple[str, int]]:
             yield path[len(base) + 1 :], int(entry["size"])
 
 
-def _counted(folder: Folder, sink: SinkPlan, batch: int, files: list[str]) -> Output:
+def count(folder: Folder, sink: SinkPlan, batches: Sequence[int], most: int) -> Iterator[RowCounts]:
+    """Yield the counts of these batches, newest first, until so many bytes would be read."""
     columns = [name for name, _ in sink.columns or () if name not in (sink.partitioned_by or ())]
-    rows, nulls = 0, dict.fromkeys(columns, 0)
-    for file in files:
-        data = folder.read(file)
-        if data is None:
-            raise FileNotFoundError(f"{file} is gone")
-        more, found = COUNTED[sink.format](data, columns)
-        rows += more
-        nulls = {name: nulls[name] + found[name] for name in nulls if name in found}
-    return Output(batch=batch, rows=rows, nulls=nulls)
+    for batch in reversed(batches):
+        named = list(files(folder, batch))
+        most -= sum(size for _, size in named)
+        if most < 0:
+            return
+        yield add_up(COUNTERS[sink.format](_read(folder, name), columns) for name, _ in named)
 
 
-def _json(data: bytes, columns: list[str]) -> tuple[int, dict[str, int]]:
+def _read(folder: Folder, name: str) -> bytes:
+    data = folder.read(name)
+    if data is None:
+        raise FileNotFoundError(f"{name} is gone")
+    return data
+
+
+def _json(data: bytes, columns: list[str]) -> RowCounts:
     """Spark writes no field for a null (ignoreNullFields), unless told to."""
     rows = [json.loads(line) for line in data.decode().splitlines() if line]
-    return len(rows), {name: sum(row.get(name) is None for row in rows) for name in columns}
+    return RowCounts(len(rows), {name: sum(row.get(name) is None for row in rows) for name in columns})
 
 
-def _parquet(data: bytes, columns: list[str]) -> tuple[int, dict[str, int]]:
-    """By what the file's footer says of its columns; not of those within others."""
+def _parquet(data: bytes, columns: list[str]) -> RowCounts:
+    """Return what the file's footer says of its columns; not of those within others."""
     import pyarrow.parquet
 
-    found = pyarrow.parquet.ParquetFile(io.BytesIO(data)).metadata
+    footer = pyarrow.parquet.ParquetFile(io.BytesIO(data)).metadata
     nulls: dict[str, int] = {}
     unknown: set[str] = set()
-    for group in range(found.num_row_groups):
-        for at in range(found.num_columns):
-            column = found.row_group(group).column(at)
-            name, told = column.path_in_schema, column.statistics
-            if told is None or not told.has_null_count:
+    for group in range(footer.num_row_groups):
+        for at in range(footer.num_columns):
+            column = footer.row_group(group).column(at)
+            name, statistics = column.path_in_schema, column.statistics
+            if statistics is None or not statistics.has_null_count:
                 unknown.add(name)
             else:
-                nulls[name] = nulls.get(name, 0) + told.null_count
-    return found.num_rows, {name: nulls[name] for name in columns if name in nulls and name not in unknown}
+                nulls[name] = nulls.get(name, 0) + statistics.null_count
+    return RowCounts(footer.num_rows, {name: nulls[name] for name in columns if name in nulls and name not in unknown})
 
 
-COUNTED: dict[str, Callable[[bytes, list[str]], tuple[int, dict[str, int]]]] = {"json": _json, "parquet": _parquet}
+COUNTERS: dict[str, Callable[[bytes, list[str]], RowCounts]] = {"json": _json, "parquet": _parquet}
