@@ -528,7 +528,8 @@ class Schedule:
         """What is recorded, and what the driver uses."""
         params = {"threshold": "7"} if changed else {}
         found = self._ask("spec", lambda client: self.site.registry().spec(deployment).application.params)
-        used = [self.site.engines[driver.pid].params for driver in self._drivers() if driver.pid in self.site.engines]
+        own = [driver.pid for driver in self._drivers() if driver.name.startswith(f"driver {deployment}#")]
+        used = [self.site.engines[pid].params for pid in own if pid in self.site.engines]
         if found != params or any(used_now != params for used_now in used):
             raise Wrong(f"{deployment} has the parameters {found}, and uses {used}, instead of {params}")
 
