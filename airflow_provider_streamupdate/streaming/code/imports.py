@@ -1,0 +1,181 @@
+"""What importing the app's modules does, besides giving values to names, and what statements reach by name.
+
+Nothing is run: names lead to the statements that bind them, whole functions and classes with everything that they name,
+through imports, those inside functions as well. So a text says what a worker has, whatever the driver has changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .listing.bytecode import Path
+from .report import Level, Report
+from .sources import IMPORTS, Sources, Statement, imports_of
+from .statements import loud_statements
+
+Asked = tuple[str, str]  # a module, and a name in it; all of it where the name is empty
+
+
+class Reach:
+    """The statements that are reached, by their modules.
+
+    report: packages that they take from, and what code can look at
+    """
+
+    def __init__(self, sources: Sources, level: Level = Level.NONE, on_import: bool = False) -> None:
+        """on_import: whether it is what imports do, which nothing else follows: where functions import a module, all of
+        it counts"""
+        self.report = Report()
+        self.report.raise_to(level)
+        self._sources = sources
+        self._on_import = on_import
+        self._found: dict[tuple[str, int], Statement] = {}
+        self._imports: set[Any] = set()  # names with what they are imported as
+        self._todo: list[Asked] = []
+        self._done: set[Any] = set()
+
+    def run(self, asked: Iterable[Asked]) -> list[Any]:
+        self._todo += asked
+        while self._todo or self._add_all():
+            if (each := self._todo.pop()) not in self._done:
+                self._done.add(each)
+                self._name(*each)
+        forms = [(module, statement.form) for (module, _), statement in sorted(self._found.items(), key=_place)]
+        docs = [ast.dump(s.node) for s in self._found.values() if s.node and self._on_import and self.report.is_read]
+        return [forms, sorted(self._imports), sorted(docs), list(self._written())]
+
+    def _add_all(self) -> bool:
+        """Where names may be data, all that there is can be meant. Whether there is more than was reached."""
+        if self.report.level:
+            modules = {each[0] for each in self._done if len(each) == 2}
+            modules |= set(self._sources.beside({*modules, "__main__"}))
+            self._todo += [(module, "") for module in modules if (module, "") not in self._done]
+        return bool(self._todo)
+
+    def _written(self) -> Iterator[tuple[str, str]]:
+        """The sources of all modules, where code may look at them."""
+        level = self.report.level
+        for module in sorted({each[0] for each in self._done}) if level else ():
+            if (source := self._sources.of(module)) is not None:
+                yield module, source.text if level == Level.TEXTS else source.plain_text
+
+    def take(self, module: str, statement: Statement) -> None:
+        source = self._sources.of(module)
+        if source is None or (place := (module, source.statements.index(statement))) in self._found:
+            return
+        self._found[place] = statement
+        uses = statement.uses
+        for name, attributes in uses.names:
+            self._used(module, name, attributes)
+        for path in uses.imports:
+            self._target(self._sources.absolute(path.root.name, path.root.level, module), path.attributes)
+        for each, names in uses.modules.items():
+            base = self._sources.absolute(each.name, each.level, module)
+            self.report.uses(base)
+            for name in (base, *(f"{base}.{name}" for name in names)) if self._on_import else ():
+                self._todo += [(inner, "") for inner in imported(self._sources, name)]
+        for text in (*uses.texts, *uses.attributes):
+            self.report.mentions(text)
+        self._todo += [(module, word) for word in uses.words() if word in source.bound]
+
+    def _name(self, module: str, name: str) -> None:
+        source = self._sources.of(module)
+        if source is not None and not name:
+            for each in source.bound:
+                self._used(module, each, ())
+        for statement in () if source is None else source.binders(name) if name else source.statements:
+            if not isinstance(statement.node, IMPORTS):
+                self.take(module, statement)
+
+    def _used(self, module: str, name: str, attributes: tuple[str, ...]) -> None:
+        source = self._sources.of(module)
+        if source is None or (module, name, attributes) in self._done:
+            return
+        self._done.add((module, name, attributes))
+        self._todo.append((module, name))
+        stars = source.bound.get("*", []) if not (binders := source.binders(name)) else []
+        if not binders:
+            self.report.uses("builtins", getattr(builtins, name, None))
+            self._todo += [(module, "__getattr__")] if "__getattr__" in source.bound else []
+        for node in (node for s in (*binders, *stars) if s.node for node in imports_of(s.node)):
+            for alias in node.names:
+                if (alias.asname or alias.name.partition(".")[0]) not in (name, "*"):
+                    continue
+                base, path = alias.name if alias.asname else name, attributes
+                if isinstance(node, ast.ImportFrom):
+                    base = self._sources.absolute(node.module or "", node.level, module)
+                    path = (name if alias.name == "*" else alias.name, *attributes)
+                self._imports.add((module, name, base, path))
+                self._target(base, path)
+
+    def _target(self, base: str, path: tuple[str, ...]) -> None:
+        """What a path of attributes takes from a module: a member, or one of a module below it."""
+        if path and self._sources.of(f"{base}.{path[0]}") is not None:
+            self._target(f"{base}.{path[0]}", path[1:])
+        elif self._sources.of(base) is None:
+            self.report.uses_path(base, path)
+        elif path:
+            self._used(base, path[0], path[1:])
+        else:
+            self._todo.append((base, ""))
+
+
+def _place(found: tuple[tuple[str, int], Statement]) -> tuple[str, int]:
+    return found[0]
+
+
+def imported(sources: Sources, module: str) -> list[str]:
+    """The app's modules that importing one imports, in the order in which it does."""
+    found: dict[str, None] = {}
+    _add_imported(sources, module, found)
+    return list(found)
+
+
+def _add_imported(sources: Sources, module: str, found: dict[str, None]) -> None:
+    parts = module.split(".")
+    for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
+        source = sources.of(name) if name not in found else None
+        if source is not None:
+            found[name] = None
+            for inner in (inner for s in source.statements for inner in _imports(sources, name, s)):
+                _add_imported(sources, inner, found)
+
+
+def _imports(sources: Sources, module: str, statement: Statement) -> Iterator[str]:
+    """The modules that a statement imports when it runs."""
+    if statement.node is None:
+        for path in (*map(Path, statement.uses.modules), *statement.uses.imports):
+            base = sources.absolute(path.root.name, path.root.level, module)
+            yield from (base, *(f"{base}.{name}" for name in path.attributes[:1]))
+    for node in imports_of(statement.node) if statement.node is not None else ():
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+            continue
+        base = sources.absolute(node.module or "", node.level, module)
+        every = getattr(sys.modules.get(base), "__all__", ()) if node.names[0].name == "*" else ()
+        yield from (base, *(f"{base}.{name}" for name in (*(alias.name for alias in node.names), *every)))
+
+
+def effects(sources: Sources, modules: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """What importing modules does: each that does something, with its statements in their order and what they reach.
+
+    An import of another module that does something is one of them: each may set what another has set.
+    """
+    every = sorted({name for module in modules for name in imported(sources, module)})
+    does = {name: loud_statements(sources, name) for name in every}
+    busy = {name for name in every if any(does[inner] for inner in imported(sources, name))}
+    for name in sorted(busy):
+        source, reach = sources.of(name), Reach(sources, on_import=True)
+        steps: list[Any] = []
+        for statement in source.statements if source is not None else ():
+            if statement in does[name]:
+                steps.append(statement.form)
+                reach.take(name, statement)
+            else:
+                steps += [inner for inner in _imports(sources, name, statement) if inner in busy]
+        if does[name] or len(steps) > 1:
+            yield name, (steps, reach.run(()), sorted(reach.report.packages))

@@ -1,0 +1,226 @@
+"""Which statements of a module only give values to names, and run nothing of the app's when the module is imported.
+
+Names are judged by their owner: what Python, Spark and this provider make of plain values is harmless, a name of the
+app's or of an installed package may stand for anything. What is not understood is not harmless.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import enum
+import functools
+import sys
+import types
+from typing import Any
+
+from .owner import Owner, owner
+from .sources import DEFINITIONS, FUNCTIONS, Sources, Statement, hints_of, is_plain
+
+_OTHERS = (Owner.PYTHON, Owner.PLATFORM)
+# Of these modules decorators call nothing that they are given.
+_DECORATE = frozenset({"abc", "attr", "attrs", "contextlib", "dataclasses", "enum", "functools", "typing"})
+# Functions, and modules whose classes do, that give a value and do nothing else.
+_FUNCTIONS_GIVE = frozenset(
+    {"re.compile", "logging.getLogger", "os.getenv", "collections.namedtuple", "dataclasses.field", "typing.cast",
+     "attr._make.attrib", "attr._next_gen.field", "_thread.allocate_lock", "posixpath.join", "posixpath.dirname",
+     "posixpath.abspath", *(f"builtins.{name}" for name in ("len", "max", "min", "round", "sorted", "sum"))}
+)  # fmt: skip
+_CLASSES_GIVE = frozenset(
+    {"builtins", "collections", "contextvars", "datetime", "decimal", "enum", "fractions", "ipaddress", "itertools",
+     "logging", "operator", "pathlib", "re", "string", "struct", "_struct", "threading", "_thread", "types", "typing",
+     "uuid", "zoneinfo"}
+)  # fmt: skip
+# What Python calls of a class by itself when another one is made of it, or when it stands in a hint.
+_HOOKS = ("__init_subclass__", "__attrs_init_subclass__", "__class_getitem__", "__mro_entries__")
+_CALLED = (type, types.FunctionType, types.BuiltinFunctionType)
+_OPERATORS = (ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.JoinedStr, ast.FormattedValue, ast.Slice)
+
+
+def loud_statements(sources: Sources, module: str) -> list[Statement]:
+    """The statements of a module that may do something else than to give values to names."""
+    if module not in sources.loud:
+        judge = _Judge(sources, module)
+        source = sources.of(module)
+        sources.loud[module] = [s for s in source.statements if not judge.only_binds(s.node)] if source else []
+    return sources.loud[module]
+
+
+class _Judge:
+    def __init__(self, sources: Sources, module: str) -> None:
+        self._sources = sources
+        self._module = module
+        self._namespace = vars(sys.modules[module]) if module in sys.modules else {}
+        source = sources.of(module)
+        self._bound = source.bound if source is not None else {}
+        futures = (s.node for s in self._bound.get("annotations", ()))
+        self._has_texts_as_hints = any(isinstance(f, ast.ImportFrom) and f.module == "__future__" for f in futures)
+
+    def only_binds(self, s: ast.stmt | None) -> bool:
+        try:
+            return self._only_binds(s)
+        except Exception:  # what is looked at may be of any kind, and refer to itself
+            return False
+
+    def _only_binds(self, s: ast.stmt | None) -> bool:
+        if isinstance(s, (ast.Import, ast.ImportFrom, ast.Pass)):
+            return True
+        if isinstance(s, ast.Expr):
+            return isinstance(s.value, ast.Constant)
+        if isinstance(s, FUNCTIONS):
+            defaults = all(self._is_value(d, True) for d in (*s.args.defaults, *s.args.kw_defaults))
+            known = defaults and all(map(self._is_hint, hints_of(s))) and all(map(self._is_decorator, s.decorator_list))
+            return known and s.name != "__getattr__"  # which `from` calls
+        if isinstance(s, ast.ClassDef):
+            return self._class(s)
+        if isinstance(s, (ast.Assign, ast.AnnAssign)):
+            return self._assigns(s, True)
+        if isinstance(s, ast.If):  # for type checkers, or in the app's own file
+            for_types = ast.unparse(s.test).endswith("TYPE_CHECKING") and self._found(s.test) is False
+            ran = [] if for_types or ast.unparse(s.test) == "__name__ == '__main__'" else s.body
+            return (not ran or self._is_value(s.test)) and all(map(self._only_binds, [*ran, *s.orelse]))
+        if isinstance(s, ast.Try):
+            bodies = [*s.body, *(each for h in s.handlers for each in h.body), *s.orelse, *s.finalbody]
+            return all(self._is_value(h.type) for h in s.handlers) and all(map(self._only_binds, bodies))
+        return False
+
+    def _found(self, node: ast.expr | None, own: bool = False) -> Any:
+        """What a name of others stands for, also an attribute of it; with `own` a definition of the app's as well. None
+        where that is not known."""
+        if isinstance(node, ast.Attribute):
+            holder = self._found(node.value)
+            return getattr(holder, node.attr, None) if isinstance(holder, (types.ModuleType, type)) else None
+        binders = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
+        if not isinstance(node, ast.Name) or len(binders) > 1 or (not binders and "*" in self._bound):
+            return None
+        if not binders:
+            return getattr(builtins, node.id, None)
+        binder, base = binders[0].node, ""
+        if isinstance(binder, ast.Import):
+            base = next(a.name for a in binder.names if node.id in (a.asname, a.name.partition(".")[0]))
+        elif isinstance(binder, ast.ImportFrom):
+            base = self._sources.absolute(binder.module or "", binder.level, self._module)
+        is_known = owner(base) is not Owner.APP if base else own and isinstance(binder, DEFINITIONS)
+        return self._namespace.get(node.id) if is_known or (own and base) else None
+
+    def _given(self, node: ast.expr) -> ast.expr | None:
+        """The expression that is assigned to a name, once."""
+        binders = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
+        s = binders[0].node if len(binders) == 1 else None
+        return s.value if isinstance(s, (ast.Assign, ast.AnnAssign)) and self._assigns_names(s) else None
+
+    def _assigns_names(self, s: ast.Assign | ast.AnnAssign) -> bool:
+        targets = s.targets if isinstance(s, ast.Assign) else [s.target]
+        parts = [e for t in targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+        taken_apart = len(parts) > len(targets) and not isinstance(s.value, (ast.Tuple, ast.List))
+        return not taken_apart and all(isinstance(part, ast.Name) for part in parts)
+
+    def _assigns(self, s: ast.Assign | ast.AnnAssign, kept: bool) -> bool:
+        hinted = not isinstance(s, ast.AnnAssign) or self._is_hint(s.annotation)
+        return hinted and self._assigns_names(s) and self._is_value(s.value, kept)
+
+    def _is_value(self, node: ast.expr | None, kept: bool = False) -> bool:
+        """Whether an expression gives a value of Python's, of Spark's or of this provider's, and calls no other code.
+
+        kept: whether the value is only kept, so that it may be, or hold, anything that has a name
+        """
+        if node is None or isinstance(node, ast.Constant) or (kept and isinstance(node, ast.Name)):
+            return True
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return all(self._is_value(each, kept) for each in node.elts)
+        if isinstance(node, ast.Dict):
+            return all(k and self._is_value(k) for k in node.keys) and all(self._is_value(v, kept) for v in node.values)
+        if isinstance(node, ast.Lambda):
+            return kept and all(self._is_value(d, True) for d in (*node.args.defaults, *node.args.kw_defaults))
+        if isinstance(node, ast.Call):
+            of_text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant)
+            return (of_text or _gives_value(self._found(node.func))) and self._are_values(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
+            return self._is_value(node.value)  # Path(__file__).parent
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            if (given := self._given(node)) is not None:
+                return self._is_value(given)
+            found = self._found(node)
+            is_value = not isinstance(found, _CALLED[1:]) and _owner_of(found) in _OTHERS
+            is_file = isinstance(node, ast.Name) and node.id in ("__name__", "__file__")
+            return is_file or (found is not None and (kept or is_value))
+        known = isinstance(node, (ast.Set, ast.Subscript, *_OPERATORS))
+        return known and all(self._is_value(n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
+
+    def _are_values(self, node: ast.Call) -> bool:
+        """The arguments of a call."""
+        return all(map(self._is_value, (*node.args, *(k.value for k in node.keywords if k.arg)))) and all(
+            k.arg for k in node.keywords
+        )
+
+    def _is_hint(self, hint: ast.expr) -> bool:
+        """Whether a hint calls nothing of the app's: it is not computed, or names classes with Python's metaclasses."""
+        names = [n for n in ast.walk(hint) if isinstance(n, ast.Name)]
+        return self._has_texts_as_hints or (is_plain(hint) and all(map(self._is_in_hint, names)))
+
+    def _is_in_hint(self, name: ast.Name) -> bool:
+        if (given := self._given(name)) is not None:
+            return self._is_value(given) or self._is_hint(given)
+        found = self._found(name, own=True)
+        return found is not None and (_owner_of(found) is not Owner.APP or _is_plain_class(found))
+
+    def _is_decorator(self, node: ast.expr) -> bool:
+        func = node.func if isinstance(node, ast.Call) else node
+        if isinstance(node, ast.Call) and not self._are_values(node):
+            return False
+        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name):
+            if func.attr in ("setter", "getter", "deleter") and func.value.id not in self._bound:
+                return True  # of a property in the same class
+            if isinstance(given := self._given(func.value), ast.Call):  # @app.query("orders")
+                return _owner_of(self._found(given.func)) is Owner.PLATFORM
+        found = self._found(func)
+        if not isinstance(found, _CALLED) or found is functools.partial:
+            return False  # a method is one of an instance, or registers something with a class
+        home = str(found.__module__).partition(".")[0]
+        known = found in (property, staticmethod, classmethod) or home in _DECORATE
+        return known or _owner_of(found) is Owner.PLATFORM
+
+    def _class(self, s: ast.ClassDef) -> bool:
+        bases = [self._found(b.value if isinstance(b, ast.Subscript) else b, own=True) for b in s.bases]
+        values = [k.value for k in s.keywords] + [b.slice for b in s.bases if isinstance(b, ast.Subscript)]
+        is_others = all(base is not None and _owner_of(base) in _OTHERS for base in bases)
+        makes_members = any(isinstance(base, type) and issubclass(base, enum.Enum) for base in bases)
+        if not is_others and (s.keywords or makes_members or not all(map(_is_plain_class, bases))):
+            return False
+        if makes_members and any(isinstance(f, FUNCTIONS) and f.name.startswith("_") for f in s.body):
+            return False
+        inside = (*DEFINITIONS, ast.Expr, ast.Pass)
+        bodies = (
+            self._assigns(each, False) or self._keeps_type(each)
+            if isinstance(each, (ast.Assign, ast.AnnAssign))
+            else isinstance(each, inside) and self._only_binds(each)
+            for each in s.body
+        )
+        return all(map(self._is_value, values)) and all(map(self._is_decorator, s.decorator_list)) and all(bodies)
+
+    def _keeps_type(self, s: ast.Assign | ast.AnnAssign) -> bool:
+        """Whether a class gets the type of Spark's that its instances have: ``__UDT__ = PointType()``"""
+        is_type = isinstance(s.value, ast.Call) and ast.unparse(s).startswith("__UDT__ = ") and not s.value.args
+        made = self._found(s.value.func, own=True) if is_type and isinstance(s.value, ast.Call) else None
+        own = [c for c in made.__mro__ if _owner_of(c) is not Owner.PLATFORM] if isinstance(made, type) else []
+        return own == [made, object] and _is_plain_class(made) and "__init__" not in vars(made)
+
+
+def _owner_of(found: Any) -> Owner:
+    home = found.__name__ if isinstance(found, types.ModuleType) else getattr(found, "__module__", None)
+    return owner(home if isinstance(home, str) else type(found).__module__)
+
+
+def _is_plain_class(found: Any) -> bool:
+    """Whether Python runs nothing of the app's or of a package's when a class is made of one, or stands in a hint."""
+    if not isinstance(found, type):
+        return found is not None and _owner_of(found) in _OTHERS  # typing.NamedTuple
+    own = [c for c in found.__mro__ if _owner_of(c) not in _OTHERS]
+    return _owner_of(type(found)) in _OTHERS and not any(hook in vars(c) for c in own for hook in _HOOKS)
+
+
+def _gives_value(found: Any) -> bool:
+    """Of a function or class that is called with values."""
+    home, name = str(getattr(found, "__module__", None)), str(getattr(found, "__name__", None))
+    known = f"{home}.{name}" in _FUNCTIONS_GIVE or (isinstance(found, type) and home in _CLASSES_GIVE)
+    return known or (isinstance(found, _CALLED) and _owner_of(found) is Owner.PLATFORM)
