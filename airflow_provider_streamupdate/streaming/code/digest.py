@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
+from .functions import MADE_BY_PYTHON
 from .imports import Reach, effects
-from .modules import MADE_BY_PYTHON
 from .objects import describe_object
 from .report import Report
 from .sources import Sources

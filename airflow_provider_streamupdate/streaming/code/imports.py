@@ -12,25 +12,22 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .listing.bytecode import Path
+from .listing import Path
 from .report import Level, Report
-from .sources import IMPORTS, Sources, Statement, imports_of
+from .sources import IMPORTS, Sources, Statement, absolute, imports_of
 from .statements import loud_statements
 
 Asked = tuple[str, str]  # a module, and a name in it; all of it where the name is empty
 
 
 class Reach:
-    """The statements that are reached, by their modules.
+    """The statements that are reached.
 
-    report: packages that they take from, and what code can look at
+    on_import: whether it is what imports do, which nothing else follows: all counts of modules that functions import
     """
 
     def __init__(self, sources: Sources, level: Level = Level.NONE, on_import: bool = False) -> None:
-        """on_import: whether it is what imports do, which nothing else follows: where functions import a module, all of
-        it counts"""
-        self.report = Report()
-        self.report.raise_to(level)
+        self.report = Report(level=level)  # packages that the statements take from, and what they can look at
         self._sources = sources
         self._on_import = on_import
         self._found: dict[tuple[str, int], Statement] = {}
@@ -44,9 +41,13 @@ class Reach:
             if (each := self._todo.pop()) not in self._done:
                 self._done.add(each)
                 self._name(*each)
-        forms = [(module, statement.form) for (module, _), statement in sorted(self._found.items(), key=_place)]
+        forms = [(place[0], self._found[place].form) for place in sorted(self._found)]
         docs = [ast.dump(s.node) for s in self._found.values() if s.node and self._on_import and self.report.is_read]
-        return [forms, sorted(self._imports), sorted(docs), list(self._written())]
+        every = sorted({each[0] for each in self._done}) if self.report.level else []
+        written = [
+            (module, source.written(self.report.level)) for module in every if (source := self._sources.of(module))
+        ]
+        return [forms, sorted(self._imports), sorted(docs), written]
 
     def _add_all(self) -> bool:
         """Where names may be data, all that there is can be meant. Whether there is more than was reached."""
@@ -55,13 +56,6 @@ class Reach:
             modules |= set(self._sources.beside({*modules, "__main__"}))
             self._todo += [(module, "") for module in modules if (module, "") not in self._done]
         return bool(self._todo)
-
-    def _written(self) -> Iterator[tuple[str, str]]:
-        """The sources of all modules, where code may look at them."""
-        level = self.report.level
-        for module in sorted({each[0] for each in self._done}) if level else ():
-            if (source := self._sources.of(module)) is not None:
-                yield module, source.text if level == Level.TEXTS else source.plain_text
 
     def take(self, module: str, statement: Statement) -> None:
         source = self._sources.of(module)
@@ -72,9 +66,9 @@ class Reach:
         for name, attributes in uses.names:
             self._used(module, name, attributes)
         for path in uses.imports:
-            self._target(self._sources.absolute(path.root.name, path.root.level, module), path.attributes)
+            self._target(absolute(path.root.name, path.root.level, module), path.attributes)
         for each, names in uses.modules.items():
-            base = self._sources.absolute(each.name, each.level, module)
+            base = absolute(each.name, each.level, module)
             self.report.uses(base)
             for name in (base, *(f"{base}.{name}" for name in names)) if self._on_import else ():
                 self._todo += [(inner, "") for inner in imported(self._sources, name)]
@@ -107,7 +101,7 @@ class Reach:
                     continue
                 base, path = alias.name if alias.asname else name, attributes
                 if isinstance(node, ast.ImportFrom):
-                    base = self._sources.absolute(node.module or "", node.level, module)
+                    base = absolute(node.module or "", node.level, module)
                     path = (name if alias.name == "*" else alias.name, *attributes)
                 self._imports.add((module, name, base, path))
                 self._target(base, path)
@@ -124,38 +118,33 @@ class Reach:
             self._todo.append((base, ""))
 
 
-def _place(found: tuple[tuple[str, int], Statement]) -> tuple[str, int]:
-    return found[0]
-
-
 def imported(sources: Sources, module: str) -> list[str]:
     """The app's modules that importing one imports, in the order in which it does."""
     found: dict[str, None] = {}
-    _add_imported(sources, module, found)
-    return list(found)
 
-
-def _add_imported(sources: Sources, module: str, found: dict[str, None]) -> None:
-    parts = module.split(".")
-    for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
-        source = sources.of(name) if name not in found else None
-        if source is not None:
+    def add(name: str) -> None:
+        if "." in name:
+            add(name.rpartition(".")[0])
+        if name not in found and (source := sources.of(name)) is not None:
             found[name] = None
             for inner in (inner for s in source.statements for inner in _imports(sources, name, s)):
-                _add_imported(sources, inner, found)
+                add(inner)
+
+    add(module)
+    return list(found)
 
 
 def _imports(sources: Sources, module: str, statement: Statement) -> Iterator[str]:
     """The modules that a statement imports when it runs."""
     if statement.node is None:
         for path in (*map(Path, statement.uses.modules), *statement.uses.imports):
-            base = sources.absolute(path.root.name, path.root.level, module)
+            base = absolute(path.root.name, path.root.level, module)
             yield from (base, *(f"{base}.{name}" for name in path.attributes[:1]))
     for node in imports_of(statement.node) if statement.node is not None else ():
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
             continue
-        base = sources.absolute(node.module or "", node.level, module)
+        base = absolute(node.module or "", node.level, module)
         every = getattr(sys.modules.get(base), "__all__", ()) if node.names[0].name == "*" else ()
         yield from (base, *(f"{base}.{name}" for name in (*(alias.name for alias in node.names), *every)))
 

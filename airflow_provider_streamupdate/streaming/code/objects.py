@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import copyreg
 import dataclasses
@@ -18,10 +19,10 @@ from pathlib import PurePath
 from typing import Any
 
 from ..parameters import Parameters
-from .classes import describe_class
-from .functions import describe_function
-from .modules import describe_module, is_app_module
-from .owner import Owner, owner
+from .functions import describe_function, describe_module, is_app_module, source_file
+from .listing import names_in
+from .owner import MAIN, Owner, owner
+from .report import Level
 from .spark import describe_spark
 from .walk import Variable, Walk
 
@@ -53,6 +54,20 @@ _NOT_HELD = ("__weakref__", "__vectorcalloffset__")
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, or by a newer C module
 
 
+# Members that Python makes and that compute nothing: where they are kept, caches, texts, hints. (What hints do to a
+# dataclass, a NamedTuple or a class of attrs is in members of its own.)
+_NOT_CODE = names_in(
+    "__module__ __doc__ __dict__ __weakref__ __qualname__ __firstlineno__ __static_attributes__ __annotations__ "
+    "__annotate__ __annotate_func__ __annotations_cache__ __abstractmethods__ _abc_impl __parameters__ __slotnames__ "
+    "_abc_registry"
+)
+_OF_ENUMS = names_in(
+    "_member_names_ _member_map_ _value2member_map_ _unhashable_values_ _hashable_values_ _unhashable_values_map_ "
+    "_member_type_ _value_repr_ _new_member_ _use_args_ __new_member__"
+)
+_NOT_OF_MEMBERS = ("__objclass__", "_sort_order_", "_name_")
+
+
 def describe_object(walk: Walk, value: Any) -> Any:
     kind = type(value)
     if kind is Variable:
@@ -66,7 +81,9 @@ def describe_object(walk: Walk, value: Any) -> Any:
     if kind in _VIEWS:
         return kind.__name__, walk.each(value)
     if kind is types.CellType:
-        return _cell(walk, value)
+        with contextlib.suppress(ValueError):
+            return "cell", walk.of(value.cell_contents)
+        return "an empty cell"
     if kind is types.FunctionType:
         return _function(walk, value)
     if isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
@@ -85,15 +102,8 @@ def describe_object(walk: Walk, value: Any) -> Any:
 
 def _items(walk: Walk, value: Any) -> Any:
     """In order: it decides what a loop over them gives."""
-    pairs = list(value.items()) if not isinstance(value, dict) else list(dict.items(value))
-    return [(walk.of(k), walk.of(v)) for k, v in pairs]
-
-
-def _cell(walk: Walk, cell: types.CellType) -> Any:
-    try:
-        return "cell", walk.of(cell.cell_contents)
-    except ValueError:
-        return "cell", "empty"
+    items = dict.items(value) if isinstance(value, dict) else value.items()
+    return [(walk.of(k), walk.of(v)) for k, v in list(items)]
 
 
 def _function(walk: Walk, value: types.FunctionType) -> Any:
@@ -143,7 +153,34 @@ def _class(walk: Walk, value: type) -> Any:
         home = value.__module__ if isinstance(value.__module__, str) else "builtins"  # some C types hide theirs
         _uses(walk, home, value)
         return "class", home, value.__qualname__
-    return describe_class(walk, value)
+    return _class_of_app(walk, value)
+
+
+def _class_of_app(walk: Walk, made: type) -> Any:
+    """Bases, metaclass and members, those that decorators and metaclasses made included."""
+    slots = (types.MemberDescriptorType, types.GetSetDescriptorType)
+    members = {k: v for k, v in sorted(vars(made).items()) if k not in _NOT_CODE and not isinstance(v, slots)}
+    top = made.__qualname__.partition(".")[0]
+    if made.__module__ not in MAIN and hasattr(sys.modules.get(made.__module__), top):
+        walk.imported.add(made.__module__)
+        walk.members.add((made.__module__, top))
+    walk.report.note_docs(made.__doc__)
+    walk.report.note(Level.TEXTS, source_file(getattr(sys.modules.get(made.__module__), "__file__", None)))
+    own: Any = made.__members__.items() if isinstance(made, enum.EnumMeta) else ()
+    if own:
+        members = {k: v for k, v in members.items() if k not in _OF_ENUMS and k not in dict(own)}
+    # the classes that an abstract base class was told to take for its own
+    registered = abc._get_dump(made)[0] if isinstance(made, abc.ABCMeta) else ()  # type: ignore[attr-defined]
+    return (
+        "class",
+        (made.__module__, made.__qualname__),
+        walk.each(made.__bases__),
+        walk.of(type(made)),
+        walk.named(members.items()),
+        [(name, walk.named((k, v) for k, v in vars(m).items() if k not in _NOT_OF_MEMBERS)) for name, m in own],
+        walk.unordered(each for reference in registered if (each := reference()) is not None),
+        walk.named(sorted(vars(made).get("__annotations__", {}).items())),
+    )
 
 
 def _instance(walk: Walk, value: Any) -> Any:

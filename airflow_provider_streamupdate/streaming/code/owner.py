@@ -3,10 +3,10 @@ and this package."""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import importlib.machinery
-import importlib.util
 import os
 import re
 import site
@@ -88,7 +88,7 @@ def _app_folders(_modules: int) -> list[tuple[str, str]]:
 def found(module: str) -> bool:
     """Whether a module can be imported here, by its topmost name. Imports nothing."""
     top = module.partition(".")[0]
-    return top in sys.modules or top in sys.builtin_module_names or _spec(top) is not None
+    return top in sys.modules or top in sys.builtin_module_names or spec_of(top) is not None
 
 
 def package(module: str) -> str:
@@ -103,9 +103,8 @@ def _path(top: str) -> str | None:
         held = vars(loaded) if isinstance(loaded, types.ModuleType) else {n: getattr(loaded, n, None) for n in _PLACES}
         places = [held.get("__file__"), *list(held.get("__path__") or ())[:1]]
     else:
-        spec = _spec(top)
-        places = [] if spec is None else [spec.origin if spec.has_location else None]
-        places += [] if spec is None else list(spec.submodule_search_locations or ())[:1]
+        spec = spec_of(top)
+        places = [spec.has_location and spec.origin, *(spec.submodule_search_locations or ())] if spec else []
     return next((str(place) for place in places if place), None)
 
 
@@ -121,17 +120,19 @@ def _own_path(module: str) -> str | None:
         path = [os.path.join(place, *around.split(".")) for place in sys.path if place]
     known = (*_site_folders(), *_python_folders())
     path = [place for place in path if not _below(os.path.join(place, ""), known)]
-    if not path:
-        return None
-    spec = importlib.machinery.PathFinder.find_spec(module, path)
+    spec = importlib.machinery.PathFinder.find_spec(module, path) if path else None
     return spec.origin if spec is not None and spec.has_location else None
 
 
-def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(top)
-    except (ImportError, ValueError, AttributeError):
-        return None
+def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
+    """Where a module is found, whatever has been imported under its name. Imports nothing, no packages around it."""
+    around = spec_of(module.rpartition(".")[0]) if "." in module else None
+    path = around.submodule_search_locations if around is not None else None
+    for finder in (importlib.machinery.PathFinder, *sys.meta_path) if path or "." not in module else ():
+        with contextlib.suppress(ImportError, ValueError, AttributeError):
+            if (spec := finder.find_spec(module, path)) is not None:  # type: ignore[attr-defined]
+                return spec
+    return None
 
 
 def _below(path: str, folders: tuple[str, ...]) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from .listing import names_in
 from .owner import Owner, owner, package
 
 
@@ -23,41 +24,33 @@ class Level(enum.IntEnum):
     TEXTS = 2  # all that is written in them: lines, docstrings, hints, comments
 
 
-_OF_MODULES = {
-    **dict.fromkeys(
-        ("importlib", "pkgutil", "runpy", "imp", "pickle", "_pickle", "marshal", "shelve", "cloudpickle", "dill",
-         "joblib", "code", "codeop", "zipimport", "ctypes"), Level.TREES),
-    **dict.fromkeys(
-        ("inspect", "traceback", "dis", "linecache", "gc", "pickletools", "pydoc", "symtable", "tokenize", "doctest",
-         "trace", "cgitb", "pdb", "bdb", "tracemalloc", "pyclbr"), Level.TEXTS),
-}  # fmt: skip
-_OF_OBJECTS = {
-    **dict.fromkeys((f"builtins.{name}" for name in ("eval", "exec", "compile", "globals", "locals")), Level.TREES),
-    **dict.fromkeys(("builtins.vars", "builtins.dir", "builtins.__import__"), Level.TREES),
-    **dict.fromkeys(("pandas.core.computation.eval.eval", "pandas.eval", "sys.modules"), Level.TREES),
-    **dict.fromkeys((f"sys.{name}" for name in ("_getframe", "exc_info", "settrace", "setprofile")), Level.TEXTS),
-    **dict.fromkeys(
-        ("builtins.breakpoint", "builtins.help", "_sitebuiltins._Helper", "sys._current_frames"), Level.TEXTS
-    ),
-    **dict.fromkeys(("warnings.catch_warnings", "typing.get_type_hints"), Level.TEXTS),
+def _names(level: Level, module: str, names: str) -> dict[str, Level]:
+    return {f"{module}{name}": level for name in names.split()}
+
+
+_LEVELS = {  # of modules and of objects in them
+    **_names(Level.TREES, "", "importlib pkgutil runpy imp pickle _pickle marshal shelve cloudpickle dill joblib code"),
+    **_names(Level.TREES, "", "codeop zipimport ctypes sys.modules pandas.eval pandas.core.computation.eval.eval"),
+    **_names(Level.TREES, "builtins.", "eval exec compile globals locals vars dir __import__"),
+    **_names(Level.TEXTS, "", "inspect traceback dis linecache gc pickletools pydoc symtable tokenize doctest trace"),
+    **_names(Level.TEXTS, "", "cgitb pdb bdb tracemalloc pyclbr warnings.catch_warnings typing.get_type_hints"),
+    **_names(Level.TEXTS, "sys.", "_getframe exc_info settrace setprofile _current_frames"),
+    **_names(Level.TEXTS, "", "builtins.breakpoint builtins.help _sitebuiltins._Helper"),
 }
-# Names that Python has reserved: attributes of functions, frames and tracebacks.
-_OF_ATTRIBUTES = {
-    **dict.fromkeys(("__subclasses__", "__import__", "__loader__", "__spec__"), Level.TREES),
-    **dict.fromkeys(
-        ("__code__", "__globals__", "__closure__", "__builtins__", "__annotations__", "__doc__", "tb_frame",
-         "tb_lineno", "f_back", "f_builtins", "f_code", "f_globals", "f_lineno", "f_locals", "gi_code", "gi_frame",
-         "cr_code", "cr_frame", "ag_code", "ag_frame"), Level.TEXTS),
-}  # fmt: skip
-_GET_BY_NAME = ("builtins.getattr", "operator.attrgetter")
+_RESERVED = {  # names of attributes of functions, classes, frames and tracebacks
+    **_names(Level.TREES, "", "__subclasses__ __import__ __loader__ __spec__"),
+    **_names(Level.TEXTS, "__", "code__ globals__ closure__ builtins__ annotations__ doc__"),
+    **_names(Level.TEXTS, "", "tb_frame tb_lineno f_back f_builtins f_code f_globals f_lineno f_locals"),
+    **_names(Level.TEXTS, "", "gi_code gi_frame cr_code cr_frame ag_code ag_frame"),
+}
+_HARMLESS = ("importlib.metadata", "importlib.resources")
+_GET_BY_NAME = ("builtins.getattr", "operator.attrgetter", "__getattribute__")
+_TASK_CONTEXTS = ("TaskContext", "BarrierTaskContext")
 _DUNDER = re.compile(r"__\w+?__")
 _VARIABLE = re.compile(r"(?<![\w.])@[^\W\d]")  # in a query of pandas: "amount > @LIMIT"
 # Packages that look neither at the docstrings nor at the hints of functions they are given. (attrs reads hints when a
 # class is made; what it makes of them is part of the class.)
-_READ_NO_TEXTS = frozenset(
-    {"attr", "attrs", "dateutil", "numpy", "pandas", "pyarrow", "pytz", "scipy", "six", "typing_extensions"}
-)
-_TASK_CONTEXTS = ("TaskContext", "BarrierTaskContext")
+_READ_NO_TEXTS = names_in("attr attrs dateutil numpy pandas pyarrow pytz scipy six typing_extensions")
 
 
 @attrs.define
@@ -77,9 +70,6 @@ class Report:
         both = self._gets_by_name and self._has_part_of_name  # getattr(f, PART + "c__")
         return Level.TEXTS if both else self._level
 
-    def raise_to(self, level: Level) -> None:
-        self._level = max(self._level, level)
-
     def cannot(self, reason: str) -> tuple[str, str]:
         """Note what cannot be compared; returns what describes it."""
         self.unknown.add(reason)
@@ -87,44 +77,37 @@ class Report:
 
     def uses(self, module: str, value: Any = None) -> None:
         """A module that is not the app's, which may not be loaded, or an object of it."""
+        top = module.partition(".")[0]
         if owner(module) is Owner.PACKAGE:
             self.packages.add(package(module))
-            self.is_read |= module.partition(".")[0] not in _READ_NO_TEXTS
-        if not module.startswith(("importlib.metadata", "importlib.resources")):
-            self.raise_to(_OF_MODULES.get(module.partition(".")[0], Level.NONE))
+            self.is_read |= top not in _READ_NO_TEXTS
+        self._sees("sys.modules" if value is sys.modules else module if module.startswith(_HARMLESS) else top)
         if value is not None and not isinstance(value, types.ModuleType):
-            is_named = isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType))
-            named = value if is_named else type(value)
-            home, name = str(getattr(named, "__module__", None)), str(getattr(named, "__name__", None))
-            self.raise_to(max(_OF_MODULES.get(home, Level.NONE), _OF_OBJECTS.get(f"{home}.{name}", Level.NONE)))
-            self._gets_by_name |= f"{home}.{name}" in _GET_BY_NAME
-            if owner(home) is Owner.PLATFORM:
-                self._uses_task_context(name)
-        if value is sys.modules:
-            self.raise_to(Level.TREES)
+            named = value if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) else type(value)
+            home = str(getattr(named, "__module__", None))
+            self._sees(home)
+            self._sees(f"{home}.{getattr(named, '__name__', None)}")
 
     def uses_path(self, module: str, attributes: tuple[str, ...]) -> None:
         """What attributes lead to in a module that is not the app's; whether it is loaded is chance."""
         self.uses(module)
         for name in attributes:
             module = f"{module}.{name}"
-            self.raise_to(max(_OF_OBJECTS.get(module, Level.NONE), _OF_MODULES.get(module, Level.NONE)))
-            self._gets_by_name |= module in _GET_BY_NAME
-            self._uses_task_context(name)
-
-    def _uses_task_context(self, name: str) -> None:
-        if name in _TASK_CONTEXTS:
-            self.cannot(f"{name} is used, which tells how rows are shared out among tasks")
+            self._sees(module)
 
     def mentions(self, text: str) -> None:
         """The name of an attribute, or a text that may be one or hold some: "{0.__doc__}".format(f)"""
-        self._uses_task_context(text)
-        self._gets_by_name |= text == "__getattribute__"
-        if "@" in text and _VARIABLE.search(text):
-            self.raise_to(Level.TREES)
         for name in (text, *(_DUNDER.findall(text) if "__" in text else ())):
-            self.raise_to(_OF_ATTRIBUTES.get(name, Level.NONE))
+            self._sees(name, _RESERVED)
+        if "@" in text and _VARIABLE.search(text):
+            self._level = max(self._level, Level.TREES)
         self._has_part_of_name |= "__" in text and "__" in _DUNDER.sub("", text)
+
+    def _sees(self, name: str, levels: Mapping[str, Level] = _LEVELS) -> None:
+        self._level = max(self._level, levels.get(name, Level.NONE))
+        self._gets_by_name |= name in _GET_BY_NAME
+        if name.rpartition(".")[2] in _TASK_CONTEXTS:
+            self.cannot(f"{name} is used, which tells how rows are shared out among tasks")
 
     def note(self, level: Level, *texts: object) -> None:
         """What counts from a level on."""

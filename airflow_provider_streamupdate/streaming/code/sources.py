@@ -10,7 +10,6 @@ import ast
 import contextlib
 import functools
 import hashlib
-import importlib.machinery
 import importlib.util
 import os
 import pkgutil
@@ -20,9 +19,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .listing.bytecode import Listing, read
-from .listing.form import Uses, form, uses
-from .owner import MAIN, Owner, owner
+from .listing import Listing, Uses, form, read, uses
+from .owner import MAIN, Owner, owner, spec_of
+from .report import Level
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
@@ -34,36 +33,17 @@ _OF_HINTS = (
 IMPORTS = (ast.Import, ast.ImportFrom)
 
 
-def package_of(namespace: dict[str, Any]) -> str:
-    """The package that relative imports of a module start from."""
-    return namespace.get("__package__") or str(namespace.get("__name__", "")).rpartition(".")[0]
-
-
-def absolute(name: str, level: int, package: str) -> str:
-    """The full name of a module that is imported somewhere."""
+def absolute(name: str, level: int, module: str, package: str | None = None) -> str:
+    """The full name of a module that another one imports, which is in a package."""
     if not level:
         return name
+    spec = None if package else spec_of(module)
+    is_package = spec is not None and spec.submodule_search_locations is not None
     try:
-        return importlib.util.resolve_name("." * level + name, package)
+        around = package or (module if is_package else module.rpartition(".")[0])
+        return importlib.util.resolve_name("." * level + name, around)
     except ImportError:
         return name
-
-
-def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
-    """find_spec, which would import the packages around it."""
-    spec: importlib.machinery.ModuleSpec | None = None
-    parts = module.split(".")
-    for i in range(len(parts)):
-        path = None if spec is None else spec.submodule_search_locations
-        if i and path is None:
-            return None
-        try:
-            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: i + 1]), path)
-        except (ImportError, ValueError, AttributeError):
-            return None
-        if spec is None:
-            return None
-    return spec
 
 
 class Statement:
@@ -90,19 +70,20 @@ class Statement:
 
 
 class Source:
-    """A module of the app's.
-
-    text: all of it. plain_text: what it computes, without comments, positions, docstrings and most hints
-    """
+    """A module of the app's: its text, or its code where it has none."""
 
     def __init__(self, text: str, code: types.CodeType | None = None) -> None:
         tree, plain = ast.parse(text), _without_docs(ast.parse(text))
-        self.text, self.plain_text = text, ast.dump(plain)
+        self._texts = {Level.TREES: ast.dump(plain), Level.TEXTS: text}
         self.statements = list(map(Statement, tree.body, plain.body)) if code is None else [Statement(None, code)]
         self.bound: dict[str, list[Statement]] = {}
         for statement in self.statements:
             for name in set(_bound(statement.node)) if statement.node is not None else ():
                 self.bound.setdefault(name, []).append(statement)
+
+    def written(self, level: Level) -> str:
+        """All of it; of `Level.TREES`, without comments, positions, docstrings and most hints."""
+        return self._texts[level]
 
     def binders(self, name: str) -> list[Statement]:
         return self.statements if self.statements and self.statements[0].node is None else self.bound.get(name, [])
@@ -144,16 +125,6 @@ class Sources:
         if module not in self._known:
             self._known[module] = _source(module) if module not in MAIN and owner(module) is Owner.APP else None
         return self._known[module]
-
-    def absolute(self, name: str, level: int, module: str) -> str:
-        """The full name of a module that another one imports."""
-        if not level:
-            return name
-        if module in sys.modules:
-            return absolute(name, level, package_of(vars(sys.modules[module])))
-        spec = spec_of(module)
-        is_package = spec is not None and spec.submodule_search_locations is not None
-        return absolute(name, level, module if is_package else module.rpartition(".")[0])
 
     def beside(self, modules: Iterable[str]) -> list[str]:
         """The app's modules in the folders of modules, and all in the packages there."""

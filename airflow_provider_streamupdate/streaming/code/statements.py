@@ -14,23 +14,23 @@ import sys
 import types
 from typing import Any
 
+from .listing import names_in
 from .owner import Owner, owner
-from .sources import DEFINITIONS, FUNCTIONS, Sources, Statement, hints_of, is_plain
+from .sources import DEFINITIONS, FUNCTIONS, Sources, Statement, absolute, hints_of, is_plain
 
 _OTHERS = (Owner.PYTHON, Owner.PLATFORM)
 # Of these modules decorators call nothing that they are given.
-_DECORATE = frozenset({"abc", "attr", "attrs", "contextlib", "dataclasses", "enum", "functools", "typing"})
+_DECORATE = names_in("abc attr attrs contextlib dataclasses enum functools typing")
 # Functions, and modules whose classes do, that give a value and do nothing else.
-_FUNCTIONS_GIVE = frozenset(
-    {"re.compile", "logging.getLogger", "os.getenv", "collections.namedtuple", "dataclasses.field", "typing.cast",
-     "attr._make.attrib", "attr._next_gen.field", "_thread.allocate_lock", "posixpath.join", "posixpath.dirname",
-     "posixpath.abspath", *(f"builtins.{name}" for name in ("len", "max", "min", "round", "sorted", "sum"))}
-)  # fmt: skip
-_CLASSES_GIVE = frozenset(
-    {"builtins", "collections", "contextvars", "datetime", "decimal", "enum", "fractions", "ipaddress", "itertools",
-     "logging", "operator", "pathlib", "re", "string", "struct", "_struct", "threading", "_thread", "types", "typing",
-     "uuid", "zoneinfo"}
-)  # fmt: skip
+_FUNCTIONS_GIVE = names_in(
+    "re.compile logging.getLogger os.getenv collections.namedtuple dataclasses.field typing.cast attr._make.attrib "
+    "attr._next_gen.field _thread.allocate_lock posixpath.join posixpath.dirname posixpath.abspath builtins.len "
+    "builtins.max builtins.min builtins.round builtins.sorted builtins.sum"
+)
+_CLASSES_GIVE = names_in(
+    "builtins collections contextvars datetime decimal enum fractions ipaddress itertools logging operator pathlib re "
+    "string struct _struct threading _thread types typing uuid zoneinfo"
+)
 # What Python calls of a class by itself when another one is made of it, or when it stands in a hint.
 _HOOKS = ("__init_subclass__", "__attrs_init_subclass__", "__class_getitem__", "__mro_entries__")
 _CALLED = (type, types.FunctionType, types.BuiltinFunctionType)
@@ -48,7 +48,6 @@ def loud_statements(sources: Sources, module: str) -> list[Statement]:
 
 class _Judge:
     def __init__(self, sources: Sources, module: str) -> None:
-        self._sources = sources
         self._module = module
         self._namespace = vars(sys.modules[module]) if module in sys.modules else {}
         source = sources.of(module)
@@ -73,8 +72,6 @@ class _Judge:
             return known and s.name != "__getattr__"  # which `from` calls
         if isinstance(s, ast.ClassDef):
             return self._class(s)
-        if isinstance(s, (ast.Assign, ast.AnnAssign)):
-            return self._assigns(s, True)
         if isinstance(s, ast.If):  # for type checkers, or in the app's own file
             for_types = ast.unparse(s.test).endswith("TYPE_CHECKING") and self._found(s.test) is False
             ran = [] if for_types or ast.unparse(s.test) == "__name__ == '__main__'" else s.body
@@ -82,7 +79,7 @@ class _Judge:
         if isinstance(s, ast.Try):
             bodies = [*s.body, *(each for h in s.handlers for each in h.body), *s.orelse, *s.finalbody]
             return all(self._is_value(h.type) for h in s.handlers) and all(map(self._only_binds, bodies))
-        return False
+        return s is not None and self._assigns(s, True)
 
     def _found(self, node: ast.expr | None, own: bool = False) -> Any:
         """What a name of others stands for, also an attribute of it; with `own` a definition of the app's as well. None
@@ -99,25 +96,19 @@ class _Judge:
         if isinstance(binder, ast.Import):
             base = next(a.name for a in binder.names if node.id in (a.asname, a.name.partition(".")[0]))
         elif isinstance(binder, ast.ImportFrom):
-            base = self._sources.absolute(binder.module or "", binder.level, self._module)
+            base = absolute(binder.module or "", binder.level, self._module)
         is_known = owner(base) is not Owner.APP if base else own and isinstance(binder, DEFINITIONS)
         return self._namespace.get(node.id) if is_known or (own and base) else None
 
     def _given(self, node: ast.expr) -> ast.expr | None:
         """The expression that is assigned to a name, once."""
         binders = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
-        s = binders[0].node if len(binders) == 1 else None
-        return s.value if isinstance(s, (ast.Assign, ast.AnnAssign)) and self._assigns_names(s) else None
+        return _assigned(binders[0].node) if len(binders) == 1 else None
 
-    def _assigns_names(self, s: ast.Assign | ast.AnnAssign) -> bool:
-        targets = s.targets if isinstance(s, ast.Assign) else [s.target]
-        parts = [e for t in targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
-        taken_apart = len(parts) > len(targets) and not isinstance(s.value, (ast.Tuple, ast.List))
-        return not taken_apart and all(isinstance(part, ast.Name) for part in parts)
-
-    def _assigns(self, s: ast.Assign | ast.AnnAssign, kept: bool) -> bool:
+    def _assigns(self, s: ast.stmt, kept: bool) -> bool:
         hinted = not isinstance(s, ast.AnnAssign) or self._is_hint(s.annotation)
-        return hinted and self._assigns_names(s) and self._is_value(s.value, kept)
+        value = _assigned(s)
+        return hinted and value is not None and self._is_value(value, kept)
 
     def _is_value(self, node: ast.expr | None, kept: bool = False) -> bool:
         """Whether an expression gives a value of Python's, of Spark's or of this provider's, and calls no other code.
@@ -190,20 +181,25 @@ class _Judge:
         if makes_members and any(isinstance(f, FUNCTIONS) and f.name.startswith("_") for f in s.body):
             return False
         inside = (*DEFINITIONS, ast.Expr, ast.Pass)
-        bodies = (
-            self._assigns(each, False) or self._keeps_type(each)
-            if isinstance(each, (ast.Assign, ast.AnnAssign))
-            else isinstance(each, inside) and self._only_binds(each)
-            for each in s.body
-        )
-        return all(map(self._is_value, values)) and all(map(self._is_decorator, s.decorator_list)) and all(bodies)
+        others = [each for each in s.body if not isinstance(each, inside) or not self._only_binds(each)]
+        known = all(self._assigns(each, False) or self._keeps_type(each) for each in others)
+        return known and all(map(self._is_value, values)) and all(map(self._is_decorator, s.decorator_list))
 
-    def _keeps_type(self, s: ast.Assign | ast.AnnAssign) -> bool:
+    def _keeps_type(self, s: ast.stmt) -> bool:
         """Whether a class gets the type of Spark's that its instances have: ``__UDT__ = PointType()``"""
-        is_type = isinstance(s.value, ast.Call) and ast.unparse(s).startswith("__UDT__ = ") and not s.value.args
-        made = self._found(s.value.func, own=True) if is_type and isinstance(s.value, ast.Call) else None
+        value = s.value if isinstance(s, ast.Assign) and ast.unparse(s).startswith("__UDT__ = ") else None
+        made = self._found(value.func, own=True) if isinstance(value, ast.Call) and not value.args else None
         own = [c for c in made.__mro__ if _owner_of(c) is not Owner.PLATFORM] if isinstance(made, type) else []
         return own == [made, object] and _is_plain_class(made) and "__init__" not in vars(made)
+
+
+def _assigned(s: ast.stmt | None) -> ast.expr | None:
+    """What a statement assigns to names; None where it does something else, or takes apart what may be the app's."""
+    targets = s.targets if isinstance(s, ast.Assign) else [s.target] if isinstance(s, ast.AnnAssign) else [None]
+    parts = [e for t in targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+    value = getattr(s, "value", None) or ast.Constant(None)
+    taken_apart = len(parts) > len(targets) and not isinstance(value, (ast.Tuple, ast.List))
+    return value if all(isinstance(part, ast.Name) for part in parts) and not taken_apart else None
 
 
 def _owner_of(found: Any) -> Owner:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 
-from .listing.form import written
+from .listing import written
 from .owner import below_app
 from .report import Report
 
@@ -24,16 +24,12 @@ _ROUNDS = 50
 
 @attrs.frozen
 class Ref:
-    """The number of an object that is described on its own."""
-
-    number: int
+    number: int  # of an object that is described on its own
 
 
 @attrs.frozen
 class Bag:
-    """The descriptions of a set's members."""
-
-    members: tuple[Any, ...]
+    members: tuple[Any, ...]  # the descriptions of a set's members
 
 
 @attrs.frozen(eq=False)
@@ -129,17 +125,11 @@ def canonical(root: Any, described: list[Any]) -> list[Any]:
             return "#", numbers.setdefault(value.number, len(numbers))
         return [ordered(v) for v in value] if isinstance(value, (tuple, list)) else value
 
-    return [ordered(root), *(ordered(described[number]) for number in _growing(numbers))]
+    found = [ordered(root)]
+    while len(found) <= len(numbers):  # describing them numbers more
+        found += [ordered(described[number]) for number in list(numbers)[len(found) - 1 :]]
+    return found
 
 
 def _has_bag(value: Any) -> bool:
     return isinstance(value, Bag) or (isinstance(value, (tuple, list)) and any(map(_has_bag, value)))
-
-
-def _growing(numbers: dict[int, int]) -> Iterator[int]:
-    """The keys of a dict that is filled meanwhile."""
-    done = 0
-    while done < len(numbers):
-        for number in list(numbers)[done:]:
-            done += 1
-            yield number
