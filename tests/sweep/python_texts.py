@@ -94,6 +94,22 @@ def f(x):
     except Exception as e: return str(e)
     finally: @@ = 2
 """)  # fmt: skip
+# What stands before `return` and may leave the variable without a value.
+for name, body in {
+    "a while": "while x:\n            @@ = 1\n            break",
+    "an else of a try": "try:\n            if x: raise KeyError\n        except KeyError: pass\n        else: @@ = 2",
+    "a try": "try:\n            @@ = 1 / x\n        except ZeroDivisionError: pass",
+    "a with that suppresses": "import contextlib\n        with contextlib.suppress(Exception): @@ = 1 / x",
+    "a match": "match x:\n            case [@@]: pass\n            case _: pass",
+    "an and": "x and (@@ := 3)",
+    "a condition": "y = (@@ := 1) if x else 2",
+    "a handler's variable": "try: 1 / 0\n        except ZeroDivisionError as @@: pass",
+    "an if around which a loop goes": "for i in range(2):\n            if i: return @@\n            if x: @@ = 1",
+    "a function that deletes it": "@@ = 1\n        def g():\n            nonlocal @@\n            del @@\n        g()",
+}.items():
+    text = f"def f(x):\n    try:\n        {body}\n        return @@\n    except Exception as e: return str(e)\n"
+    apart(f"a variable without a value after {name}", "aa", "bb", text)
+
 # Lines and sources
 COMMENT = "# one", "# one\n    # two"
 for name, source in {

@@ -25,7 +25,7 @@ _NONE: Mapping[int, Any] = MappingProxyType({})
 
 @attrs.frozen
 class CodeDigest:
-    """What a function computes, as far as it can be told."""
+    """A digest of what a function computes, and what else decides its results."""
 
     digest: str | None  # equal digests and equal `imports` compute the same; None where a value cannot be compared
     unknown: tuple[str, ...]  # why a value cannot be compared, sorted
@@ -41,21 +41,18 @@ class CodeDigest:
 
 
 def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDigest:
-    """The digest of what Spark pickled (SimplePythonFunction.command): a function with its return type, a UDTF's class.
+    """Digest what Spark pickled (SimplePythonFunction.command): a function with its return type, a UDTF's class.
 
     broadcasts: the values of broadcast variables by their ids (spark_internals/broadcasts.py)
 
-    What counts is all that the function reaches: instructions, constants, defaults, closures, global variables, modules
-    of the app (imported in the function, too), classes, and the values they hold, in order where there is one. What
-    does not: where files lie, lines, comments, docstrings, hints, names of local variables. Workers import the app's
-    modules afresh, so what is used of a module counts as the driver has it and as it is written (imports.py). Where
-    names are data, or code looks at itself, all of the app's modules count (`Level`).
+    All counts that the function reaches: instructions, constants, defaults, closures, global variables, modules of the
+    app, classes, and the values they hold. Lines, comments, docstrings, hints, names of local variables and the app's
+    folder do not. Workers import the app's modules afresh, so what is used of a module counts as the driver has it and
+    as it is written (imports.py). Where names are data, or code looks at itself, all of the app's modules count.
 
-    What is installed counts by the name and version of its distribution (`CodeDigest.packages`), the packages it needs
-    itself do not. Python's own library and the instructions count by the minor version: 3.11.7 and 3.11.9 are one.
-    Spark and this provider count by name: which of them run is compared elsewhere. What functions read when they run
-    (files, environment variables, the network) is data, sources of the app's that it opens as files included. Unknown
-    are a function that cannot be loaded, a broadcast variable that is gone, and what tells on which partition a row is.
+    Installed packages count by name and version, without those that they need; Python and its library by the minor
+    version; Spark and this provider by name, since which of them run is compared elsewhere. Files, the environment and
+    the network are data. Unknown are a function that cannot be loaded, a lost broadcast variable, and TaskContext.
     """
     packages = {f"Python {sys.version_info[0]}.{sys.version_info[1]}"}
     try:

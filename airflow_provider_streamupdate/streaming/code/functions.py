@@ -16,7 +16,7 @@ import types
 from typing import Any
 
 from .listing import Listing, Uses, Variable, form, names_in, read, uses
-from .owner import MAIN, Owner, found, owner, spec_of
+from .owner import MAIN, Owner, is_importable, owner, spec_of
 from .report import Level
 from .sources import absolute
 from .walk import Walk
@@ -62,7 +62,7 @@ def describe_function(walk: Walk, function: types.FunctionType) -> Any:
 
 
 def _note(walk: Walk, listing: Listing) -> None:
-    """What code can look at besides instructions and values."""
+    """Note what code can look at besides instructions and values."""
     code = listing.code
     walk.report.note_docs([text for text in code.co_consts if isinstance(text, str)])
     walk.report.note(Level.TREES, code.co_varnames, code.co_cellvars, code.co_freevars)
@@ -88,7 +88,7 @@ def _module_of(namespace: dict[str, Any]) -> str | None:
 
 
 def _reach(walk: Walk, namespace: dict[str, Any], used: Uses) -> Any:
-    """What the code of one function, with the functions inside it, takes from elsewhere."""
+    """Describe what the code of a function, with the functions inside it, takes from elsewhere."""
     for text in (*used.attributes, *used.texts):
         walk.report.mentions(text)
     home = (str(namespace.get("__name__", "")), namespace.get("__package__"))
@@ -127,7 +127,7 @@ def _used(walk: Walk, value: Any, attributes: tuple[str, ...]) -> Any:
 
 
 def _import(walk: Walk, name: str, names: tuple[str, ...]) -> Any:
-    """What happens when a module is imported, and names are taken from it."""
+    """Describe the import of a module, from which names are taken."""
     if owner(name) is not Owner.APP:
         walk.report.uses(name)
     for each in (name, *(f"{name}.{below}" for below in names)):
@@ -137,11 +137,11 @@ def _import(walk: Walk, name: str, names: tuple[str, ...]) -> Any:
                 walk.members.add((each, ""))
             elif "__getattr__" in vars(module):
                 walk.of(vars(module)["__getattr__"])
-    return name, names, found(name)
+    return name, names, is_importable(name)
 
 
 def _path(walk: Walk, name: str, top: bool, attributes: tuple[str, ...]) -> Any:
-    """What attributes take from a module that is imported."""
+    """Describe what attributes take from a module that is imported."""
     while attributes and owner(name) is not Owner.APP and owner(f"{name}.{attributes[0]}") is Owner.APP:
         name, attributes = f"{name}.{attributes[0]}", attributes[1:]  # the app's part of an installed package
     if owner(name) is not Owner.APP or (module := import_module(name)) is None:
@@ -164,14 +164,15 @@ def import_module(name: str) -> types.ModuleType | None:
 
 
 def _member(walk: Walk, module: types.ModuleType, name: str) -> Any:
-    """A member of a module: in its namespace, a module below it, or by its ``__getattr__``, whose code counts, too."""
+    """A member of a module: in its namespace, a module below it, or by its ``__getattr__``, whose code counts, too. All
+    of the module where it has no such member (``__dict__``)."""
     members = vars(module)
     if name in members:
         return members[name]
     if "__path__" in members and spec_of(f"{module.__name__}.{name}"):
         return import_module(f"{module.__name__}.{name}")
     if "__getattr__" not in members:
-        return None
+        return module
     walk.members.add((module.__name__, "__getattr__"))
     try:
         return members["__getattr__"], getattr(module, name)

@@ -50,10 +50,10 @@ class Reach:
         return [forms, sorted(self._imports), sorted(docs), written]
 
     def _add_all(self) -> bool:
-        """Where names may be data, all that there is can be meant. Whether there is more than was reached."""
+        """Add all that names can mean which are data. Return whether there is anything to do."""
         if self.report.level:
             modules = {each[0] for each in self._done if len(each) == 2}
-            modules |= set(self._sources.beside({*modules, "__main__"}))
+            modules |= set(self._sources.neighbours({*modules, "__main__"}))
             self._todo += [(module, "") for module in modules if (module, "") not in self._done]
         return bool(self._todo)
 
@@ -85,7 +85,8 @@ class Reach:
             if not isinstance(statement.node, IMPORTS):
                 self.take(module, statement)
 
-    def _used(self, module: str, name: str, attributes: tuple[str, ...]) -> None:
+    def _used(self, module: str, name: str, attributes: tuple[str, ...], on_module: bool = False) -> None:
+        """Add a name in a module. on_module: whether it is taken of the module itself (``helpers.__dict__``)"""
         source = self._sources.of(module)
         if source is None or (module, name, attributes) in self._done:
             return
@@ -94,7 +95,7 @@ class Reach:
         stars = source.bound.get("*", []) if not (binders := source.binders(name)) else []
         if not binders:
             self.report.uses("builtins", getattr(builtins, name, None))
-            self._todo += [(module, "__getattr__")] if "__getattr__" in source.bound else []
+            self._todo.append((module, "__getattr__" if "__getattr__" in source.bound or not on_module else ""))
         for node in (node for s in (*binders, *stars) if s.node for node in imports_of(s.node)):
             for alias in node.names:
                 if (alias.asname or alias.name.partition(".")[0]) not in (name, "*"):
@@ -107,13 +108,13 @@ class Reach:
                 self._target(base, path)
 
     def _target(self, base: str, path: tuple[str, ...]) -> None:
-        """What a path of attributes takes from a module: a member, or one of a module below it."""
+        """Add what attributes take from a module: a member, or one of a module below it."""
         if path and self._sources.of(f"{base}.{path[0]}") is not None:
             self._target(f"{base}.{path[0]}", path[1:])
         elif self._sources.of(base) is None:
             self.report.uses_path(base, path)
         elif path:
-            self._used(base, path[0], path[1:])
+            self._used(base, path[0], path[1:], True)
         else:
             self._todo.append((base, ""))
 
@@ -150,7 +151,7 @@ def _imports(sources: Sources, module: str, statement: Statement) -> Iterator[st
 
 
 def effects(sources: Sources, modules: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """What importing modules does: each that does something, with its statements in their order and what they reach.
+    """Yield the modules that do something when they are imported, with their statements and what these reach.
 
     An import of another module that does something is one of them: each may set what another has set.
     """

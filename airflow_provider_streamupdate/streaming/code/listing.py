@@ -43,7 +43,7 @@ class Variable:
 
 @attrs.frozen
 class Import:
-    """What IMPORT_NAME leaves: a module, or with `top` the topmost package of a dotted name."""
+    """The result of IMPORT_NAME: a module, or with `top` the topmost package of a dotted name."""
 
     name: str
     level: int
@@ -204,8 +204,8 @@ def form(
 
 
 def _bound(listing: Listing, around: frozenset[Variable] | None) -> list[frozenset[Variable]]:
-    """For each step, the variables that surely have values before it: what was stored further above, where no jump and
-    no error leads past it."""
+    """Return the variables that surely have values, for each step: they were stored above, where no jump and no error
+    leads past."""
     passes = [(index, s.value) for index, s in enumerate(listing.steps) if s.kind == "jump" and s.value > index]
     passes += [(start - 1, target) for start, _, target, *_ in listing.handlers]
     deleted = {s.value for s in listing.steps if s.kind == "variable" and s.op.startswith(("DELETE_", "LOAD_FAST_AND"))}
@@ -236,7 +236,7 @@ def written(value: Any) -> str:
 
 @attrs.frozen
 class Uses:
-    """What the code of a listing, with the functions inside it, takes from elsewhere."""
+    """Names, modules and texts that the code of a listing uses, with the functions inside it."""
 
     names: dict[tuple[str, tuple[str, ...]], None]  # with the attributes read of them
     imports: dict[Path, None]  # with the attributes read of them

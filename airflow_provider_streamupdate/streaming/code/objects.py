@@ -73,13 +73,13 @@ def describe_object(walk: Walk, value: Any) -> Any:
     if kind is Variable:
         return "variable"
     if kind is list:
-        return "list", walk.each(value)
+        return "list", walk.sequence(value)
     if kind in (set, weakref.WeakSet):
         return kind.__name__, walk.unordered(value)
     if kind in (dict, types.MappingProxyType, Parameters):
         return "dict", _items(walk, value)
     if kind in _VIEWS:
-        return kind.__name__, walk.each(value)
+        return kind.__name__, walk.sequence(value)
     if kind is types.CellType:
         with contextlib.suppress(ValueError):
             return "cell", walk.of(value.cell_contents)
@@ -101,7 +101,7 @@ def describe_object(walk: Walk, value: Any) -> Any:
 
 
 def _items(walk: Walk, value: Any) -> Any:
-    """In order: it decides what a loop over them gives."""
+    """Describe items in their order, which decides what a loop over them gives."""
     items = dict.items(value) if isinstance(value, dict) else value.items()
     return [(walk.of(k), walk.of(v)) for k, v in list(items)]
 
@@ -174,7 +174,7 @@ def _class_of_app(walk: Walk, made: type) -> Any:
     return (
         "class",
         (made.__module__, made.__qualname__),
-        walk.each(made.__bases__),
+        walk.sequence(made.__bases__),
         walk.of(type(made)),
         walk.named(members.items()),
         [(name, walk.named((k, v) for k, v in vars(m).items() if k not in _NOT_OF_MEMBERS)) for name, m in own],
@@ -228,15 +228,15 @@ def _special(walk: Walk, value: Any) -> Any:
 
 
 def _content(walk: Walk, value: Any) -> Any:
-    """What an instance of a subclass of a built-in type holds as that type."""
+    """Describe what an instance of a subclass of a built-in type holds as that type."""
     if isinstance(value, dict):
         return _items(walk, value)
     if isinstance(value, (set, frozenset)):
         return walk.unordered(value)
     if isinstance(value, (list, tuple)):
-        return walk.each(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
+        return walk.sequence(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
     if isinstance(value, BaseException):
-        return walk.each(value.args)
+        return walk.sequence(value.args)
     if isinstance(value, str):
         return walk.of(str.__str__(value))
     for simple in (bytes, bytearray, int, float, complex):
@@ -280,7 +280,7 @@ def _reduced(walk: Walk, value: Any) -> Any:
         walk.of(made_by),
         [walk.of(a) for a in arguments if a is not type(value)],
         walk.of(state),
-        walk.each(members),
+        walk.sequence(members),
         [(walk.of(k), walk.of(v)) for k, v in items],
     )
 

@@ -85,7 +85,7 @@ def _app_folders(_modules: int) -> list[tuple[str, str]]:
     return sorted(((f, mark) for f, mark in marks.items() if f.count(os.sep) > 1), key=lambda p: (-len(p[0]), p))
 
 
-def found(module: str) -> bool:
+def is_importable(module: str) -> bool:
     """Whether a module can be imported here, by its topmost name. Imports nothing."""
     top = module.partition(".")[0]
     return top in sys.modules or top in sys.builtin_module_names or spec_of(top) is not None
@@ -109,7 +109,7 @@ def _path(top: str) -> str | None:
 
 
 def _own_path(module: str) -> str | None:
-    """Where a module below another lies; None where that is not known, or where all of its package is in one place."""
+    """The place of a module below another; None where it is not known, or where all of its package is in one place."""
     held = sys.modules.get(module)
     if held is not None:
         file = getattr(held, "__dict__", {}).get("__file__")
@@ -125,7 +125,7 @@ def _own_path(module: str) -> str | None:
 
 
 def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
-    """Where a module is found, whatever has been imported under its name. Imports nothing, no packages around it."""
+    """Find a module, whatever has been imported under its name, without an import of the packages around it."""
     around = spec_of(module.rpartition(".")[0]) if "." in module else None
     path = around.submodule_search_locations if around is not None else None
     for finder in (importlib.machinery.PathFinder, *sys.meta_path) if path or "." not in module else ():

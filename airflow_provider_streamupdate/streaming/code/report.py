@@ -17,7 +17,7 @@ from .owner import Owner, owner, package
 
 
 class Level(enum.IntEnum):
-    """What of the app's modules counts, besides what is reached by its name."""
+    """The part of the app's modules that counts, besides what is reached by its name."""
 
     NONE = 0
     TREES = 1  # all that they compute: names are data
@@ -76,7 +76,7 @@ class Report:
         return "unknown", reason
 
     def uses(self, module: str, value: Any = None) -> None:
-        """A module that is not the app's, which may not be loaded, or an object of it."""
+        """Note a module that is not the app's, which may not be loaded, or an object of it."""
         top = module.partition(".")[0]
         if owner(module) is Owner.PACKAGE:
             self.packages.add(package(module))
@@ -89,14 +89,14 @@ class Report:
             self._sees(f"{home}.{getattr(named, '__name__', None)}")
 
     def uses_path(self, module: str, attributes: tuple[str, ...]) -> None:
-        """What attributes lead to in a module that is not the app's; whether it is loaded is chance."""
+        """Note attributes of a module that is not the app's. Whether it is loaded is chance."""
         self.uses(module)
         for name in attributes:
             module = f"{module}.{name}"
             self._sees(module)
 
     def mentions(self, text: str) -> None:
-        """The name of an attribute, or a text that may be one or hold some: "{0.__doc__}".format(f)"""
+        """Note the name of an attribute, or a text that may be one or hold some: "{0.__doc__}".format(f)"""
         for name in (text, *(_DUNDER.findall(text) if "__" in text else ())):
             self._sees(name, _RESERVED)
         if "@" in text and _VARIABLE.search(text):
@@ -110,11 +110,11 @@ class Report:
             self.cannot(f"{name} is used, which tells how rows are shared out among tasks")
 
     def note(self, level: Level, *texts: object) -> None:
-        """What counts from a level on."""
+        """Note what counts from a level on."""
         self._notes.append((level, repr(texts)))
 
     def note_docs(self, *texts: object) -> None:
-        """Docstrings and hints."""
+        """Note docstrings and hints, which packages may read."""
         self._docs.append(repr(texts))
 
     def noted(self) -> list[str]:

@@ -114,19 +114,19 @@ def is_plain(hint: ast.expr) -> bool:
 
 
 class Sources:
-    """Those of one description: files may be others in the next one."""
+    """The sources of one description; files may have changed in the next one."""
 
     def __init__(self) -> None:
         self._known: dict[str, Source | None] = {}
         self.loud: dict[str, list[Statement]] = {}  # filled by statements.py
 
     def of(self, module: str) -> Source | None:
-        """None where it is not the app's, is not found, or is ``__main__``, whose functions are pickled."""
+        """The source of a module of the app's; None of others and of ``__main__``, whose functions are pickled."""
         if module not in self._known:
             self._known[module] = _source(module) if module not in MAIN and owner(module) is Owner.APP else None
         return self._known[module]
 
-    def beside(self, modules: Iterable[str]) -> list[str]:
+    def neighbours(self, modules: Iterable[str]) -> list[str]:
         """The app's modules in the folders of modules, and all in the packages there."""
         found: dict[str, None] = {}
         for top in {module.partition(".")[0] for module in modules}:
@@ -142,10 +142,16 @@ class Sources:
                 found[each.name] = None
                 if each.ispkg and (spec := spec_of(each.name)):
                     self._add(spec.submodule_search_locations or (), f"{each.name}.", found)
+        for folder in (
+            Path(place, name) for place in places if os.path.isdir(place) for name in sorted(os.listdir(place))
+        ):
+            is_package = folder.name.isidentifier() and not folder.name.startswith("__") and folder.is_dir()
+            if is_package and not (folder / "__init__.py").exists():
+                self._add([str(folder)], f"{prefix}{folder.name}.", found)
 
 
 def _source(module: str) -> Source | None:
-    """By the path, where a worker looks, else by what has loaded it."""
+    """Read a module by the path, where a worker looks, else by what has loaded it."""
     spec, held = spec_of(module), sys.modules.get(module)
     for loader in (getattr(spec, "loader", None), getattr(held, "__loader__", None)):
         with contextlib.suppress(Exception):  # no loader, none of the kind, not of this Python

@@ -18,7 +18,7 @@ class BroadcastVariable:
 
 
 def describe_spark(walk: Walk, value: Any) -> Any:
-    """None when it is none of them."""
+    """Describe one of PySpark's own values; None of others."""
     name = type(value).__name__
     if isinstance(value, BroadcastVariable):
         try:

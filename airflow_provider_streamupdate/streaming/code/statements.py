@@ -73,7 +73,7 @@ class _Judge:
         if isinstance(s, ast.ClassDef):
             return self._class(s)
         if isinstance(s, ast.If):  # for type checkers, or in the app's own file
-            for_types = ast.unparse(s.test).endswith("TYPE_CHECKING") and self._found(s.test) is False
+            for_types = ast.unparse(s.test).endswith("TYPE_CHECKING") and self._object(s.test) is False
             ran = [] if for_types or ast.unparse(s.test) == "__name__ == '__main__'" else s.body
             return (not ran or self._is_value(s.test)) and all(map(self._only_binds, [*ran, *s.orelse]))
         if isinstance(s, ast.Try):
@@ -81,11 +81,11 @@ class _Judge:
             return all(self._is_value(h.type) for h in s.handlers) and all(map(self._only_binds, bodies))
         return s is not None and self._assigns(s, True)
 
-    def _found(self, node: ast.expr | None, own: bool = False) -> Any:
-        """What a name of others stands for, also an attribute of it; with `own` a definition of the app's as well. None
-        where that is not known."""
+    def _object(self, node: ast.expr | None, own: bool = False) -> Any:
+        """Return what a name of others stands for, or its attribute; with `own` also a definition of the app's. None
+        where it is not known."""
         if isinstance(node, ast.Attribute):
-            holder = self._found(node.value)
+            holder = self._object(node.value)
             return getattr(holder, node.attr, None) if isinstance(holder, (types.ModuleType, type)) else None
         binders = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
         if not isinstance(node, ast.Name) or len(binders) > 1 or (not binders and "*" in self._bound):
@@ -100,14 +100,14 @@ class _Judge:
         is_known = owner(base) is not Owner.APP if base else own and isinstance(binder, DEFINITIONS)
         return self._namespace.get(node.id) if is_known or (own and base) else None
 
-    def _given(self, node: ast.expr) -> ast.expr | None:
+    def _assigned_value(self, node: ast.expr) -> ast.expr | None:
         """The expression that is assigned to a name, once."""
         binders = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
-        return _assigned(binders[0].node) if len(binders) == 1 else None
+        return _value_of(binders[0].node) if len(binders) == 1 else None
 
     def _assigns(self, s: ast.stmt, kept: bool) -> bool:
         hinted = not isinstance(s, ast.AnnAssign) or self._is_hint(s.annotation)
-        value = _assigned(s)
+        value = _value_of(s)
         return hinted and value is not None and self._is_value(value, kept)
 
     def _is_value(self, node: ast.expr | None, kept: bool = False) -> bool:
@@ -125,13 +125,13 @@ class _Judge:
             return kept and all(self._is_value(d, True) for d in (*node.args.defaults, *node.args.kw_defaults))
         if isinstance(node, ast.Call):
             of_text = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant)
-            return (of_text or _gives_value(self._found(node.func))) and self._are_values(node)
+            return (of_text or _gives_value(self._object(node.func))) and self._are_values(node)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
             return self._is_value(node.value)  # Path(__file__).parent
         if isinstance(node, (ast.Name, ast.Attribute)):
-            if (given := self._given(node)) is not None:
+            if (given := self._assigned_value(node)) is not None:
                 return self._is_value(given)
-            found = self._found(node)
+            found = self._object(node)
             is_value = not isinstance(found, _CALLED[1:]) and _owner_of(found) in _OTHERS
             is_file = isinstance(node, ast.Name) and node.id in ("__name__", "__file__")
             return is_file or (found is not None and (kept or is_value))
@@ -150,9 +150,9 @@ class _Judge:
         return self._has_texts_as_hints or (is_plain(hint) and all(map(self._is_in_hint, names)))
 
     def _is_in_hint(self, name: ast.Name) -> bool:
-        if (given := self._given(name)) is not None:
+        if (given := self._assigned_value(name)) is not None:
             return self._is_value(given) or self._is_hint(given)
-        found = self._found(name, own=True)
+        found = self._object(name, own=True)
         return found is not None and (_owner_of(found) is not Owner.APP or _is_plain_class(found))
 
     def _is_decorator(self, node: ast.expr) -> bool:
@@ -162,9 +162,9 @@ class _Judge:
         if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name):
             if func.attr in ("setter", "getter", "deleter") and func.value.id not in self._bound:
                 return True  # of a property in the same class
-            if isinstance(given := self._given(func.value), ast.Call):  # @app.query("orders")
-                return _owner_of(self._found(given.func)) is Owner.PLATFORM
-        found = self._found(func)
+            if isinstance(given := self._assigned_value(func.value), ast.Call):  # @app.query("orders")
+                return _owner_of(self._object(given.func)) is Owner.PLATFORM
+        found = self._object(func)
         if not isinstance(found, _CALLED) or found is functools.partial:
             return False  # a method is one of an instance, or registers something with a class
         home = str(found.__module__).partition(".")[0]
@@ -172,7 +172,7 @@ class _Judge:
         return known or _owner_of(found) is Owner.PLATFORM
 
     def _class(self, s: ast.ClassDef) -> bool:
-        bases = [self._found(b.value if isinstance(b, ast.Subscript) else b, own=True) for b in s.bases]
+        bases = [self._object(b.value if isinstance(b, ast.Subscript) else b, own=True) for b in s.bases]
         values = [k.value for k in s.keywords] + [b.slice for b in s.bases if isinstance(b, ast.Subscript)]
         is_others = all(base is not None and _owner_of(base) in _OTHERS for base in bases)
         makes_members = any(isinstance(base, type) and issubclass(base, enum.Enum) for base in bases)
@@ -188,13 +188,13 @@ class _Judge:
     def _keeps_type(self, s: ast.stmt) -> bool:
         """Whether a class gets the type of Spark's that its instances have: ``__UDT__ = PointType()``"""
         value = s.value if isinstance(s, ast.Assign) and ast.unparse(s).startswith("__UDT__ = ") else None
-        made = self._found(value.func, own=True) if isinstance(value, ast.Call) and not value.args else None
+        made = self._object(value.func, own=True) if isinstance(value, ast.Call) and not value.args else None
         own = [c for c in made.__mro__ if _owner_of(c) is not Owner.PLATFORM] if isinstance(made, type) else []
         return own == [made, object] and _is_plain_class(made) and "__init__" not in vars(made)
 
 
-def _assigned(s: ast.stmt | None) -> ast.expr | None:
-    """What a statement assigns to names; None where it does something else, or takes apart what may be the app's."""
+def _value_of(s: ast.stmt | None) -> ast.expr | None:
+    """Return what a statement gives to names; None where it does something else, or takes a value apart."""
     targets = s.targets if isinstance(s, ast.Assign) else [s.target] if isinstance(s, ast.AnnAssign) else [None]
     parts = [e for t in targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
     value = getattr(s, "value", None) or ast.Constant(None)
@@ -216,7 +216,7 @@ def _is_plain_class(found: Any) -> bool:
 
 
 def _gives_value(found: Any) -> bool:
-    """Of a function or class that is called with values."""
+    """Whether a function or class only gives a value when it is called with values."""
     home, name = str(getattr(found, "__module__", None)), str(getattr(found, "__name__", None))
     known = f"{home}.{name}" in _FUNCTIONS_GIVE or (isinstance(found, type) and home in _CLASSES_GIVE)
     return known or (isinstance(found, _CALLED) and _owner_of(found) is Owner.PLATFORM)

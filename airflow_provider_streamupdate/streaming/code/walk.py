@@ -65,7 +65,7 @@ class Walk:
         if kind in _SIMPLE:
             return kind.__name__, written(value)
         if kind is tuple:
-            return self.each(value)
+            return self.sequence(value)
         if kind is frozenset:
             return self.unordered(value)
         return self._ref(id(value), value)
@@ -76,7 +76,7 @@ class Walk:
             self._met.append(value)
         return Ref(self._numbers[key])
 
-    def each(self, values: Iterable[Any]) -> Any:
+    def sequence(self, values: Iterable[Any]) -> Any:
         return "each", *map(self.of, values)
 
     def named(self, values: Iterable[tuple[str, Any]]) -> Any:
