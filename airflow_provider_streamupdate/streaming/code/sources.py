@@ -142,11 +142,9 @@ class Sources:
                 found[each.name] = None
                 if each.ispkg and (spec := spec_of(each.name)):
                     self._add(spec.submodule_search_locations or (), f"{each.name}.", found)
-        for folder in (
-            Path(place, name) for place in places if os.path.isdir(place) for name in sorted(os.listdir(place))
-        ):
-            is_package = folder.name.isidentifier() and not folder.name.startswith("__") and folder.is_dir()
-            if is_package and not (folder / "__init__.py").exists():
+        for folder in (folder for place in places for folder in sorted(Path(place).glob("*/"))):  # without __init__
+            is_package = folder.name.isidentifier() and folder.name != "__pycache__" and not folder.is_symlink()
+            if is_package and not (folder / "__init__.py").exists() and any(folder.glob("*.py")):
                 self._add([str(folder)], f"{prefix}{folder.name}.", found)
 
 
