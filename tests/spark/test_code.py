@@ -96,39 +96,34 @@ def test_the_same_computation_has_the_same_digest_and_no_other_has(tmp_path: Pat
     assert [edit for edit, digest in zip(DIFFERENT, others[len(EQUAL) :], strict=True) if digest == first] == []
 
 
-def test_a_constant_that_workers_do_not_have_cannot_be_compared(tmp_path: Path) -> None:
+def test_a_constant_that_workers_do_not_have_counts_as_the_driver_has_it_and_as_it_is_written(tmp_path: Path) -> None:
     """Workers import the module again: what they have is what is written there."""
     helpers = HELPERS.replace("return 2 * x", "return FACTOR * x").replace("LIMIT = 3", "LIMIT = 3\nFACTOR: int = 2")
     assert "FACTOR * x" in helpers
-    set_in_the_driver = ("helpers.LIMIT = 4", "helpers.FACTOR = 3", "helpers.LIMIT = 3.0")
-    alone, *found = described(tmp_path, *((f"{APP}\n{line}\n", helpers) for line in ("", *set_in_the_driver)))
-    assert alone["unknown"] == []
-    for line, outcome in zip(set_in_the_driver, found, strict=True):
-        [reason] = outcome["unknown"]
-        assert line.split(" ")[0].split(".")[1] in reason and "the driver has set it to" in reason
+    for line in ("helpers.LIMIT = 4", "helpers.FACTOR = 3", "helpers.LIMIT = 3.0"):
+        app = f"{APP}\n{line}\n"
+        other = helpers.replace("LIMIT = 3", "LIMIT = 5").replace("FACTOR: int = 2", "FACTOR: int = 5")
+        alone, again, written = described(tmp_path / line, (APP, helpers), (app, helpers), (app, other))
+        assert len({outcome["digest"] for outcome in (alone, again, written)}) == 3, line
 
 
-def test_what_cannot_be_followed_cannot_be_compared(tmp_path: Path) -> None:
-    """A module of a table, the subclasses of a class, what a thread has done: it is known by numbers of its process."""
-    loaded = "import sys, helpers\nfrom sys import modules as loaded\ndef f(key, rows):\n    return {}\n"
-    own = "import sys, helpers\nME = sys.modules[__name__]\ndef f(key, rows):\n    return helpers.LIMIT\n"
-    subclasses = "class Base: pass\nclass One(Base): pass\ndef f(key, rows):\n    return len(Base.__subclasses__())\n"
-    thread = (
-        "import threading\nFOUND = []\nT = threading.Thread(target=FOUND.append, args=(3,))\nT.start()\nT.join()\n"
-        "def step():\n    return FOUND[0]\n"
-    )
-    known, *found = described(
-        tmp_path,
-        (own, HELPERS),
-        (loaded.format("sys.modules['helpers'].LIMIT"), HELPERS),
-        (loaded.format("loaded['helpers'].LIMIT"), HELPERS),
-        (subclasses, HELPERS),
-        ("import helpers\ndef f(x):\n    return helpers.step()\n", thread),
-    )
-    assert known["unknown"] == []
-    assert all(outcome["digest"] is None for outcome in found), found
-    assert all("cannot be compared" in " ".join(outcome["unknown"]) for outcome in found), found
-    assert "__subclasses__" in found[2]["unknown"][0]
+# An app that takes by names that are data what its helpers have.
+BY_NAME = {
+    "sys.modules": "import sys, helpers\ndef f(key, rows):\n    return sys.modules['helpers'].LIMIT\n",
+    "its table": "from sys import modules as loaded\nimport helpers\n"
+    "def f(key, rows):\n    return loaded['helpers'].LIMIT\n",
+    "the subclasses": "import helpers\nclass Base: pass\nclass One(Base): n = helpers.LIMIT\n"
+    "def f(key, rows):\n    return Base.__subclasses__()[0].n + helpers.double(1)\n",
+}
+
+
+def test_where_names_are_data_all_of_the_app_counts(tmp_path: Path) -> None:
+    changed_helpers = HELPERS.replace("LIMIT = 3", "LIMIT = 4")
+    for name, app in BY_NAME.items():
+        one, other = described(tmp_path / name, (app, HELPERS), (app, changed_helpers))
+        [again] = described(tmp_path / f"{name} again", (app, HELPERS), hash_seed="12345")
+        assert one["digest"] and one["digest"] == again["digest"] and one["digest"] != other["digest"], name
+        assert one["unknown"] == []
 
 
 # An app, its helpers, and what stands for ``@@`` in them: two versions.
@@ -177,9 +172,10 @@ def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: 
         (app, helpers.replace("x + 1", "x + 2")),
         (app + "helpers.HANDLERS.append(len)\n", helpers),
         (app + "helpers.NAMED['x'] = len\n", helpers),
-        (app, helpers + "\n        OTHER = 3\n"),  # it may fill it, too
+        (app, helpers + "\n        HANDLERS.append(len)\n"),
     )
-    assert first["digest"] and first["digest"] == again["digest"] and first["unknown"] == []
+    [beside] = described(tmp_path / "beside", (app, helpers + "\n        OTHER = 3\n"))
+    assert first["digest"] and first["digest"] == again["digest"] == beside["digest"] and first["unknown"] == []
     assert first["digest"] not in [outcome["digest"] for outcome in others]
 
 

@@ -84,6 +84,18 @@ for name, load in {
 }.items():
     pair(f"an import: {name}", "N = @@\n", f"{load}\n")
 
+for name, read in {
+    "by its dict": "import other\ndef f(x): return other.__dict__['N']",
+    "by its dict inside": "def f(x):\n    import other\n    return other.__dict__['N']",
+    "by a computed name": "import importlib as il\ndef f(x): return il.import_module('oth%s' % 'er').N",
+    "by a method": "import operator, other\nG = operator.attrgetter('N')\ndef f(x): return G(other)",
+    "of a closure": "def make(m): return lambda x: m.N\nimport other\nf_ = make(other)\ndef f(x): return f_(x)",
+    "through another": "from between import *\ndef f(x): return N",
+    "in a folder": "import importlib\ndef f(x): return importlib.import_module('.'.join(['plugs', 'p%d' % 1])).N",
+}.items():
+    pair(f"a module {name}", f"{read}\n", **{
+        "other.py": "N = @@\n", "between.py": "from other import *\n", "plugs__p1.py": "N = @@\n"})  # fmt: skip
+
 SET = "import decimal\ndef setup(n):\n    decimal.getcontext().prec = n\n    return ()\n"
 for name, effect in {
     "an assignment": "_old = decimal.setcontext(decimal.Context(prec=@@))",

@@ -41,13 +41,12 @@ def outcome(job: dict[str, Any]) -> dict[str, Any]:
         return {"fails": f"{type(e).__name__}: {e}"}
     found = code.describe(command)
     made: dict[str, Any] = {
-        "digest": found.digest,
+        "digest": found.with_imports,
         "unknown": found.unknown,
         "packages": found.packages,
-        "followed": found.followed,
     }
     if job.get("again"):
-        made["again"] = code.describe(command).digest
+        made["again"] = code.describe(command).with_imports
     if job.get("results", True):
         # As a worker has it, which knows no class of the app's own file yet.
         cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.clear()

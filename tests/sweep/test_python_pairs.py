@@ -111,7 +111,7 @@ def test_what_nothing_looks_at_is_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sources", "is_equal"), [(GIVEN, False), (NOT_GIVEN, True)], ids=["given", "not given"])
 def test_a_package_reads_the_texts_of_what_it_is_given(tmp_path: Path, sources: dict[str, str], is_equal: bool) -> None:
-    """Of functions that are only called it reads nothing, and lines are read by nobody but tracebacks."""
+    """Comments and lines are read by nobody but tracebacks."""
     site = write(tmp_path / "site", READER)
     pairs = [Pair(name, "one", "a\nb", {"app.py": MAIN, "helpers.py": source}) for name, source in sources.items()]
     found = digests(tmp_path, [files for pair in pairs for files in pair.versions()], site=str(site))

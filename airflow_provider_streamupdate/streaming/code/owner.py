@@ -3,20 +3,21 @@ and this package."""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import importlib.machinery
-import importlib.util
 import os
+import re
 import site
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator
 from importlib import metadata
 
 # Which Spark and which provider run is compared elsewhere: they count by name.
 _PLATFORM = frozenset({"pyspark", "py4j", "airflow_provider_streamupdate"})
+MAIN = frozenset({"__main__", "__mp_main__"})
 _PLACES = ("__file__", "__path__")
 _RUNTIME_LIBRARIES = f"{os.sep}_libraries{os.sep}"  # inside the runtime zip (control/drivers/runtime.py)
 
@@ -42,7 +43,7 @@ def owner(module: str | None) -> Owner:
 
 def _owner_of_top(module: str | None) -> Owner:
     top = (module or "__main__").partition(".")[0]
-    if top in ("__main__", "__mp_main__"):
+    if top in MAIN:
         return Owner.APP
     if top in _PLATFORM:
         return Owner.PLATFORM
@@ -56,62 +57,38 @@ def _owner_of_top(module: str | None) -> Owner:
     return Owner.PYTHON if _below(path, _python_folders()) else Owner.APP
 
 
-def below_app(text: str) -> tuple[str, ...] | None:
-    """A text that names places in the app's folder, in the parts around the folder; None for any other text. Each
-    deployment has a folder of its own, so that where it lies says nothing (``Path(__file__).parent``)."""
-    if os.sep not in text:
-        return None
-    parts: tuple[str, ...] = (text,)
-    for folder, mark in _app_folders(len(sys.modules)):
-        if folder in text:
-            parts = tuple(piece for part in parts for piece in _split(part, folder, mark))
-    return parts if len(parts) > 1 else None
-
-
-def _split(text: str, folder: str, mark: str) -> Iterator[str]:
-    """The folder itself becomes its mark; what only begins like it is left."""
-    if text.startswith("\0"):
-        yield text
-        return
-    start = 0
-    while (at := text.find(folder, start)) >= 0:
-        end = at + len(folder)
-        if end < len(text) and (text[end].isalnum() or text[end] in "._-"):
-            start = end
-            continue
-        yield from (text[:at], f"\0{mark}")
-        text, start = text[end:], 0
-    yield text
+def below_app(text: str) -> str | None:
+    """A text that names places in the app's folder, with marks for the folder; None for any other text. Each deployment
+    has a folder of its own, so that where it lies says nothing (``Path(__file__).parent``)."""
+    marked = text
+    for folder, mark in _app_folders(len(sys.modules)) if os.sep in text else ():
+        if folder in marked:  # what only begins like it is left
+            marked = re.sub(rf"{re.escape(folder)}(?![\w.-])", f"\0{mark}", marked)
+    return None if marked == text else marked
 
 
 @functools.lru_cache(maxsize=1)
-def _app_folders(_modules: int) -> tuple[tuple[str, str], ...]:
+def _app_folders(_modules: int) -> list[tuple[str, str]]:
     """The folders that the app's modules are imported from, and the one above (``Path(__file__).parent.parent``), the
     longest first, with what tells them apart. _modules: how many there are, since more may be loaded."""
     found: dict[str, set[str]] = {}
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        name = getattr(module, "__name__", "")
         if isinstance(file, str) and file.endswith(".py") and owner(name) is Owner.APP:
-            path = os.path.abspath(file)
-            depth = 0 if name == "__main__" else name.count(".") + (os.path.basename(path) == "__init__.py")
-            for place in {path, os.path.realpath(path)}:
-                folder = os.path.dirname(place)
-                for _ in range(depth):
-                    folder = os.path.dirname(folder)
-                if folder.count(os.sep) > 1:
-                    found.setdefault(folder, set()).add(name.partition(".")[0])
-    main = [folder for folder, names in found.items() if "__main__" in names]
-    marks = {folder: "" if folder in main or len(found) == 1 else min(names) for folder, names in found.items()}
-    above = {os.path.dirname(folder): "/.." for folder in main}
-    every = {**{folder: mark for folder, mark in above.items() if folder.count(os.sep) > 1}, **marks}
-    return tuple(sorted(every.items(), key=lambda pair: (-len(pair[0]), pair)))
+            depth = 1 + (0 if name == "__main__" else name.count(".") + (os.path.basename(file) == "__init__.py"))
+            for place in (os.path.abspath(file), os.path.realpath(file)):
+                folder = os.sep.join(place.split(os.sep)[:-depth])
+                found.setdefault(folder, set()).add(name.partition(".")[0])
+    main = {folder for folder, names in found.items() if "__main__" in names}
+    marks = {os.path.dirname(folder): "/.." for folder in main}
+    marks |= {folder: "" if folder in main or len(found) == 1 else min(names) for folder, names in found.items()}
+    return sorted(((f, mark) for f, mark in marks.items() if f.count(os.sep) > 1), key=lambda p: (-len(p[0]), p))
 
 
-def found(module: str) -> bool:
+def is_importable(module: str) -> bool:
     """Whether a module can be imported here, by its topmost name. Imports nothing."""
     top = module.partition(".")[0]
-    return top in sys.modules or top in sys.builtin_module_names or _spec(top) is not None
+    return top in sys.modules or top in sys.builtin_module_names or spec_of(top) is not None
 
 
 def package(module: str) -> str:
@@ -126,14 +103,13 @@ def _path(top: str) -> str | None:
         held = vars(loaded) if isinstance(loaded, types.ModuleType) else {n: getattr(loaded, n, None) for n in _PLACES}
         places = [held.get("__file__"), *list(held.get("__path__") or ())[:1]]
     else:
-        spec = _spec(top)
-        places = [] if spec is None else [spec.origin if spec.has_location else None]
-        places += [] if spec is None else list(spec.submodule_search_locations or ())[:1]
+        spec = spec_of(top)
+        places = [spec.has_location and spec.origin, *(spec.submodule_search_locations or ())] if spec else []
     return next((str(place) for place in places if place), None)
 
 
 def _own_path(module: str) -> str | None:
-    """Where a module below another lies; None where that is not known, or where all of its package is in one place."""
+    """The place of a module below another; None where it is not known, or where all of its package is in one place."""
     held = sys.modules.get(module)
     if held is not None:
         file = getattr(held, "__dict__", {}).get("__file__")
@@ -144,17 +120,19 @@ def _own_path(module: str) -> str | None:
         path = [os.path.join(place, *around.split(".")) for place in sys.path if place]
     known = (*_site_folders(), *_python_folders())
     path = [place for place in path if not _below(os.path.join(place, ""), known)]
-    if not path:
-        return None
-    spec = importlib.machinery.PathFinder.find_spec(module, path)
+    spec = importlib.machinery.PathFinder.find_spec(module, path) if path else None
     return spec.origin if spec is not None and spec.has_location else None
 
 
-def _spec(top: str) -> importlib.machinery.ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(top)
-    except (ImportError, ValueError, AttributeError):
-        return None
+def spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
+    """Find a module, whatever has been imported under its name, without an import of the packages around it."""
+    around = spec_of(module.rpartition(".")[0]) if "." in module else None
+    path = around.submodule_search_locations if around is not None else None
+    for finder in (importlib.machinery.PathFinder, *sys.meta_path) if path or "." not in module else ():
+        with contextlib.suppress(ImportError, ValueError, AttributeError):
+            if (spec := finder.find_spec(module, path)) is not None:  # type: ignore[attr-defined]
+                return spec
+    return None
 
 
 def _below(path: str, folders: tuple[str, ...]) -> bool:

@@ -1,204 +1,122 @@
-"""What a walk over a function finds besides its description: values that cannot be compared, packages, and names."""
+"""What code can reach or look at besides what it names, and what else a walk finds: packages, values that cannot be
+compared. Objects are judged by their owner: a name's spelling says nothing."""
 
 from __future__ import annotations
 
+import enum
 import re
+import sys
+import types
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from .order import Ranks
+from .listing import names_in
+from .owner import Owner, owner, package
 
-# What can look at more than a function's instructions, by the names a function mentions. Kinds of what then counts:
-_LOCALS, _FUNCTIONS, _TEXTS = "names of local variables", "names of functions", "docstrings"
-_HINTS = "type hints"
-_ORDER = "the order of a class's members"
-_MODULES = "names of modules"
-_LINES = "lines"  # their numbers, and what stands there: a traceback has both
-_SOURCES = "source files"
-_SAID = "names in texts"  # of classes, and of variables that may have no value: Python puts them into texts
-_GIVEN = "docstrings and type hints of what is handed on"
-_ALL = (_LOCALS, _FUNCTIONS, _TEXTS, _HINTS, _ORDER, _LINES, _SAID, _MODULES)
-_READS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("locals", "eval", "exec", "query", "co_varnames", "co_names"), (_LOCALS,)),
-    **dict.fromkeys(("vars", "dir", "__dict__"), (_LOCALS, _ORDER)),
-    **dict.fromkeys(("getattr", "attrgetter"), (_FUNCTIONS,)),  # by a name that may be data
-    **dict.fromkeys(("__name__", "__qualname__", "co_name", "co_qualname"), (_FUNCTIONS,)),
-    "__module__": (_MODULES,),
-    **dict.fromkeys(("__doc__", "getdoc"), (_TEXTS,)),
-    **dict.fromkeys(("__annotations__", "get_type_hints", "get_annotations", "fields", "signature"), (_HINTS,)),
-    **dict.fromkeys(("__dataclass_fields__", "register", "singledispatch", "singledispatchmethod"), (_HINTS,)),
-    **dict.fromkeys(("dataclass", "make_dataclass", "__attrs_attrs__"), (_HINTS,)),
-    **dict.fromkeys(("f_lineno", "tb_lineno", "co_firstlineno", "co_filename", "co_lines"), (_LINES,)),
-    **dict.fromkeys(("co_positions", "co_linetable", "co_lnotab", "catch_warnings"), (_LINES,)),
-    **dict.fromkeys(("_getframe", "currentframe", "f_locals", "f_code", "__code__", "f_back"), _ALL),
-    **dict.fromkeys(("settrace", "setprofile", "help"), _ALL),
-    **dict.fromkeys(
-        ("str", "repr", "ascii", "format", "format_map", "args", "substitute", "safe_substitute"), (_SAID,)
-    ),
-    **dict.fromkeys(("pformat", "pprint", "writerow", "writerows", "astype", "to_string", "__str__"), (_SAID,)),
-    **dict.fromkeys(("__repr__", "__format__", "StringIO"), (_SAID,)),
-    **dict.fromkeys(
-        ("getsource", "getsourcelines", "getcomments", "findsource", "getblock", "get_source"), (_SOURCES,)
-    ),
-    **dict.fromkeys(("getline", "getlines", "getsourcefile"), (_SOURCES,)),
+
+class Level(enum.IntEnum):
+    """The part of the app's modules that counts, besides what is reached by its name."""
+
+    NONE = 0
+    TREES = 1  # all that they compute: names are data
+    TEXTS = 2  # all that is written in them: lines, docstrings, hints, comments
+
+
+def _names(level: Level, module: str, names: str) -> dict[str, Level]:
+    return {f"{module}{name}": level for name in names.split()}
+
+
+_LEVELS = {  # of modules and of objects in them
+    **_names(Level.TREES, "", "importlib pkgutil runpy imp pickle _pickle marshal shelve cloudpickle dill joblib code"),
+    **_names(Level.TREES, "", "codeop zipimport ctypes sys.modules pandas.eval pandas.core.computation.eval.eval"),
+    **_names(Level.TREES, "builtins.", "eval exec compile globals locals vars dir __import__"),
+    **_names(Level.TEXTS, "", "inspect traceback dis linecache gc pickletools pydoc symtable tokenize doctest trace"),
+    **_names(Level.TEXTS, "", "cgitb pdb bdb tracemalloc pyclbr warnings.catch_warnings typing.get_type_hints"),
+    **_names(Level.TEXTS, "sys.", "_getframe exc_info settrace setprofile _current_frames"),
+    **_names(Level.TEXTS, "", "builtins.breakpoint builtins.help _sitebuiltins._Helper"),
 }
-# Where an error of a call may be caught, its text may be read, in which functions are named.
-_CATCH = frozenset({"Exception", "BaseException", "TypeError", "exc_info", "suppress", "__exit__"})
-_READING_MODULES = frozenset(
-    {"inspect", "traceback", "dis", "linecache", "gc", "pydoc", "symtable", "tokenize", "doctest", "trace", "cgitb",
-     "pdb", "bdb", "tracemalloc", "pyclbr"}
-)  # fmt: skip
-# What writes modules and names of classes and functions into its result.
-_PICKLING_MODULES = frozenset({"pickle", "_pickle", "pickletools", "shelve", "cloudpickle", "dill", "joblib"})
+_RESERVED = {  # names of attributes of functions, classes, frames and tracebacks
+    **_names(Level.TREES, "", "__subclasses__ __import__ __loader__ __spec__"),
+    **_names(Level.TEXTS, "__", "code__ globals__ closure__ builtins__ annotations__ doc__"),
+    **_names(Level.TEXTS, "", "tb_frame tb_lineno f_back f_builtins f_code f_globals f_lineno f_locals"),
+    **_names(Level.TEXTS, "", "gi_code gi_frame cr_code cr_frame ag_code ag_frame"),
+}
+_HARMLESS = ("importlib.metadata", "importlib.resources")
+_GET_BY_NAME = ("builtins.getattr", "operator.attrgetter", "__getattribute__")
+_TASK_CONTEXTS = ("TaskContext", "BarrierTaskContext")
+_DUNDER = re.compile(r"__\w+?__")
+_VARIABLE = re.compile(r"(?<![\w.])@[^\W\d]")  # in a query of pandas: "amount > @LIMIT"
 # Packages that look neither at the docstrings nor at the hints of functions they are given. (attrs reads hints when a
 # class is made; what it makes of them is part of the class.)
-_READ_NO_TEXTS = frozenset(
-    {"attr", "attrs", "dateutil", "numpy", "pandas", "pyarrow", "pytz", "scipy", "six", "typing_extensions"}
-)
-
-
-@attrs.frozen
-class Note:
-    """holder: the id of the function that it is of, where that one is described on its own; None where it may have been
-    handed on to anything (a class, a function that another one makes)"""
-
-    kind: str
-    text: str
-    holder: int | None = None
-
-
-@attrs.frozen
-class Where:
-    """The function that uses a value, and what the value is called there."""
-
-    user: str = "the function"
-    name: str = ""
-
-    def part(self, name: str) -> Where:
-        return Where(self.user, f"{self.name}{name}")
+_READ_NO_TEXTS = names_in("attr attrs dateutil numpy pandas pyarrow pytz scipy six typing_extensions")
 
 
 @attrs.define
 class Report:
-    """broadcasts: the values of broadcast variables by their ids. unknown: reasons. reads: the kinds of `noted` that
-    count"""
-
-    broadcasts: Mapping[int, Any] = attrs.field(factory=dict)
-    unknown: set[str] = attrs.field(factory=set)
+    broadcasts: Mapping[int, Any] = attrs.field(factory=dict)  # the values of broadcast variables by their ids
+    unknown: set[str] = attrs.field(factory=set)  # reasons
     packages: set[str] = attrs.field(factory=set)
-    reads: set[str] = attrs.field(factory=set)
-    noted: list[Note] = attrs.field(factory=list)
-    hints: list[tuple[Any, Where, int | None]] = attrs.field(factory=list)
-    handed_on: set[int] = attrs.field(factory=set)  # the ids of functions that are more than called
-    ranks: Ranks = attrs.field(factory=Ranks)
-    ahead: list[int] = attrs.field(factory=lambda: [0])  # how many looks ahead there were
-    looks_ahead: bool = False
-    _marks: set[str] = attrs.field(factory=set)
+    is_read: bool = False  # by a package that may look at docstrings and hints
+    _level: Level = Level.NONE
+    _gets_by_name: bool = False
+    _has_part_of_name: bool = False
+    _notes: list[tuple[Level, str]] = attrs.field(factory=list)
+    _docs: list[str] = attrs.field(factory=list)
 
-    def cannot(self, where: Where, reason: str) -> tuple[str, str]:
+    @property
+    def level(self) -> Level:
+        both = self._gets_by_name and self._has_part_of_name  # getattr(f, PART + "c__")
+        return Level.TEXTS if both else self._level
+
+    def cannot(self, reason: str) -> tuple[str, str]:
         """Note what cannot be compared; returns what describes it."""
-        self.unknown.add(f"{where.user} uses {where.name or 'a value'}, which cannot be compared: {reason}")
+        self.unknown.add(reason)
         return "unknown", reason
 
-    def mentions(self, name: object) -> None:
-        if not isinstance(name, str):
-            return
-        self.reads.update(_READS.get(name, ()))
-        if name in _CATCH:
-            self._marks.add("catches")
-        elif name in ("getattr", "attrgetter", "__getattribute__"):
-            self._marks.add("gets by name")
-
-    def mentions_text(self, text: str) -> None:
-        """A text that is data: names in it may be looked up (``getattr(f, NAME)``, "{0.__doc__}".format(f))."""
-        if "__" not in text:
-            return
-        for name in re.findall(r"__\w+?__", text):
-            self.mentions(name)
-        if "__" in re.sub(r"__\w+?__", "", text):  # a part of such a name: getattr(f, PART + "c__")
-            self._marks.add("parts of names")
-
-    def mentions_module(self, module: str, package: str) -> None:
+    def uses(self, module: str, value: Any = None) -> None:
+        """Note a module that is not the app's, which may not be loaded, or an object of it."""
         top = module.partition(".")[0]
-        if top in _PICKLING_MODULES:
-            self.reads.update((_SAID, _MODULES, _FUNCTIONS))
-        if package:
-            self.packages.add(package)
-            self.reads.update((_FUNCTIONS,) if top in _READ_NO_TEXTS else (_FUNCTIONS, _GIVEN))
-        elif top in _READING_MODULES:
-            self.reads.update(_ALL)
-            if top == "linecache":
-                self.reads.add(_SOURCES)
+        if owner(module) is Owner.PACKAGE:
+            self.packages.add(package(module))
+            self.is_read |= top not in _READ_NO_TEXTS
+        self._sees("sys.modules" if value is sys.modules else module if module.startswith(_HARMLESS) else top)
+        if value is not None and not isinstance(value, types.ModuleType):
+            named = value if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) else type(value)
+            home = str(getattr(named, "__module__", None))
+            self._sees(home)
+            self._sees(f"{home}.{getattr(named, '__name__', None)}")
 
-    def writes_a_text(self) -> None:
-        """Some value is written into a text."""
-        self.reads.add(_SAID)
+    def uses_path(self, module: str, attributes: tuple[str, ...]) -> None:
+        """Note attributes of a module that is not the app's. Whether it is loaded is chance."""
+        self.uses(module)
+        for name in attributes:
+            module = f"{module}.{name}"
+            self._sees(module)
 
-    def note_local(self, name: str) -> None:
-        self.noted.append(Note(_LOCALS, name))
+    def mentions(self, text: str) -> None:
+        """Note the name of an attribute, or a text that may be one or hold some: "{0.__doc__}".format(f)"""
+        for name in (text, *(_DUNDER.findall(text) if "__" in text else ())):
+            self._sees(name, _RESERVED)
+        if "@" in text and _VARIABLE.search(text):
+            self._level = max(self._level, Level.TREES)
+        self._has_part_of_name |= "__" in text and "__" in _DUNDER.sub("", text)
 
-    def note_function(self, name: str) -> None:
-        self.noted.append(Note(_FUNCTIONS, name))
+    def _sees(self, name: str, levels: Mapping[str, Level] = _LEVELS) -> None:
+        self._level = max(self._level, levels.get(name, Level.NONE))
+        self._gets_by_name |= name in _GET_BY_NAME
+        if name.rpartition(".")[2] in _TASK_CONTEXTS:
+            self.cannot(f"{name} is used, which tells how rows are shared out among tasks")
 
-    def note_module(self, name: object) -> None:
-        self.noted.append(Note(_MODULES, str(name)))
+    def note(self, level: Level, *texts: object) -> None:
+        """Note what counts from a level on."""
+        self._notes.append((level, repr(texts)))
 
-    def note_said(self, *names: object) -> None:
-        self.noted.append(Note(_SAID, repr(names)))
+    def note_docs(self, *texts: object) -> None:
+        """Note docstrings and hints, which packages may read."""
+        self._docs.append(repr(texts))
 
-    def note_text(self, text: object, holder: int | None = None) -> None:
-        self.noted.append(Note(_TEXTS, repr(text), holder))
-
-    def note_lines(self, lines: object) -> None:
-        self.noted.append(Note(_LINES, repr(lines)))
-
-    def note_source(self, digest: object) -> None:
-        self.noted.append(Note(_SOURCES, repr(digest)))
-
-    def note_hint(self, text: str) -> None:
-        """A type hint of which only the names that it loads are known."""
-        self.noted.append(Note(_HINTS, text))
-
-    def note_hints(
-        self, hints: Mapping[str, Any], namespace: Mapping[str, Any], where: Where, holder: int | None = None
-    ) -> None:
-        """Type hints as objects: what they are made of counts when something may look at them."""
-        for name, hint in hints.items():
-            self.hints.append((name, where, holder))
-            self.hints.append((hint, where.part(f"the hint of {name}"), holder))
-            for each in re.findall(r"[^\W\d]\w*", hint) if isinstance(hint, str) else ():
-                if each in namespace:
-                    self.hints.append((namespace[each], where.part(each), holder))
-
-    def take_hints(self) -> list[tuple[Any, Where]]:
-        kinds = self._kinds()
-        taken = [hint for hint in self.hints if self._counts(_HINTS, hint[2], kinds)]
-        self.hints = [hint for hint in self.hints if not self._counts(_HINTS, hint[2], kinds)]
-        return [(hint, where) for hint, where, _ in taken]
-
-    def note_order(self, names: object) -> None:
-        self.noted.append(Note(_ORDER, repr(names)))
-
-    def read(self) -> list[tuple[str, str]]:
-        """The names that count."""
-        kinds = self._kinds()
-        return [(note.kind, note.text) for note in self.noted if self._counts(note.kind, note.holder, kinds)]
-
-    def _kinds(self) -> set[str]:
-        found = set(self.reads)
-        if _SAID in found and "catches" in self._marks:
-            found.add(_FUNCTIONS)
-        if {"gets by name", "parts of names"} <= self._marks:
-            found.update(_ALL)
-        return found
-
-    def _counts(self, kind: str, holder: int | None, kinds: set[str]) -> bool:
-        if kind in (_TEXTS, _HINTS) and _GIVEN in kinds and (holder is None or holder in self.handed_on):
-            return True
-        return kind in kinds
-
-    def apart(self) -> Report:
-        """One for a look ahead: all but the names go into this one, too."""
-        return attrs.evolve(self, noted=[], hints=[], handed_on=set(), looks_ahead=True)
+    def noted(self) -> list[str]:
+        docs = self._docs if self.is_read or self.level == Level.TEXTS else []
+        return sorted([*docs, *(text for least, text in self._notes if least <= self.level)])

@@ -7,12 +7,7 @@ from typing import Any
 
 import attrs
 
-from .report import Where
 from .walk import Walk
-
-# They tell a function on which partition of how many it is, and which task of which stage.
-TASK_CONTEXTS = frozenset({"TaskContext", "BarrierTaskContext"})
-TELLS_PARTITIONS = "it tells how rows are shared out among tasks"
 
 
 @attrs.frozen
@@ -22,34 +17,28 @@ class BroadcastVariable:
     id: int
 
 
-def describe_spark(walk: Walk, value: Any, where: Where) -> Any:
-    """None when it is none of them."""
+def describe_spark(walk: Walk, value: Any) -> Any:
+    """Describe one of PySpark's own values; None of others."""
+    name = type(value).__name__
     if isinstance(value, BroadcastVariable):
-        return _broadcast(walk, value, where)
+        try:
+            return "broadcast", walk.of(walk.report.broadcasts[value.id])
+        except KeyError:
+            return walk.report.cannot("the value of a broadcast variable is not at hand")
+        except Exception as e:  # destroyed, encrypted, or what loading its value raises
+            return walk.report.cannot(f"the value of a broadcast variable cannot be loaded ({e})")
     if not type(value).__module__.startswith("pyspark."):
         return None
-    name = type(value).__name__
     if name == "Broadcast":
-        return "broadcast", walk.of(value.value, where.part(".value"))
+        return "broadcast", walk.of(value.value)
     if name == "Accumulator":
         # Workers can only add to it (its value can be read in the driver alone), so it changes no result. Its
         # AccumulatorParam runs in the workers; its id tells how many were made before it.
-        return "accumulator", walk.of(value.accum_param, where.part(".accum_param"))
+        return "accumulator", walk.of(value.accum_param)
     if name == "UserDefinedFunction":
         # _returnType may be a text; the parsed one, the JVM's object and the profile are made when they are needed
-        parts = (value.func, value._returnType, value.evalType, value.deterministic)
-        return "udf", *(walk.of(part, where) for part in parts)
+        return "udf", *map(walk.of, (value.func, value._returnType, value.evalType, value.deterministic))
     types = sys.modules.get("pyspark.sql.types")
     if types and isinstance(value, types.DataType) and "udt" not in (text := value.json()):
         return "type", text
     return None
-
-
-def _broadcast(walk: Walk, value: BroadcastVariable, where: Where) -> Any:
-    try:
-        held = walk.report.broadcasts[value.id]
-    except KeyError:
-        return walk.report.cannot(where, "the value of this broadcast variable is not at hand")
-    except Exception as e:  # destroyed, encrypted, or what loading its value raises
-        return walk.report.cannot(where, f"the value of this broadcast variable cannot be loaded ({e})")
-    return "broadcast", walk.of(held, where.part(".value"))

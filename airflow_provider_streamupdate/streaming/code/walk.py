@@ -1,118 +1,135 @@
 """The walk over everything that a function reaches.
 
 Each object is described once, in the order in which it is met, and referred to by its number from then on: structures
-of any depth and with cycles. Values without an identity (numbers, texts, tuples) are described where they stand.
+of any depth and with cycles. Values without an identity (numbers, texts, tuples) are described where they stand. The
+members of sets have no order: they are put in one by what they are and refer to (`canonical`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import attrs
+
+from .listing import written
 from .owner import below_app
-from .report import Report, Where
+from .report import Report
 
 _SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented)})
-_LONG = 1000
-_AHEAD = 100  # members of sets that are walked on their own: each may reach all there is
+_ROUNDS = 50
+
+
+@attrs.frozen
+class Ref:
+    number: int  # of an object that is described on its own
+
+
+@attrs.frozen
+class Bag:
+    members: tuple[Any, ...]  # the descriptions of a set's members
+
+
+@attrs.frozen(eq=False)
+class Variable:
+    """A global variable or a module's: two that hold equal values are still two."""
+
+    namespace: dict[str, Any]  # kept alive
 
 
 class Walk:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, describe: Callable[[Walk, Any], Any]) -> None:
         self.report = report
-        self._numbers: dict[int, int] = {}
-        self._met: list[tuple[Any, Where]] = []  # keeps them alive, too: an id is only unique while its object lives
-        self._alive: list[Any] = []
-        self.on_import: dict[str, tuple[Any, ...]] = {}  # what importing a module does (modules.effects)
-        self._variables: dict[tuple[int, str], int] = {}
+        self.described: list[Any] = []  # by the numbers of the objects
+        self.imported: set[str] = set()  # modules of the app's that are imported
+        self.members: set[tuple[str, str]] = set()  # modules with names in them that are used; with none: all of it
+        self.namespaces: dict[int, dict[str, Any]] = {}  # of the functions that were met
+        self._describe = describe
+        self._numbers: dict[Any, int] = {}
+        self._met: list[Any] = []  # keeps them alive, too: an id is only unique while its object lives
 
-    def all(self, value: Any, where: Where) -> list[Any]:
-        """The descriptions of a value and of all it reaches."""
-        from .objects import describe_object
+    def finish(self) -> None:
+        """Describe all that is referred to."""
+        while len(self.described) < len(self._met):
+            self.described.append(self._describe(self, self._met[len(self.described)]))
 
-        described = [self.of(value, where)]
-        self.report.handed_on.clear()  # Spark only calls the function itself
-        done = 0
-        while True:
-            while done < len(self._met):
-                described.append(describe_object(self, *self._met[done]))
-                done += 1
-            if not (hinted := self.report.take_hints()):
-                return described
-            described += [("hint", self.of(hint, place)) for hint, place in hinted]
-
-    def of(self, value: Any, where: Where, is_called: bool = False) -> Any:
-        """is_called: whether the code that has it does nothing with it but to call it"""
+    def of(self, value: Any) -> Any:
         kind = type(value)
-        if kind is types.FunctionType and not is_called:
-            self.report.handed_on.add(id(value))
-        if kind is bytes and (place := below_app(os.fsdecode(value))) is not None:
-            return "bytes with the app's folder", place
-        if kind is str and (place := below_app(value)) is not None:
-            return "a text with the app's folder", place
-        if kind is str:
-            self.report.mentions_text(value)
+        if kind in (str, bytes):
+            text = value if kind is str else os.fsdecode(value)
+            self.report.mentions(text)
+            place = below_app(text)
+            return kind.__name__, written(value) if place is None else ("in the app's folder", place)
         if kind in _SIMPLE:
-            return _simple(value)
+            return kind.__name__, written(value)
         if kind is tuple:
-            return self.each(value, where)
+            return self.sequence(value)
         if kind is frozenset:
-            return "set", self.unordered(value, where)
-        if id(value) not in self._numbers:
-            self._numbers[id(value)] = len(self._met)
-            self._met.append((value, where))
-        return "#", self._numbers[id(value)]
+            return self.unordered(value)
+        return self._ref(id(value), value)
 
-    def each(self, values: Iterable[Any], where: Where) -> Any:
-        values = tuple(values)
-        if len(values) > 8 and all(type(v) in _SIMPLE for v in values):
-            return "values", digest([self.of(v, where) for v in values])
-        return "tuple", *[self.of(v, where.part(f"[{i}]")) for i, v in enumerate(values)]
+    def _ref(self, key: Any, value: Any) -> Ref:
+        if key not in self._numbers:
+            self._numbers[key] = len(self._met)
+            self._met.append(value)
+        return Ref(self._numbers[key])
 
-    def unordered(self, values: Iterable[Any], where: Where) -> Any:
-        """The members of a set: each is looked at on its own first, which gives their order."""
-        members = list(values)
-        if all(type(v) in _SIMPLE for v in members):
-            return self.each(sorted(members, key=self.report.ranks.of), where)
-        alike: dict[str, list[Any]] = {}
-        for member in members:
-            alike.setdefault(self.report.ranks.of(member), []).append(member)
-        return self.each([m for rank in sorted(alike) for m in self._apart(alike[rank], where)], where)
+    def sequence(self, values: Iterable[Any]) -> Any:
+        return "each", *map(self.of, values)
 
-    def _apart(self, members: list[Any], where: Where) -> list[Any]:
-        """Members that look alike from near by: each is walked on its own, which gives their order. Within such a walk
-        they stay as they are."""
-        if len(members) == 1 or self.report.looks_ahead:
-            return members
-        found: list[tuple[str, Any]] = []
-        for member in members:
-            self.report.ahead[0] += 1
-            if self.report.ahead[0] > _AHEAD:
-                self.report.cannot(where, "the order of a set's members, which look alike, takes too long to tell")
-                return members
-            found.append((digest(Walk(self.report.apart()).all(member, where)), member))
-        return [member for _, member in sorted(found, key=lambda pair: pair[0])]
+    def named(self, values: Iterable[tuple[str, Any]]) -> Any:
+        return [(name, self.of(value)) for name, value in values]
 
-    def variable(self, namespace: dict[str, Any], name: str) -> int:
-        """The number of a global variable or a module's: two that hold equal values are still two."""
-        self._alive.append(namespace)
-        return self._variables.setdefault((id(namespace), name), len(self._variables))
+    def unordered(self, values: Iterable[Any]) -> Any:
+        """The members of a set."""
+        return "set", Bag(tuple(map(self.of, values)))
+
+    def variable(self, namespace: dict[str, Any], name: str) -> Ref:
+        return self._ref((id(namespace), name), Variable(namespace))
 
 
 def digest(described: Any) -> str:
     return hashlib.sha256(repr(described).encode("utf8", "surrogatepass")).hexdigest()
 
 
-def _simple(value: Any) -> Any:
-    if isinstance(value, (str, bytes)) and len(value) > _LONG:
-        data = value.encode("utf8", "surrogatepass") if isinstance(value, str) else value
-        return type(value).__name__, len(value), hashlib.sha256(data).hexdigest()
-    return type(value).__name__, written(value)
+def canonical(root: Any, described: list[Any]) -> list[Any]:
+    """A description and those of the objects that it refers to, with the members of sets in an order that is the same
+    in each process.
+
+    Each object gets a label of what it is, then of what the ones are that it refers to, and so on until no more of them
+    are told apart. Members are put in the order of their labels, and the objects are numbered anew.
+    """
+    labels = [""] * len(described)
+    has_sets = any(_has_bag(each) for each in (root, *described))
+
+    def key(value: Any) -> Any:
+        if isinstance(value, Ref):
+            return "#", labels[value.number]
+        if isinstance(value, Bag):
+            return sorted(repr(key(v)) for v in value.members)
+        return [key(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+    for _ in range(_ROUNDS if has_sets else 0):
+        before = len(set(labels))
+        labels = [digest(key(each)) for each in described]
+        if len(set(labels)) == before:
+            break
+    numbers: dict[int, int] = {}
+
+    def ordered(value: Any) -> Any:
+        if isinstance(value, Bag):
+            return [ordered(v) for v in sorted(value.members, key=lambda v: repr(key(v)))]
+        if isinstance(value, Ref):
+            return "#", numbers.setdefault(value.number, len(numbers))
+        return [ordered(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+    found = [ordered(root)]
+    while len(found) <= len(numbers):  # describing them numbers more
+        found += [ordered(described[number]) for number in list(numbers)[len(found) - 1 :]]
+    return found
 
 
-def written(value: Any) -> str:
-    """repr(), which refuses numbers of more than 4300 digits."""
-    return hex(value) if type(value) is int and value.bit_length() > _LONG else repr(value)
+def _has_bag(value: Any) -> bool:
+    return isinstance(value, Bag) or (isinstance(value, (tuple, list)) and any(map(_has_bag, value)))

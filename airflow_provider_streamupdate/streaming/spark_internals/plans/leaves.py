@@ -44,9 +44,9 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
         if not is_python(leaf):
             return f"{leaf.name()}#{_digest(read)}"
         code = python_class(spark, leaf)
-        if code is None or code.digest is None:
+        if code is None or code.with_imports is None:
             return None
-        return f"{leaf.name()}#{_digest([read, _columns(leaf)])} python#{code.digest}"  # rows are tuples
+        return f"{leaf.name()}#{_digest([read, _columns(leaf)])} python#{code.with_imports}"  # rows are tuples
     if kind != "LogicalRelation":
         return None
     if leaf.relation().getClass().getSimpleName() != FILES:

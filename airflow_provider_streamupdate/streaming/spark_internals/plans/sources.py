@@ -45,7 +45,7 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
         if leaf.catalog().isDefined() and leaf.identifier().isDefined():
             table = f"{leaf.catalog().get().name()}.{leaf.identifier().get().toString()}"
         found = python_class(spark, leaf)
-        code = ((found.digest if found else None) or UNKNOWN) if is_python(leaf) else None
+        code = ((found.with_imports if found else None) or UNKNOWN) if is_python(leaf) else None
         options = {**made_with(spark, leaf), **dict(leaf.extraOptions())}
         return {"format": name, "options": options, "path": None, "table": table, "code": code}
     return {"format": kind, "options": {}, "path": None, "table": None, "code": None}

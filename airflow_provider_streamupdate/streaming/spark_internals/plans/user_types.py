@@ -18,7 +18,7 @@ def with_codes(value: Any, known: dict[tuple[str, str], CodeDigest] | None = Non
     if isinstance(value, dict):
         if value.get("type") == "udt" and "code" not in value and not _of_spark(value):
             told = _code(value, known)
-            value["code"], value["imports"] = (told.digest, list(told.imports)) if told else (None, [])
+            value["code"], value["imports"] = (told.with_imports, list(told.imports)) if told else (None, [])
         value = value.values()
     elif not isinstance(value, list):
         return

@@ -180,7 +180,7 @@ def _not_known(c: SettingChange) -> Facts | None:
 
 
 def _imports_unknown(c: SettingChange) -> Facts | None:
-    """What cannot be compared is at the beginning of the text (streaming/code/digest.py)."""
+    """What cannot be looked at is at the beginning of the text (planning/settings/python_imports.py)."""
     if c.unaffected or c.key != PYTHON_IMPORTS:
         return None
     unknown = next((told for told in (c.new, c.old) if told and told.startswith(UNKNOWN)), None)
@@ -247,11 +247,11 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
     Rule[SettingChange](
         id="setting.imports-unknown",
         verdict=LOSS,
-        change="the app's Python code imports a module of the app whose effects on import cannot be compared, where "
+        change="Python code of the app that cannot be looked at (a migration function that cannot be pickled), where "
         "Python takes part in the state (`python.imports`); also when the code is unchanged",
         reason="the effects of an import cannot be compared: {imports}. They matter: {means}. Agree if they change no "
         "result of the other functions",
-        source="a digest of each effect on import (streaming/code/)",
+        source="its modules are imported by the same workers (streaming/code/)",
         tests=("spark/test_imports.py::test_what_cannot_be_compared_is_asked_about_though_nothing_has_changed",),
         applies=_imports_unknown,
     ),

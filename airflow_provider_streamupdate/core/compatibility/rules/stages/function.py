@@ -137,7 +137,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         change="a state function whose code cannot be compared",
         reason="the code of the state function {code} cannot be compared: agree if the new code can read the state "
         "that the old one has kept",
-        source="the function holds something that can neither be described nor pickled",
+        source="the function cannot be loaded, a broadcast variable is gone, or it looks at Spark's TaskContext",
         tests=(
             "core/test_compatibility.py::test_a_stage_that_changed",
             "spark/test_code.py::test_what_cannot_be_loaded_has_no_digest",

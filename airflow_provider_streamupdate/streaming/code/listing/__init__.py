@@ -1,1 +1,0 @@
-"""The instructions of a function, as a list without what computes nothing (bytecode.py), and what is told from it."""
