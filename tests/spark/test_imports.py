@@ -80,7 +80,8 @@ def test_what_cannot_be_compared_is_asked_about_though_nothing_has_changed(bench
     third, held = F.udf(module("key_of", KEY).third), (i for i in "ab")
     read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
     writers = {"q": stage("t", read.dropDuplicates(["key"])).writeStream.format("noop")}
-    plan = plan_app(bench.spark, "app", writers, migrations={("t", "totals"): lambda state: next(held) and state})
+    app = Declarations("app", migrations={("t", "totals"): lambda state: next(held) and state})
+    plan = plan_app(bench.spark, app, writers)
     (item,) = (i for i in compare(plan, plan, "s1").items if i.blocks)
     assert (item.name, item.rules) == (f"q:{PYTHON_IMPORTS}", ("setting.imports-unknown",))
     assert "?migration of t (it cannot be pickled" in item.reason
