@@ -223,7 +223,10 @@ class Invariants:
         )
         process = self.world.processes.get(launch.get("pid"))
         here = process is not None and process.machine is self.world.process().machine
-        return status.get("state") == "standby" and not (here and process is not None and not process.alive)
+        # One that was replaced, and goes on after a silence, writes its heartbeat once over its successor's.
+        replaced = status.get("pid") != launch.get("pid")
+        ready = status.get("state") == "standby" or replaced
+        return ready and not (here and process is not None and not process.alive)
 
     def _stored(self, ending: str) -> bytes:
         return next((f.data for p, f in self._storage.files.items() if p.endswith(ending)), b"")
