@@ -12,6 +12,7 @@ from airflow_site import STANDIN, Site
 from announced import Announced
 
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
+from airflow_provider_streamupdate.core.registry.update import STRATEGY_SUMMARIES
 
 LINE = """
 import sys
@@ -57,6 +58,7 @@ def test_on_the_command_line(site: Site) -> None:
 @pytest.mark.usefixtures("airflow_db")
 def test_in_a_dag(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STRATEGIES, Announced.name, Announced())
+    monkeypatch.setitem(STRATEGY_SUMMARIES, Announced.name, Announced.summary)
     site.submit()
     run = site.run_dag(
         "stream_update",
