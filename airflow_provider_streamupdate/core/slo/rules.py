@@ -79,7 +79,11 @@ def _wait_for_batches(now: QueryStatus, baseline: Baseline, ran: float, longest:
 
 
 def _slow_batch(baseline: Baseline) -> float | None:
-    """Return the highest mean of a minute, or third longest of ten batches, but a hundredth of them, one at least."""
+    """Return the seconds from which on a batch is slow; None: too little is known.
+
+    One figure for each minute (its mean) and for each ten batches in a row (the third longest of them). The highest
+    hundredth of these figures, one at least, is left out as chance; the answer is the highest of the rest.
+    """
     last = [batch.seconds for batch in _with_rows(baseline.batches)]
     tens = [sorted(last[at : at + FEWEST_BATCHES])[-3] for at in range(len(last) - FEWEST_BATCHES + 1)]
     seconds = sorted([*tens, *(minute.seconds / minute.timed for minute in _with_rows(baseline.minutes))])

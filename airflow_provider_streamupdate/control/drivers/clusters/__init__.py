@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import Launch, Status
 from .cluster import Alive, Client, Cluster, Found, Prepared
-from .kubernetes import Kubernetes
-from .kubernetes.names import KubernetesClientMode
+from .kubernetes import Kubernetes, KubernetesClientMode
 from .local import Local
 from .yarn import Yarn
 

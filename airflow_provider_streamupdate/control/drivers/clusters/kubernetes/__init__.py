@@ -1,7 +1,7 @@
-"""Drivers in pods of Kubernetes (master ``k8s://...``, deploy mode cluster). One comes in by `Kubernetes`.
+"""Kubernetes (master ``k8s://...``): the driver's pod too (deploy mode cluster), or the executors' only (client).
 
 The pod's name is known before anything is submitted, and the API server makes a pod of one name once: a driver that is
-submitted twice is refused the second time, and every driver is found from any machine.
+submitted twice is refused the second time, and every driver is found from any machine. Both come in by `CLUSTERS`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from .....core.registry.deployment import Launch, Status
 from .....core.serde import from_dict, to_dict
 from ....waiting import wait_for
 from ... import process
-from ...launcher import in_cluster, is_kubernetes
+from ...launcher import DEPLOY_MODE, in_cluster, is_kubernetes
 from ..cluster import Alive, Client, Cluster, Found, Prepared
+from ..local import Local
 from . import names
 from .api import ApiPods, Pods
 from .pod import PodState
@@ -246,3 +247,27 @@ def _place(launch: Launch) -> Where:
 
 def _kubectl(launch: Launch) -> str:
     return f"kubectl logs -n {_place(launch).namespace} {launch.record['pod']}"
+
+
+class KubernetesClientMode(Local):
+    """As on this machine; the executors' pods have the labels that tell whose they are. They end by themselves when
+    their driver is gone."""
+
+    name = "kubernetes-client"
+
+    def takes(self, command: Sequence[str]) -> bool:
+        return not in_cluster(command) and is_kubernetes(command)
+
+    def check(
+        self, command: Sequence[str], environment: Mapping[str, str], driver: tuple[str, ...] | None = None
+    ) -> None:
+        if defaults(command, environment).get(DEPLOY_MODE) == "cluster" and DEPLOY_MODE not in settings(command):
+            raise EnvironmentProblem(
+                f"spark-defaults.conf sets {DEPLOY_MODE}=cluster, but how a driver is found is decided by the "
+                f"command: give it with the master (--conf {DEPLOY_MODE}=cluster, or the connection's deploy mode)"
+            )
+
+    def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
+        labels = names.labels(*driver)
+        own = {f"spark.kubernetes.executor.label.{key}": value for key, value in labels.items()}
+        return Prepared(with_settings(command, own))
