@@ -3,7 +3,7 @@
 # The tests under tests/ run in .venv; those under tests/spark and tests/sweep hold a Spark session in their own process
 # and run in .venv-spark, where this package is not installed but found through PYTHONPATH. All parts run, the last output is
 # pytest's, and it fails when one part does. The fast parts are three lanes that run at once, because half of their time is
-# waiting, and end together; what the second and the third say comes after the first. The slow parts run one after the other.
+# waiting, and end together; what the second and the third say comes after the first. The slow parts are two such lanes.
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
@@ -73,13 +73,24 @@ if [ "$kind" = fast ]; then
     cat "$said/spark"
     note tests/spark $code
 else
-    echo "== tests (slow, .venv)"
-    airflow_tests slow tests $ELSEWHERE "$@"
-    note tests $?
-    for part in sweep spark; do
+    # whole updates take half of the time: some of them go with Spark's own tests, so that the two lanes end together
+    UPDATES=$(ls -d tests/e2e/test_[o-z]*.py tests/system)
+    { for part in sweep spark; do
         echo "== tests/$part (slow, .venv-spark)"
         spark_tests tests/$part "$@"
-        note tests/$part $?
+        echo $? >"$said/$part.code"
     done
+        echo "== more whole updates (slow, .venv)"
+        airflow_tests updates $UPDATES "$@"
+        echo $? >"$said/updates.code"; } >"$said/second" 2>&1 &
+    second=$!
+    echo "== tests (slow, .venv)"
+    # shellcheck disable=SC2086
+    airflow_tests slow tests $ELSEWHERE $(printf -- '--ignore=%s ' $UPDATES) "$@"
+    note tests $?
+    wait $second
+    echo "== all of it took $((SECONDS / 60)) min $((SECONDS % 60)) s"
+    cat "$said/second"
+    for part in sweep spark updates; do note $part "$(cat "$said/$part.code")"; done
 fi
 [ -z "$failed" ] || { echo "$kind tests: failed:$failed" >&2; exit 1; }

@@ -40,6 +40,7 @@ class Ground:
     app = "motion-alarm"
     cli_seconds = 280.0  # of one command, at most
     feed_seconds = 1.0  # between two files: more than a batch takes on a slow machine, so that no backlog grows
+    least_files = 20  # until `settle`: the oracle has 31 alarms for them, however fast the machine is
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -134,8 +135,10 @@ class Ground:
             self._thread.join()
 
     def settle(self) -> None:
-        """Stop writing, and wait until every file is in a committed batch."""
+        """Stop writing, after `least_files` at the earliest, and wait until every file is in a committed batch."""
         self.stop_feeding()
+        while self.written < self.least_files:
+            self.write()
 
         def read_all() -> bool | None:
             with suppress(CorruptError):  # the source's log was compacted between two looks: Spark keeps it 10 minutes

@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.core.checkpoint.checkpoint import FENCE
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.lease import DEFAULT_SECONDS, Lease
 from airflow_provider_streamupdate.core.coordination.successor import Successor
-from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.deployment import STANDBY, Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots import pending_exports
 from airflow_provider_streamupdate.core.snapshots.pending_exports import Export
@@ -24,6 +24,7 @@ from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent import hand_over, obeying
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
+from airflow_provider_streamupdate.streaming.agent.reporting import Reporter
 
 from .storage import Storage
 from .world import World
@@ -65,6 +66,7 @@ class Invariants:
         self._leases: dict[str, Leases] = {}  # by folder
         self._claims: dict[int, tuple[int, str]] = {}  # of epochs: pid and token
         self.claimed_at: dict[int, float] = {}  # of epochs
+        self._state_of: dict[int, str] = {}  # the last that a driver has said of itself, whether it was stored or not
         self._unready: set[int] = set()  # who hands over to a driver that did not stand by when it began
         self._exports: set[str] = set()  # that are under way
         self._drivers: dict[tuple[str, int], int] = {}  # who claimed them
@@ -99,6 +101,7 @@ class Invariants:
                 (lease, "release", self._releasing),
                 (AppRegistry, "claim", self._claiming),
                 (Epoch, "claim", self._driver_claiming),
+                (Reporter, "report", self._reporting),
                 (obeying, "hand_over", self._handing_over),
                 (hand_over, "_take_back", self._taking_back),
                 (pending_exports, "begun", self._exporting),
@@ -217,19 +220,26 @@ class Invariants:
         return self._driver_of(epoch - 1) == pid
 
     def _stands_by(self, deployment: str) -> bool:
-        """Whether its status says so, and the driver that was started last is not known to be dead."""
+        """Whether the driver that was started last says so, in its status or before one that was replaced wrote its own
+        over it, and is not known to be dead."""
         status, launch = (
             json.loads(self._stored(f"/deployments/{deployment}/{name}.json") or b"{}") for name in ("status", "launch")
         )
         process = self.world.processes.get(launch.get("pid"))
         here = process is not None and process.machine is self.world.process().machine
-        # One that was replaced, and goes on after a silence, writes its heartbeat once over its successor's.
-        replaced = status.get("pid") != launch.get("pid")
-        ready = status.get("state") == "standby" or replaced
-        return ready and not (here and process is not None and not process.alive)
+        said = status if status.get("pid") == launch.get("pid") else {"state": self._state_of.get(launch.get("pid"))}
+        return said.get("state") == STANDBY and not (here and process is not None and not process.alive)
 
     def _stored(self, ending: str) -> bytes:
         return next((f.data for p, f in self._storage.files.items() if p.endswith(ending)), b"")
+
+    def _reporting(self, report: Callable[..., None]) -> Callable[..., None]:
+        def reporting(reporter: Reporter, **changes: Any) -> None:
+            if "state" in changes:
+                self._state_of[self.world.own_pid()] = changes["state"]
+            report(reporter, **changes)
+
+        return reporting
 
     def _driver_claiming(self, claim: Callable[[Epoch], bool]) -> Callable[[Epoch], bool]:
         def claiming(epoch: Epoch) -> bool:
