@@ -336,7 +336,7 @@ FILES = (
     File(
         path="_streamupdate/pipeline.json",
         about="in the storage of a pipeline: which code its flows' checkpoints belong to",
-        format=Format(holds="core.pipelines.record.PipelineRecord"),
+        format=Format(holds="pipelines.record.PipelineRecord"),
         drivers=True,
     ),
     File(path="rehearsals/<name>/...", about="scratch checkpoints of a rehearsal", why=_SPARK, unless="/used-by.json"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..control.operations.pipeline import PipelineDriver, run_pipeline
 from ..hooks.templated_values import text_list, text_map
 from ..hooks.xcom import plain
+from ..pipelines.operations import PipelineDriver, run_pipeline
 from .base import StreamUpdateOperator
 
 

@@ -13,10 +13,10 @@ from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.compatibility.verdict import REFUSED, ReportItem
-from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, PipelineAnswer, PipelineRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanError
 from airflow_provider_streamupdate.operators.pipeline import StreamPipelineOperator
+from airflow_provider_streamupdate.pipelines.record import FlowRecord, PipelineAnswer, PipelineRecord
 from tests.core.builders import query_plan
 
 FLOW = FlowRecord(plan=query_plan(name="counts"), folder="_checkpoints/counts/counts", version=1, batch=7)
@@ -26,7 +26,7 @@ import json, pathlib, sys
 here = pathlib.Path(__file__).parent
 (here / "asked.json").write_text(json.dumps(sys.argv[1:]))
 print("26/01/01 00:00:00 INFO SparkContext: something else")
-told = open(sys.argv[sys.argv.index("--told") + 1], "a", buffering=1)
+told = open(sys.argv[sys.argv.index("--progress") + 1], "a", buffering=1)
 told.write("Flow counts is RUNNING.\\nRun is ")
 told.flush()
 answer = here / "answer.json"

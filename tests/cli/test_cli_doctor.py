@@ -163,11 +163,12 @@ def test_an_unsupported_spark_is_refused_before_anything_else(
     assert {path.name for path in made} <= {"supervision.json"} and site.alive() == ["v1"]
 
 
-PACKAGE = "airflow_provider_streamupdate.streaming"
+PACKAGE = "airflow_provider_streamupdate"
 
 
 @pytest.mark.parametrize(
-    "started", [("-c", f"from {PACKAGE} import StreamingApp"), ("-m", f"{PACKAGE}.pipelines.submitted")]
+    "started",
+    [("-c", f"from {PACKAGE}.streaming import StreamingApp"), ("-m", f"{PACKAGE}.pipelines.driver.entry_point")],
 )
 def test_a_driver_with_another_pyspark_says_so_before_it_imports_anything(
     tmp_path: Path, started: tuple[str, str]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.core.pipelines import record as records
-from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, Phase, PipelineRecord
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.pipelines import record as records
+from airflow_provider_streamupdate.pipelines.record import FlowRecord, Phase, PipelineRecord
 from tests.core.builders import query_plan
 
 from .conftest import Run, document

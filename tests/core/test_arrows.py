@@ -96,12 +96,23 @@ def test_arrows_point_down() -> None:
         "core": {"core"},
         "streaming": {"streaming", "core"},
         "control": {"control", "core"},
-        "cli": {"cli", "control", "core"},
+        "cli": {"cli", "control", "core", "pipelines"},
+        "pipelines": {"pipelines", "control", "streaming", "core"},
     }
     for module, found in GRAPH.items():
         room = module.split(".")[1] if "." in module else ""
         for name in (n for n in found if "." in n and room in below):
             assert name.split(".")[1] in below[room], f"{module} imports {name}"
+
+
+def test_pipelines_are_known_to_two_doors_only() -> None:
+    """Its command and its operator; and what of it travels to the driver knows nothing of control."""
+    pipelines = f"{NAME}.pipelines"
+    users = {m for m, found in GRAPH_OF_TYPES.items() if any(n.startswith(pipelines) for n in found)}
+    outside = {m for m in users if not m.startswith(pipelines)}
+    assert outside == {f"{NAME}.operators.pipeline", f"{NAME}.cli.commands.pipeline"}
+    driver = with_all_it_imports(f"{pipelines}.driver.command_line")
+    assert f"{pipelines}.record" in driver and not [m for m in driver if m.startswith(f"{NAME}.control")]
 
 
 def with_all_it_imports(module: str) -> set[str]:
@@ -138,9 +149,9 @@ def test_the_life_of_a_driver_needs_no_spark() -> None:
 
 CORE = (
     *("storage", "processes", "history", "difference", "plan", "checkpoint", "compatibility", "registry"),
-    *("slo", "snapshots", "coordination", "pipelines"),
+    *("slo", "snapshots", "coordination"),
 )
-STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "engine", "agent", "pipelines")
+STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "engine", "agent")
 
 
 @pytest.mark.parametrize(("side", "rooms"), [("core", CORE), ("streaming", STREAMING)])
@@ -165,7 +176,7 @@ def test_the_drivers_side_travels_to_it_whole(tmp_path: Path) -> None:
     """Wherever the module that makes the zip lies, and however deep the folders are."""
     with zipfile.ZipFile(runtime.build(tmp_path / "runtime.zip")) as archive:
         sent = {name for name in archive.namelist() if name.startswith(f"{NAME}/")}
-    sides = [file for room in ("core", "streaming") for file in (PACKAGE / room).rglob("*.py")]
+    sides = [file for room in ("core", "streaming", "pipelines") for file in (PACKAGE / room).rglob("*.py")]
     assert sent == {f"{NAME}/{file.relative_to(PACKAGE)}" for file in [PACKAGE / "__init__.py", *sides]}
 
 

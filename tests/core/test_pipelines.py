@@ -10,11 +10,11 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.errors import CorruptError, NotFoundError, RefusedError
-from airflow_provider_streamupdate.core.pipelines import record as records
-from airflow_provider_streamupdate.core.pipelines import steps
-from airflow_provider_streamupdate.core.pipelines.record import FlowRecord, Phase, PipelineRecord
-from airflow_provider_streamupdate.core.pipelines.steps import lead_to
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.pipelines import record as records
+from airflow_provider_streamupdate.pipelines import steps
+from airflow_provider_streamupdate.pipelines.record import FlowRecord, Phase, PipelineRecord
+from airflow_provider_streamupdate.pipelines.steps import rewrite_paths
 
 from .builders import query_plan, stage_plan
 
@@ -52,7 +52,7 @@ def after(storage: Folder) -> dict[str, FlowRecord]:
     """The flows with changed code, their new checkpoints made."""
     flows = dict(before().flows)
     for flow in FLOWS[:2]:
-        made = records.carried_folder(folder_of(flow), 1)
+        made = records.staging_folder(folder_of(flow), 1)
         checkpoint(storage, made, 0, 1)
         storage.write(f"{made}/new", b"")
         flows[flow] = attrs.evolve(flows[flow], plan=query_plan(NEW, name=flow), version=1)
@@ -90,7 +90,7 @@ def test_a_folder_that_leads_out_of_the_storage_is_refused(storage: Folder) -> N
     with pytest.raises(CorruptError):
         records.version_folder(strange.folder, strange.version)
     with pytest.raises(CorruptError):
-        steps.settle(
+        steps.complete_interrupted(
             storage,
             PipelineRecord(
                 pipeline="p",
@@ -110,8 +110,8 @@ def test_checkpoints_are_carried_and_the_run_noted(storage: Folder) -> None:
     record = steps.begin(storage, record)
     assert records.need(storage).phase == Phase.RUNNING
     checkpoint(storage, f"{folder_of('counts')}/1", 2)
-    assert not steps.unused(storage, record)
-    record = steps.noted(storage, record)
+    assert not steps.can_go_back(storage, record)
+    record = steps.write_idle(storage, record)
     assert records.need(storage) == record
     assert {n: (f.version, f.batch) for n, f in record.flows.items()} == {
         "counts": (1, 2),
@@ -124,7 +124,7 @@ def test_checkpoints_are_carried_and_the_run_noted(storage: Folder) -> None:
 def test_a_run_that_used_nothing_new_goes_back(storage: Folder) -> None:
     record = steps.begin(storage, steps.carry(storage, before(), after(storage)))
     checkpoint(storage, f"{folder_of('same')}/0", 2)  # a flow whose code is the same has gone on
-    assert steps.unused(storage, record)
+    assert steps.can_go_back(storage, record)
     record = steps.go_back(storage, record)
     assert in_use(storage) == {"counts": 0, "late": 0, "same": 0}
     assert not leftovers(storage)
@@ -136,7 +136,7 @@ def test_a_batch_that_was_only_logged_closes_the_way_back(storage: Folder) -> No
     """Its rows may be in the sink."""
     record = steps.begin(storage, steps.carry(storage, before(), after(storage)))
     storage.write(f"{folder_of('late')}/1/offsets/2", b"v1\n{}\n0")
-    assert not steps.unused(storage, record)
+    assert not steps.can_go_back(storage, record)
 
 
 def test_a_batch_in_flight_that_may_have_run_again_closes_the_way_back(storage: Folder) -> None:
@@ -145,17 +145,17 @@ def test_a_batch_in_flight_that_may_have_run_again_closes_the_way_back(storage: 
     old = before()
     old = attrs.evolve(old, flows={**old.flows, "counts": attrs.evolve(old.flows["counts"], batch=2)})
     flows = after(storage)
-    storage.write(f"{records.carried_folder(folder_of('counts'), 1)}/offsets/2", b"v1\n{}\n0")
+    storage.write(f"{records.staging_folder(folder_of('counts'), 1)}/offsets/2", b"v1\n{}\n0")
     flows["counts"] = attrs.evolve(flows["counts"], batch=2)
     record = steps.begin(storage, steps.carry(storage, old, flows))
-    assert not steps.unused(storage, record)
+    assert not steps.can_go_back(storage, record)
 
 
 def test_flows_that_the_new_code_does_not_have_are_known_again_after_the_way_back(storage: Folder) -> None:
     flows = {name: flow for name, flow in before().flows.items() if name != "late"}
     record = steps.begin(storage, steps.carry(storage, before(), flows))
     assert list(record.before) == ["late"]
-    assert steps.unused(storage, record)
+    assert steps.can_go_back(storage, record)
     record = steps.go_back(storage, record)
     assert record.flows == {name: attrs.evolve(flow, committed=1) for name, flow in before().flows.items()}
     assert in_use(storage)["late"] == 0
@@ -164,9 +164,9 @@ def test_flows_that_the_new_code_does_not_have_are_known_again_after_the_way_bac
 def test_a_flow_that_had_no_checkpoint_has_the_one_that_it_got(storage: Folder) -> None:
     flow = FlowRecord(plan=query_plan(name="new"), folder=folder_of("new"))
     record = steps.begin(storage, before(), {"new": flow})
-    assert steps.foreseen(storage, record).flows.keys() == before().flows.keys()
+    assert steps.expected_record(storage, record).flows.keys() == before().flows.keys()
     checkpoint(storage, f"{folder_of('new')}/0", 0)
-    for settled in (steps.foreseen(storage, record), steps.settle(storage, record)):
+    for settled in (steps.expected_record(storage, record), steps.complete_interrupted(storage, record)):
         found = settled.flows["new"]
         assert (found.version, found.batch, found.plan) == (0, 0, flow.plan)
 
@@ -221,7 +221,7 @@ def attempts(
 def settled(folder: Folder) -> int:
     """Return the version of `counts` that is in use once whoever comes next has settled it. The code that is recorded
     is that of the checkpoint that is used."""
-    record = steps.settle(folder, records.need(folder))
+    record = steps.complete_interrupted(folder, records.need(folder))
     used = in_use(folder)
     assert used in ({"counts": 0, "late": 0, "same": 0}, {"counts": 1, "late": 1, "same": 0})
     for name, flow in record.flows.items():
@@ -267,9 +267,9 @@ def test_whoever_comes_next_completes_the_way_back(
 def test_a_run_that_died_is_taken_for_what_it_logged(storage: Folder) -> None:
     records.write(storage, attrs.evolve(before(), phase=Phase.RUNNING))
     checkpoint(storage, f"{folder_of('same')}/0", 2, 3)
-    record = steps.settle(storage, records.need(storage))
+    record = steps.complete_interrupted(storage, records.need(storage))
     assert record.flows["same"].batch == 3
-    assert steps.settle(storage, record) is record
+    assert steps.complete_interrupted(storage, record) is record
 
 
 def test_what_names_its_own_place_is_led_to_where_the_checkpoint_will_be(storage: Folder) -> None:
@@ -278,7 +278,7 @@ def test_what_names_its_own_place_is_led_to_where_the_checkpoint_will_be(storage
     for scheme in ("file:", "file://", "hdfs://host:8020"):
         path = f"{scheme}{made.path()}/state/0/_stateSchema/default/0_x"
         made.write("state/0/_metadata/v2/2", f'v2\n{{"stateSchemaFilePaths":["{path}"]}}'.encode())
-        lead_to(made, final)
+        rewrite_paths(made, final)
         told = (made.read("state/0/_metadata/v2/2") or b"").decode()
         assert f"{scheme}{final.path()}/state/0/_stateSchema/default/0_x" in told
         assert "streamupdate-1" not in told
@@ -297,7 +297,7 @@ def test_what_ran_after_the_process_died_is_not_overwritten_by_older_state(stora
     record = died_before_the_numbers(storage)
     checkpoint(storage, f"{folder_of('counts')}/0", 2)
     checkpoint(storage, f"{folder_of('same')}/0", 2)
-    record = steps.settle(storage, record)
+    record = steps.complete_interrupted(storage, record)
     assert in_use(storage) == {"counts": 0, "late": 1, "same": 0}
     assert not leftovers(storage)
     assert record == records.need(storage)
@@ -309,7 +309,7 @@ def test_what_ran_after_the_process_died_is_not_overwritten_by_older_state(stora
 def test_a_full_refresh_after_the_process_died_is_not_taken_for_the_carried_version(storage: Folder) -> None:
     record = died_before_the_numbers(storage)
     checkpoint(storage, f"{folder_of('counts')}/1", 0)
-    record = steps.settle(storage, record)
+    record = steps.complete_interrupted(storage, record)
     assert in_use(storage) == {"counts": 1, "late": 1, "same": 0}
     assert record.flows["counts"] == before().flows["counts"]
     assert not leftovers(storage)
@@ -318,20 +318,20 @@ def test_a_full_refresh_after_the_process_died_is_not_taken_for_the_carried_vers
 def test_a_batch_that_was_run_again_by_others_is_noticed(storage: Folder) -> None:
     """One that a run has left in flight is in the offset log already."""
     storage.write(f"{folder_of('same')}/0/offsets/2", b"v1\n{}\n0")
-    flow = steps.noted(storage, before()).flows["same"]
+    flow = steps.write_idle(storage, before()).flows["same"]
     assert (flow.batch, flow.committed) == (2, 1)
-    assert records.still_as(storage, flow)
+    assert records.is_unchanged(storage, flow)
     storage.write(f"{folder_of('same')}/0/commits/2", b"v1\n{}")
-    assert not records.still_as(storage, flow)
-    assert records.still_as(storage, attrs.evolve(flow, committed=None))  # a record of an earlier version
+    assert not records.is_unchanged(storage, flow)
+    assert records.is_unchanged(storage, attrs.evolve(flow, committed=None))  # a record of an earlier version
 
 
 def test_a_check_takes_a_run_that_died_for_what_it_logged(storage: Folder) -> None:
     record = attrs.evolve(before(), phase=Phase.RUNNING)
     records.write(storage, record)
     checkpoint(storage, f"{folder_of('same')}/0", 2)
-    assert steps.foreseen(storage, record).flows["same"].batch == 2
+    assert steps.expected_record(storage, record).flows["same"].batch == 2
     assert records.need(storage) == record
-    assert steps.foreseen(storage, before()) == before()
+    assert steps.expected_record(storage, before()) == before()
     with pytest.raises(RefusedError, match=r"not complete.*pipeline run"):
-        steps.foreseen(storage, died_before_the_numbers(storage))
+        steps.expected_record(storage, died_before_the_numbers(storage))

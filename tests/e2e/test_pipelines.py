@@ -18,16 +18,16 @@ import pytest
 from conftest import SPARK_SUBMIT
 
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
-from airflow_provider_streamupdate.control.operations.pipeline import (
+from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
+from airflow_provider_streamupdate.core.errors import DriverError, StreamUpdateError
+from airflow_provider_streamupdate.operators.pipeline import StreamPipelineOperator
+from airflow_provider_streamupdate.pipelines.operations import (
     PipelineDriver,
     adopt_pipeline,
     check_pipeline,
     pipeline_record,
     run_pipeline,
 )
-from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
-from airflow_provider_streamupdate.core.errors import DriverError, StreamUpdateError
-from airflow_provider_streamupdate.operators.pipeline import StreamPipelineOperator
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

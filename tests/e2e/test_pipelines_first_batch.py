@@ -10,10 +10,10 @@ import psutil
 import pytest
 from test_pipelines import PREFIX, Project, rows
 
-from airflow_provider_streamupdate.control.operations.pipeline import adopt_pipeline, pipeline_record, run_pipeline
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from airflow_provider_streamupdate.core.errors import DriverError, StreamUpdateError
-from airflow_provider_streamupdate.core.pipelines.record import Phase
+from airflow_provider_streamupdate.pipelines.operations import adopt_pipeline, pipeline_record, run_pipeline
+from airflow_provider_streamupdate.pipelines.record import Phase
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

@@ -17,8 +17,8 @@ from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
 
 if TYPE_CHECKING:
-    from ...control.operations.pipeline import PipelineDriver
-    from ...core.pipelines.record import PipelineAnswer
+    from ...pipelines.operations import PipelineDriver
+    from ...pipelines.record import PipelineAnswer
 
 
 @click.group(short_help="Run a Spark Declarative Pipeline whose code changes, without a full refresh.")
@@ -52,7 +52,7 @@ def _driver(function: Callable[..., Any]) -> Callable[..., Any]:
         env_vars: Sequence[tuple[str, str]],
         **kwargs: Any,
     ) -> Any:
-        from ...control.operations.pipeline import PipelineDriver
+        from ...pipelines.operations import PipelineDriver
 
         driver = PipelineDriver(
             conf=dict(conf),
@@ -90,8 +90,8 @@ def check(
       streamupdate pipeline check flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
     """
     from ...control.drivers.launcher import SparkSubmit
-    from ...control.operations.pipeline import check_pipeline
     from ...core.errors import StreamUpdateError
+    from ...pipelines.operations import check_pipeline
 
     settings = ctx.ensure_object(Settings)
     if markdown and settings.as_json:
@@ -131,7 +131,7 @@ def adopt(settings: Settings, spec: str, driver: PipelineDriver) -> None:
       streamupdate pipeline adopt flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
     """
     from ...control.drivers.launcher import SparkSubmit
-    from ...control.operations.pipeline import adopt_pipeline
+    from ...pipelines.operations import adopt_pipeline
 
     with progress(f"adopting the checkpoints of {spec}", "run the same command again"):
         answer = adopt_pipeline(SparkSubmit(settings.spark_submit), spec, driver, settings.options)
@@ -161,7 +161,7 @@ def run(settings: Settings, spec: str, driver: PipelineDriver, agree: tuple[str,
       streamupdate pipeline run flights/spark-pipeline.yml --agree spark_catalog.default.old_counts
     """
     from ...control.drivers.launcher import SparkSubmit
-    from ...control.operations.pipeline import run_pipeline
+    from ...pipelines.operations import run_pipeline
 
     interrupted = "run the same command again: it completes what was begun, and every flow goes on after its last batch"
     with progress(f"running {spec}", interrupted) as told:
@@ -183,8 +183,8 @@ def status(settings: Settings, storage: str) -> None:
     Example:
       streamupdate pipeline status /data/pipelines/flights
     """
-    from ...control.operations.pipeline import pipeline_record
     from ...core.serde import to_document
+    from ...pipelines.operations import pipeline_record
 
     record = pipeline_record(storage, settings.options)
     if settings.as_json:

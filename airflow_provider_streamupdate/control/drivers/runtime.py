@@ -1,4 +1,5 @@
-"""The runtime zip for ``--py-files``: this package's `core` and `streaming`, and the pure-Python libraries they need.
+"""The runtime zip for ``--py-files``: this package's `core`, `streaming` and `pipelines`, and the pure-Python libraries
+they need.
 
 So nothing has to be installed on a cluster. The libraries lie in ``_libraries`` inside the zip and are looked up last
 (streaming/__init__.py), so that versions installed on the cluster take precedence.
@@ -74,7 +75,7 @@ def of_deployment(deployment: Folder, here: Path, root: str) -> Path:
 def _files(libraries: Iterable[str]) -> Iterator[tuple[str, Path]]:
     own = Path(__file__).parents[2]
     yield f"{PACKAGE}/__init__.py", own / "__init__.py"
-    for part in ("core", "streaming"):
+    for part in ("core", "streaming", "pipelines"):
         yield from _package_files(own / part, f"{PACKAGE}/{part}")
     for library in libraries:
         spec = importlib.util.find_spec(library)

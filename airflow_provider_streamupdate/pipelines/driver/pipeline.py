@@ -16,9 +16,9 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...core.errors import ApplicationError, InvalidInputError, describe
 from ...core.plan.plan import QueryPlan
 from ...core.storage import Folder, options
-from .. import spark_internals
-from ..planning.author import Declarations, place
-from ..planning.planner import plan_app
+from ...streaming import spark_internals
+from ...streaming.planning.author import Declarations, place
+from ...streaming.planning.planner import plan_app
 
 
 class Pipeline:
@@ -43,7 +43,7 @@ class Pipeline:
     @classmethod
     @contextmanager
     def opened(cls, spec_path: Path) -> Iterator[Pipeline]:
-        """For a block, after which Spark has stopped."""
+        """Open the pipeline for a block and stop Spark after it."""
         pipeline = cls(spec_path)
         try:
             yield pipeline
@@ -73,7 +73,7 @@ class Pipeline:
 
     @contextmanager
     def started(self, flow: spark_internals.PipelineFlow) -> Iterator[DataStreamWriter]:
-        """What Spark will start for the flow, inside the settings that it is started under."""
+        """Yield the writer that Spark will start for the flow, under the settings that it is started with."""
         with spark_internals.classic(), self._graph.configured(flow):
             try:
                 writer = self._graph.writer(flow)

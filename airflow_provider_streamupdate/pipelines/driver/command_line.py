@@ -17,33 +17,33 @@ from ...core.coordination import lease
 from ...core.coordination.lease import Lease
 from ...core.coordination.renewing import renewing
 from ...core.errors import NotFoundError, RefusedError
-from ...core.pipelines import steps
-from ...core.pipelines.record import (
-    FlowRecord,
-    PipelineAnswer,
-    PipelineRecord,
-    logged_batch,
-    newest_version,
-    read,
-    still_as,
-    version_folder,
-    write,
-)
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.serde import to_json
 from ...core.snapshots.plan_answer import PlanError
 from ...core.storage import Folder
-from ..parameters import parse_settings
-from .adopting import adopted
-from .carrying import carried
-from .judging import judge
+from ...streaming.parameters import parse_settings
+from .. import steps
+from ..record import (
+    FlowRecord,
+    PipelineAnswer,
+    PipelineRecord,
+    is_unchanged,
+    logged_batch,
+    newest_version,
+    read,
+    version_folder,
+    write,
+)
+from .adoption import adopt_flow
 from .pipeline import Pipeline
+from .transfer import transfer_state
+from .verdict import compare_flows
 
 CHECK, ADOPT, RUN = "check", "adopt", "run"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do it and write a `PipelineAnswer` to --out; 0, or 1 when it failed or was refused."""
+    """Run the command and write a `PipelineAnswer` to --out. Return 0, or 1 when it failed or was refused."""
     options = _parser().parse_args(argv)
     work = {CHECK: _check, ADOPT: _adopt, RUN: _run}[options.mode]
     try:
@@ -58,12 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
-    """Nothing is written. A run that is under way, or that died, is taken for what it has logged."""
+    """Compare without writing anything. A run under way, or one that died, counts with what it has logged."""
     storage = pipeline.storage
     record = read(storage)
-    record = steps.foreseen(storage, record) if record else None
-    judged = judge(pipeline, storage, record, options.agree, parse_settings(options.rename))
-    return PipelineAnswer(record=record, report=judged.report, new=judged.new)
+    record = steps.expected_record(storage, record) if record else None
+    verdicts = compare_flows(pipeline, storage, record, options.agree, parse_settings(options.rename))
+    return PipelineAnswer(record=record, report=verdicts.report, new=verdicts.new)
 
 
 def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
@@ -71,11 +71,11 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
     storage = pipeline.storage
     with _holding(storage, ADOPT):
         record = read(storage)
-        record = steps.settle(storage, record) if record else None
+        record = steps.complete_interrupted(storage, record) if record else None
         flows: dict[str, FlowRecord] = {}
         items: list[ReportItem] = []
         for name, flow in pipeline.flows.items():
-            found = adopted(pipeline, storage, flow, record.flows.get(name) if record else None)
+            found = adopt_flow(pipeline, storage, flow, record.flows.get(name) if record else None)
             if found is not None:
                 flows[name] = found[0]
                 items += found[1]
@@ -94,45 +94,45 @@ def _adopt(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
 
 def _run(pipeline: Pipeline, options: argparse.Namespace) -> PipelineAnswer:
     storage = pipeline.storage
-    with _holding(storage, RUN), open(options.told, "ab", buffering=0) as lines:
+    with _holding(storage, RUN), open(options.progress, "ab", buffering=0) as lines:
 
-        def tell(line: str) -> None:
-            with contextlib.suppress(OSError):  # a full disk, say: a run does not end for what is told of it
+        def write_line(line: str) -> None:
+            with contextlib.suppress(OSError):  # a full disk, say: it must not end the run
                 lines.write(f"{line}\n".encode())
 
         record = read(storage)
-        record = steps.settle(storage, record) if record else None
-        judged = judge(pipeline, storage, record, options.agree, parse_settings(options.rename))
-        answer = PipelineAnswer(record=record, report=judged.report, new=judged.new)
-        if not judged.report.compatible:
+        record = steps.complete_interrupted(storage, record) if record else None
+        verdicts = compare_flows(pipeline, storage, record, options.agree, parse_settings(options.rename))
+        answer = PipelineAnswer(record=record, report=verdicts.report, new=verdicts.new)
+        if not verdicts.report.compatible:
             return answer
-        flows = carried(pipeline, storage, record, judged)
-        _check_still(storage, record)
+        flows = transfer_state(pipeline, storage, record, verdicts)
+        _check_unchanged(storage, record)
         record = steps.carry(storage, record or _record(pipeline, {}), flows)
         answer = attrs.evolve(answer, carried=tuple(sorted(record.before.keys() & record.flows.keys())))
         for name in answer.carried:
-            told = record.flows[name]
-            did = f"its state goes on after batch {told.batch}," if told.batch >= 0 else "it begins anew"
-            tell(f"flow {name}: {did} as version {told.version}")
-        record = steps.begin(storage, record, _beginning(pipeline, judged.new))
+            flow = record.flows[name]
+            did = f"its state goes on after batch {flow.batch}," if flow.batch >= 0 else "it begins anew"
+            write_line(f"flow {name}: {did} as version {flow.version}")
+        record = steps.begin(storage, record, _new_flows(pipeline, verdicts.new))
         try:
-            pipeline.run(tell)
+            pipeline.run(write_line)
         except Exception as error:
             traceback.print_exc()
             answer = attrs.evolve(answer, error=PlanError.of(error))
-            if steps.unused(storage, record):
+            if steps.can_go_back(storage, record):
                 record = steps.go_back(storage, record)
                 answer = attrs.evolve(answer, went_back=bool(answer.carried))
         if not answer.went_back:
             record = attrs.evolve(record, spark_version=pipeline.version)
-        record, problem = _noted(pipeline, storage, record)
+        record, problem = _finish_record(pipeline, storage, record)
         return attrs.evolve(answer, record=record, error=answer.error or problem)
 
 
-def _check_still(storage: Folder, record: PipelineRecord | None) -> None:
+def _check_unchanged(storage: Folder, record: PipelineRecord | None) -> None:
     """RefusedError when another process has run flows since their state was read."""
     for name, flow in (record.flows if record else {}).items():
-        if not still_as(storage, flow):
+        if not is_unchanged(storage, flow):
             raise RefusedError(
                 f"flow {name} has run meanwhile, outside of `streamupdate pipeline run`; nothing was changed. Let "
                 "nothing else run the pipeline, tell which code that was (streamupdate pipeline adopt), and run the "
@@ -140,21 +140,23 @@ def _check_still(storage: Folder, record: PipelineRecord | None) -> None:
             )
 
 
-def _beginning(pipeline: Pipeline, new: Iterable[str]) -> dict[str, FlowRecord]:
-    """Flows that begin with this run, whose code is known before it: it stays known if this process dies."""
+def _new_flows(pipeline: Pipeline, new: Iterable[str]) -> dict[str, FlowRecord]:
+    """Return the flows that begin with this run. Their code is recorded before it, in case this process dies."""
     found = {}
     for name in new:
         flow = pipeline.flows[name]
         if flow.unknown or pipeline.changed_inputs(flow):
             continue
-        with contextlib.suppress(Exception):  # a table that it reads is made in the run: `_noted` looks again
+        with contextlib.suppress(Exception):  # a table that it reads is made in the run: `_finish_record` looks again
             found[name] = FlowRecord(plan=pipeline.plan(flow), folder=flow.folder)
     return found
 
 
-def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> tuple[PipelineRecord, PlanError | None]:
-    """Note how far the flows are, and the code of those that began with this run; and why one has no code that is
-    known: the others have."""
+def _finish_record(
+    pipeline: Pipeline, storage: Folder, record: PipelineRecord
+) -> tuple[PipelineRecord, PlanError | None]:
+    """Record the latest batches, and the code of the flows that began with this run. The error says why a flow's code
+    could not be recorded."""
     begun, problem = {}, None
     for name, flow in pipeline.flows.items():
         logged = logged_batch(storage, flow.folder, newest_version(storage, flow.folder))
@@ -167,7 +169,7 @@ def _noted(pipeline: Pipeline, storage: Folder, record: PipelineRecord) -> tuple
             traceback.print_exc()
             problem = problem or PlanError.of(error)
     flows = {**record.flows, **begun}
-    return steps.noted(storage, attrs.evolve(record, flows=flows)), problem
+    return steps.write_idle(storage, attrs.evolve(record, flows=flows)), problem
 
 
 def _recorded(storage: Folder, folder: str) -> dict[str, str] | None:
@@ -183,7 +185,7 @@ def _record(pipeline: Pipeline, flows: dict[str, FlowRecord]) -> PipelineRecord:
 
 @contextlib.contextmanager
 def _holding(storage: Folder, work: str) -> Iterator[None]:
-    """Nobody else works on the pipeline's storage inside the block. LeaseHeldError when somebody does."""
+    """Hold the lease of the pipeline's storage for a block. LeaseHeldError when somebody else has it."""
     folder = storage.sub("_streamupdate")
 
     def alive(other: Lease) -> bool:
@@ -207,7 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("mode", choices=(CHECK, ADOPT, RUN))
     parser.add_argument("--spec", required=True)
     parser.add_argument("--out", required=True, help="file to write the answer (JSON) to")
-    parser.add_argument("--told", required=True, help="file to append the lines to that say how a run goes on")
+    parser.add_argument("--progress", required=True, help="file to append progress lines to")
     parser.add_argument("--agree", action="append", default=[], metavar="NAME")
     parser.add_argument("--rename", action="append", default=[], metavar="OLD=NEW")
     return parser

@@ -11,24 +11,27 @@ import re
 
 import attrs
 
-from ..checkpoint.checkpoint import Checkpoint
-from ..compatibility.report import CompatibilityReport
-from ..errors import NotFoundError
-from ..names import check_path
-from ..plan.plan import QueryPlan
-from ..serde import from_json, to_json
-from ..snapshots.plan_answer import PlanError
-from ..storage import Folder
-from ..text_enum import TextEnum
+from ..core.checkpoint.checkpoint import Checkpoint
+from ..core.compatibility.report import CompatibilityReport
+from ..core.errors import NotFoundError
+from ..core.names import check_path
+from ..core.plan.plan import QueryPlan
+from ..core.serde import from_json, to_json
+from ..core.snapshots.plan_answer import PlanError
+from ..core.storage import Folder
+from ..core.text_enum import TextEnum
 
 
 @attrs.frozen(kw_only=True)
 class PipelineAnswer:
-    """record: as it was left; None: nothing was recorded
-    report: on the flows that have a checkpoint; None: none has
-    new: flows that had no checkpoint; carried: flows that got a new version of theirs
-    went_back: whether the checkpoints of before are in use again, because the run failed before it used the new ones
-    error: what is wrong with the pipeline, or why its run failed
+    """The driver's answer to one command.
+
+    record: the record at the end; None: there is none
+    report: verdicts on the flows that have a checkpoint; None: no flow has one
+    new: flows that had no checkpoint
+    carried: flows that got a new version of their checkpoint
+    went_back: whether the previous checkpoints are used again, because the run failed before it used the new ones
+    error: why the pipeline is wrong, or why its run failed
     """
 
     record: PipelineRecord | None = None
@@ -44,12 +47,12 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class Phase(TextEnum):
-    """What is under way. After a crash it says how to go on.
+    """The step that is under way. After a crash it decides what has to be completed.
 
-    IDLE: nothing
-    CARRYING: new versions of checkpoints are there under other names, and get their numbers
+    IDLE: none
+    CARRYING: staged versions of checkpoints get their numbers
     RUNNING: Spark runs the pipeline
-    GOING_BACK: new versions are removed, so that the ones before are in use again
+    GOING_BACK: new versions are removed, so that the previous ones are used again
     """
 
     IDLE = "idle"
@@ -60,11 +63,13 @@ class Phase(TextEnum):
 
 @attrs.frozen(kw_only=True)
 class FlowRecord:
-    """plan: of the code that the checkpoint belongs to
-    folder: of the flow's checkpoints, below the storage
-    version: the checkpoint's number; -1: there is none yet
+    """One flow and the code that its checkpoint belongs to.
+
+    plan: the plan of that code
+    folder: the folder of the flow's checkpoints, relative to the storage
+    version: the checkpoint's number; -1: none yet
     batch: the last batch in its offset log when the record was written; -1: none
-    committed: the last one in its commit log; None: not known
+    committed: the last batch in its commit log; None: unknown
     """
 
     plan: QueryPlan
@@ -76,11 +81,14 @@ class FlowRecord:
 
 @attrs.frozen(kw_only=True)
 class PipelineRecord:
-    """pipeline: its name; spark_version: of the plans
-    flows: by name (``catalog.database.flow``)
-    before: what the flows were that got a new version of their checkpoint, or that the new code has no more; while the
-        pipeline goes back, what they were before that; empty when `phase` is IDLE
-    changed_at: ISO, UTC
+    """The record of a pipeline.
+
+    pipeline: its name
+    spark_version: the Spark version that made the plans
+    flows: records by flow name (``catalog.database.flow``)
+    before: previous records of the flows that got a new checkpoint version or were removed; while the pipeline goes
+        back, their newer records; empty when `phase` is IDLE
+    changed_at: ISO 8601, UTC
     """
 
     pipeline: str
@@ -92,13 +100,13 @@ class PipelineRecord:
 
 
 def read(storage: Folder) -> PipelineRecord | None:
-    """The record; None where there is none."""
+    """Return the record; None: there is none."""
     text = storage.read(RECORD)
     return None if text is None else from_json(text, PipelineRecord, storage.path(RECORD))
 
 
 def need(storage: Folder) -> PipelineRecord:
-    """The record; NotFoundError where there is none."""
+    """Return the record. NotFoundError when there is none."""
     record = read(storage)
     if record is None:
         raise NotFoundError(
@@ -113,22 +121,22 @@ def write(storage: Folder, record: PipelineRecord) -> None:
 
 
 def version_folder(folder: str, version: int) -> str:
-    """Of one version of a flow's checkpoint, below the storage."""
+    """Return the path of one checkpoint version, relative to the storage."""
     return f"{check_path(folder, RECORD)}/{version}"
 
 
-def carried_folder(folder: str, version: int) -> str:
-    """Where a version is made. Spark takes no notice of it: it is no number."""
+def staging_folder(folder: str, version: int) -> str:
+    """Return the path at which a version is prepared. Spark ignores non-numeric names."""
     return f"{check_path(folder, RECORD)}/streamupdate-{version}"
 
 
 def newest_version(storage: Folder, folder: str) -> int:
-    """The version that Spark will use; -1 where there is none."""
+    """Return the version that Spark will use; -1: none."""
     return max((int(name) for name in storage.names(folder) if _NUMBER.fullmatch(name)), default=-1)
 
 
 def logged_batch(storage: Folder, folder: str, version: int) -> int:
-    """The last batch in the offset log of a version; -1 where there is none."""
+    """Return the last batch in the offset log of a version; -1: none."""
     if version < 0:
         return -1
     batch = Checkpoint(storage.sub(version_folder(folder, version))).logged_batch()
@@ -136,14 +144,14 @@ def logged_batch(storage: Folder, folder: str, version: int) -> int:
 
 
 def committed_batch(storage: Folder, folder: str, version: int) -> int:
-    """The last batch in the commit log of a version; -1 where there is none."""
+    """Return the last batch in the commit log of a version; -1: none."""
     if version < 0:
         return -1
     batch = Checkpoint(storage.sub(version_folder(folder, version))).committed_batch()
     return -1 if batch is None else batch
 
 
-def still_as(storage: Folder, flow: FlowRecord) -> bool:
-    """Whether no batch has been logged or committed since the record was written: to run one again logs nothing."""
+def is_unchanged(storage: Folder, flow: FlowRecord) -> bool:
+    """Whether no batch was logged or committed since the record was written."""
     known = flow.committed is None or committed_batch(storage, flow.folder, flow.version) == flow.committed
     return known and logged_batch(storage, flow.folder, flow.version) == flow.batch

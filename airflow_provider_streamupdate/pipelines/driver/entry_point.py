@@ -1,4 +1,4 @@
-"""The file that spark-submit is given: it starts the driver of a pipeline (driver.py) out of --py-files."""
+"""The file that spark-submit is given: it starts the driver of a pipeline (command_line.py) out of --py-files."""
 
 import sys
 
@@ -6,6 +6,6 @@ from airflow_provider_streamupdate.streaming import check_pyspark
 
 if __name__ == "__main__":
     check_pyspark()  # before the import of what another pyspark lacks
-    from airflow_provider_streamupdate.streaming.pipelines.driver import main
+    from airflow_provider_streamupdate.pipelines.driver.command_line import main
 
     sys.exit(main())

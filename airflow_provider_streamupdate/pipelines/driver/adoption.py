@@ -8,16 +8,16 @@ from pathlib import Path
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.report import CARRIED, ReportItem
 from ...core.errors import RefusedError
-from ...core.pipelines.record import FlowRecord, logged_batch, newest_version, still_as, version_folder
 from ...core.plan.plan import AppPlan
 from ...core.storage import Folder
-from .. import spark_internals
-from ..restore.adoption import check_adoptable
-from .judging import missing_table
+from ...streaming import spark_internals
+from ...streaming.restore.adoption import check_adoptable
+from ..record import FlowRecord, is_unchanged, logged_batch, newest_version, version_folder
 from .pipeline import Pipeline
+from .verdict import missing_table
 
 
-def adopted(
+def adopt_flow(
     pipeline: Pipeline, storage: Folder, flow: spark_internals.PipelineFlow, known: FlowRecord | None
 ) -> tuple[FlowRecord, tuple[ReportItem, ...]] | None:
     """A flow's record with this code, and what speaks for it or against it; None where there is nothing to adopt.
@@ -29,7 +29,7 @@ def adopted(
     logged = logged_batch(storage, flow.folder, version)
     if flow.unknown or logged < 0:
         return None
-    if known and (known.folder, known.version) == (flow.folder, version) and still_as(storage, known):
+    if known and (known.folder, known.version) == (flow.folder, version) and is_unchanged(storage, known):
         # Nothing has run since: no other code can have written it.
         return known, (ReportItem(thing="query", name=flow.name, verdict=CARRIED, reason="its code is known already"),)
     folder = storage.sub(version_folder(flow.folder, version))

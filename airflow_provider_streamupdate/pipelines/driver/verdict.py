@@ -11,23 +11,28 @@ import attrs
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.agreement import agree
 from ...core.compatibility.report import EMPTY, LOSS, REFUSED, CompatibilityReport, ReportItem
-from ...core.pipelines.record import PipelineRecord, logged_batch, newest_version, still_as, version_folder
 from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.plan.state_stores import as_recorded
 from ...core.storage import Folder
-from .. import spark_internals
-from ..restore.restorer import check_restorable
-from ..restore.saved_state import SavedState
-from ..restore.skipped import in_sink
+from ...streaming import spark_internals
+from ...streaming.restore.restorer import check_restorable
+from ...streaming.restore.saved_state import SavedState
+from ...streaming.restore.skipped import in_sink
+from ..record import PipelineRecord, is_unchanged, logged_batch, newest_version, version_folder
 from .pipeline import Pipeline
 
 _ADOPT = "tell which code it was: streamupdate pipeline adopt SPEC, with the spec of the code that ran last"
 
 
 @attrs.frozen(kw_only=True)
-class Judged:
-    """plan: of the flows that have a checkpoint, by the new code; saved: what they go on from
-    new: flows without a checkpoint; left: flows whose checkpoint stays as it is, because the code is not known
+class Verdicts:
+    """The comparison of a pipeline's flows with their checkpoints.
+
+    report: the verdicts
+    plan: the new code's plan of the flows that have a checkpoint
+    saved: the state that they continue from
+    new: flows without a checkpoint
+    left: flows whose checkpoint stays as it is, because its code is unknown
     """
 
     report: CompatibilityReport
@@ -37,13 +42,13 @@ class Judged:
     left: tuple[str, ...]
 
 
-def judge(
+def compare_flows(
     pipeline: Pipeline,
     storage: Folder,
     record: PipelineRecord | None,
     agreed: Iterable[str],
     renames: Mapping[str, str],
-) -> Judged:
+) -> Verdicts:
     """Compare every flow with the code that its checkpoint belongs to, and have Spark check the restored state."""
     found = dict(_unknown(pipeline, storage, record))
     known = {name: flow for name, flow in (record.flows if record else {}).items() if name not in found}
@@ -63,7 +68,7 @@ def judge(
     if report.compatible:
         report = _restorable(pipeline, saved, report, plan)
     left = tuple(name for name, item in found.items() if item.verdict == LOSS)
-    return Judged(report=report, plan=plan, saved=saved, new=new, left=left)
+    return Verdicts(report=report, plan=plan, saved=saved, new=new, left=left)
 
 
 def alike(old: QueryPlan, new: QueryPlan) -> bool:
@@ -171,7 +176,7 @@ def _unknown(pipeline: Pipeline, storage: Folder, record: PipelineRecord | None)
                 f"Spark will use version {version} of its checkpoint, but the known code is that of version "
                 f"{before.version} (a full refresh makes a new version); {_ADOPT}",
             )
-        elif not still_as(storage, before):
+        elif not is_unchanged(storage, before):
             yield refused(
                 name,
                 f"it has run outside of `streamupdate pipeline run`, from batch {before.batch} to {batch}, with code "

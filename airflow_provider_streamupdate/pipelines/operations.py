@@ -10,20 +10,20 @@ from typing import Any
 
 import attrs
 
-from ...core import errors
-from ...core.compatibility.report import IncompatibleError
-from ...core.pipelines import record as records
-from ...core.pipelines.record import PipelineAnswer, PipelineRecord
-from ...core.registry.application import Application
-from ...core.serde import from_json
-from ...core.storage import Folder
-from ..drivers import process, runtime
-from ..drivers.driver_log import last_lines
-from ..drivers.launcher import Launcher, driver_environment, in_cluster
-from ..waiting import Progress, quiet
+from ..control.drivers import process, runtime
+from ..control.drivers.driver_log import last_lines
+from ..control.drivers.launcher import Launcher, driver_environment, in_cluster
+from ..control.waiting import Progress, quiet
+from ..core import errors
+from ..core.compatibility.report import IncompatibleError
+from ..core.registry.application import Application
+from ..core.serde import from_json
+from ..core.storage import Folder
+from . import record as records
+from .record import PipelineAnswer, PipelineRecord
 
 CHECK, ADOPT, RUN = "check", "adopt", "run"
-SUBMITTED = Path(__file__).parents[2] / "streaming" / "pipelines" / "submitted.py"
+ENTRY_POINT = Path(__file__).parent / "driver" / "entry_point.py"
 _FOREVER = float("inf")
 
 
@@ -142,7 +142,7 @@ def _driven(
         raise errors.InvalidInputError(f"the pipeline's spec {spec} is no file; give the path of spark-pipeline.yml")
     launcher.check()
     submitted = Application(
-        file=str(SUBMITTED),
+        file=str(ENTRY_POINT),
         conf={**driver.conf, **({} if mode == RUN else {"spark.ui.enabled": "false"})},
         master=driver.master,
         py_files=driver.py_files,
@@ -150,9 +150,9 @@ def _driven(
         env_vars=driver.env_vars,
     )
     with tempfile.TemporaryDirectory(prefix="streamupdate-pipeline-") as folder:
-        out, told, log = (Path(folder) / name for name in ("answer.json", "told.txt", "driver.log"))
-        told.touch()
-        args = [mode, "--spec", str(path), "--out", str(out), "--told", str(told)]
+        out, lines, log = (Path(folder) / name for name in ("answer.json", "progress.txt", "driver.log"))
+        lines.touch()
+        args = [mode, "--spec", str(path), "--out", str(out), "--progress", str(lines)]
         args += [f"--agree={name}" for name in agree]
         args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
         command = launcher.command(submitted, args, str(runtime.build()))
@@ -162,7 +162,7 @@ def _driven(
                 "use deploy mode client (--conf spark.submit.deployMode=client)"
             )
         environment = driver_environment(launcher, submitted, command, storage_options or {})
-        code = _run(command, environment, Path.cwd(), log, told, progress)  # as spark-pipelines: paths may be relative
+        code = _run(command, environment, Path.cwd(), log, lines, progress)  # paths may be relative
         if not out.exists():
             raise errors.DriverError(
                 f"the driver of {spec} ended with exit code {code} and said nothing; run the command again. Its last "
@@ -172,21 +172,21 @@ def _driven(
 
 
 def _run(
-    command: list[str], environment: Mapping[str, str], folder: Path, log: Path, told: Path, progress: Progress
+    command: list[str], environment: Mapping[str, str], folder: Path, log: Path, lines: Path, progress: Progress
 ) -> int:
-    """The driver's exit code. The lines that it writes to `told` go to `progress`, and its output to the log.
+    """Return the driver's exit code. Pass the lines that it writes to `lines` on to `progress`, its output to the log.
 
-    The output tells less: a line of it may be cut by one of the JVM's, and Spark loses the last ones (its PythonRunner
-    does not wait for the thread that copies them).
+    The output is no substitute: the JVM may cut into a line, and Spark loses the last ones (its PythonRunner does not
+    wait for the thread that copies them).
     """
     ended = threading.Event()
 
     def follow() -> None:
-        with open(told, "rb") as lines:
+        with open(lines, "rb") as file:
             begun, over = b"", False
             while not over:
                 over = ended.wait(process.POLL_SECONDS)  # before the look, so that the last look sees everything
-                *whole, begun = (begun + lines.read()).split(b"\n")
+                *whole, begun = (begun + file.read()).split(b"\n")
                 for line in (*whole, begun) if over and begun else whole:
                     progress(line.decode(errors="replace"))
 

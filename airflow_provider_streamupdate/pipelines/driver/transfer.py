@@ -8,30 +8,30 @@ import uuid
 import attrs
 
 from ...core.errors import RefusedError
-from ...core.pipelines.record import (
-    FlowRecord,
-    PipelineRecord,
-    carried_folder,
-    newest_version,
-    version_folder,
-)
-from ...core.pipelines.steps import lead_to
 from ...core.plan.plan import QueryPlan
 from ...core.storage import Folder
-from ..restore.restorer import restore_query
-from .judging import Judged, alike
+from ...streaming.restore.restorer import restore_query
+from ..record import (
+    FlowRecord,
+    PipelineRecord,
+    newest_version,
+    staging_folder,
+    version_folder,
+)
+from ..steps import rewrite_paths
 from .pipeline import Pipeline
+from .verdict import Verdicts, alike
 
 
-def carried(
-    pipeline: Pipeline, storage: Folder, record: PipelineRecord | None, judged: Judged
+def transfer_state(
+    pipeline: Pipeline, storage: Folder, record: PipelineRecord | None, verdicts: Verdicts
 ) -> dict[str, FlowRecord]:
     """Make the checkpoints of the flows whose code has changed, where Spark takes no notice of them; the flows' records
     with them. The checkpoints in use are only read.
 
     RefusedError for a storage that cannot rename a folder in one step: Spark would use what is there by half."""
     flows = {}
-    for query in judged.plan.queries:
+    for query in verdicts.plan.queries:
         assert record is not None  # there are flows with a checkpoint that is known
         before = record.flows[query.name]
         if before.batch < 0 or alike(before.plan, query):
@@ -44,33 +44,35 @@ def carried(
                 "pipeline's storage"
             )
         version = newest_version(storage, before.folder) + 1
-        if not judged.saved.holds(query.name):
+        if not verdicts.saved.holds(query.name):
             _begin_anew(storage, before.folder, version)
             flows[query.name] = FlowRecord(plan=query, folder=before.folder, version=version)
             continue
-        _restore(pipeline, storage, query, judged, before.folder, version)
-        snapshot = judged.saved.queries[query.name]
+        _restore(pipeline, storage, query, verdicts, before.folder, version)
+        snapshot = verdicts.saved.queries[query.name]
         batch = snapshot.batch if snapshot.in_flight is None else snapshot.in_flight
         flows[query.name] = FlowRecord(
             plan=query, folder=before.folder, version=version, batch=batch, committed=snapshot.batch
         )
-    for name in judged.left:
+    for name in verdicts.left:
         if record is not None and name in record.flows:
             flows[name] = record.flows[name]
     return flows
 
 
-def _restore(pipeline: Pipeline, storage: Folder, query: QueryPlan, judged: Judged, folder: str, version: int) -> None:
-    made = carried_folder(folder, version)
+def _restore(
+    pipeline: Pipeline, storage: Folder, query: QueryPlan, verdicts: Verdicts, folder: str, version: int
+) -> None:
+    made = staging_folder(folder, version)
     storage.remove(made)  # of a process that died
     checkpoint = storage.sub(made)
     with pipeline.started(pipeline.flows[query.name]) as writer:
-        restore_query(judged.saved, query, writer, checkpoint)
-    lead_to(checkpoint, storage.sub(version_folder(folder, version)))
+        restore_query(verdicts.saved, query, writer, checkpoint)
+    rewrite_paths(checkpoint, storage.sub(version_folder(folder, version)))
 
 
 def _begin_anew(storage: Folder, folder: str, version: int) -> None:
     """A checkpoint without a batch, in place of one whose first batch did not commit under other code."""
-    made = carried_folder(folder, version)
+    made = staging_folder(folder, version)
     storage.remove(made)
     storage.write(f"{made}/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
