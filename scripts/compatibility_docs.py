@@ -22,182 +22,95 @@ HEAD = """\
 <!-- Written by scripts/compatibility_docs.py from airflow_provider_streamupdate/core/compatibility/rules: change those. -->
 # Compatibility
 
-The rules on this page decide whether a new version can continue from saved state. `streamupdate check`, the
-[StreamCompatibilityCheckOperator](operators/stream-compatibility-check.md) and every driver that restores a snapshot use
-the same table. A report names the rules that lead to each verdict: search this page for a rule's name.
-
-## How it is decided
+Whether a new version can continue from saved state. `streamupdate check`, the
+[StreamCompatibilityCheckOperator](operators/stream-compatibility-check.md), every update and every driver that restores use this table.
+A report names its rules: search this page for a rule's name. [Verdicts](concepts.md#verdicts) are explained there.
 
 1. Queries, stages (`stage`) and sources (`source`) are matched by **name**.
-2. Matched things are compared by their **meaning**: keys, aggregates, windows, conditions and columns are traced through
-   projections, and through other stages, down to columns of sources. Another alias is not a change; `select(b as key)` instead
-   of `select(a as key)` is one.
-3. Of all rules that apply to a thing, the worst verdict counts.
-4. A difference that no rule knows to be harmless is refused.
+2. They are compared by **meaning**: keys, aggregates, windows and conditions are traced to columns of sources. Another alias is no change;
+   `select(b as key)` for `select(a as key)` is one.
+3. Of all rules that apply, the worst verdict counts. What no rule knows to be harmless is refused.
+4. Spark itself then checks the restored state (not with `check --plan`, which has no state).
 
-| verdict | meaning |
-|---|---|
-| carried | state, offsets or batch ids continue |
-| empty | new: starts without state, or at its configured offset |
-| migrated | the state is rewritten for the new plan |
-| carried with loss | continues, but some results differ from what the new version alone would give: the report says which. Needs agreement |
-| ignored | gone from the new plan: its state or offsets are left behind. Needs agreement |
-| refused | cannot continue correctly, or is not known to |
-
-## What counts as meaning
-
-Everything counts that is not known to be harmless. Two expressions are the same when their texts are equal. A text holds **every
-field of every node** of the expression: functions and their flags, options, patterns, constants, formats, time zones where one is
-used, evaluation modes, a Python function's code, result type and argument names. Spark's own JSON of a plan omits some of these
-(sets, maps, enumerations); they are read from the plan itself. What does not count is one short list, with a reason for each entry:
-`airflow_provider_streamupdate/streaming/planning/expressions/noise.py`.
-
-Beyond the expression itself, these count:
-
-| subject | what counts |
-|---|---|
-| **type** of a source column | the type of each column the expression reads, kept beside the text. Wider integers under `sum` and `avg`, and any type under `count`, are carried. A column that the state holds unchanged follows the rules for the state's types (some are migrated). Anything computed from the column, and every list, sketch, hash or percentile, is refused with another type |
-| **default** of a source column | its value |
-| **struct** | a field by its name, so fields may be added beside it. The same holds in a list or map: in the lambda of `exists`, `forall`, `transform` and `aggregate`, and at a fixed place (`orders[0].price`). In `size` and in a test for null no field counts. A struct, list or map used as a whole (`filter`, `array_sort`, `to_json`): the names and the order of all its fields |
-| **union** | what makes the rows of the branch a column comes from (`explode`, lookups); its filters where branches read the same source; all of these in a union of tables; which columns are of one branch, where the rest does not distinguish them |
-| column **looked up in a table** | how it is joined, the condition, and every node of the table's plan: filters, limits, groups, windows, subqueries, set operations, Python functions, the reader's options, the order of a CSV file's columns, rows given in the code; which one, where a table is joined with itself. The order of its rows counts where something depends on it (a limit, a window) |
-| **table** | its files, or its query and database, no matter what a catalog calls it. Which files and partitions exist is data. A Python data source counts as the class it was made from, even if another class has its name now. Where csv, json or xml drops malformed records, fails or tells them in a column, which columns are read and as which types |
-| **rows given in the code** | the rows; their number of partitions where something looks at partitions (`spark_partition_id`, `mapInPandas`) |
-| **notes** in a source's schema | all but those known not to decide what is read (`comment`); a column's number in Parquet files where Spark finds columns by it |
-| **user-defined type** | the code of the type's class, which makes the values that Python functions see |
-| **stream joined with itself** | the side a column is on |
-| **one of several equal things** | which one it is: two `explode` of one list, two lookups in one table, two random numbers |
-| **file metadata** | that a column describes the file and not its content (`_metadata`) |
-| **`CHAR` column** | its length |
-| **watermark** | the stages below it, which columns of a stage have it, and on how many branches with other rows it is: the slowest one counts |
-| **paths of rows** | on which branch of a union of one source a filter, a join with a table or a stage is; the order of stages that drop rows (deduplications, limits); what is above a watermark: rows that are dropped there have advanced it |
-| **rows that reach a stage** | what produces other rows, or more or fewer of them, on their way (`explode`, a join with a table, `in` and `exists`, a union of a source with itself, a join of streams) |
-
-A filter written below a stage applies from now on, as Spark's own guide says; so does another type with which a source's or a
-table's column is read in one. Other rows of the initial state of transformWithState change nothing: Spark reads it in a query's first
-batch only. A stage that is added below another one starts empty, and the report says so.
-
-Some spellings are known to be equivalent, and are carried:
-
-- operands of `+`, `*`, `=`, `and`, `or` in another order; `a < b` for `b > a`
-- the values of `in` in another order; `k = 'a' or k = 'b'` for `k in ('a', 'b')`
-- `'HOUR'` for `'hour'` in `date_trunc`
-- a join with a table with its sides swapped (`right` for `left`), or `crossJoin` for one without a condition
-- names of columns, aliases and lambda variables
-- `with` and views; SQL text or functions
-
-Seeds of random functions do not count: Spark gives each batch of a stream a new one.
-
-A value that has no stable text makes the expression *unknown*: the check refuses it and names the function and the field.
-
-If you know that a refused stage means the same, say so for that stage, with a reason: `--agree 'windows/daily:same=upper() of a
-code that is upper case already'`. This is possible where the form of the state's rows is unchanged. The report shows the name to
-use, and keeps the reason.
-
-## What must be agreed to
-
-Agree by name, as the report gives it (`--agree windows/daily`, `--agree windows:watermark`). There is no flag that agrees to
-everything. After the rules, Spark itself checks the restored state. `check` and every update do that; `check --plan` does not,
-because it has no state.
-
-## How the rules are tested
-
-Every rule names the tests that show it. Those under `tests/spark` run real apps. `tests/spark/test_traps.py` has a pair for each way
-in which an update was once called carried and computed wrong results.
-
-**`make fuzz N=300`** (`tests/fuzz`) tests the table. It checks, restores and runs random pairs of app versions over random input on
-Spark, every third pair by a real hand-over between two agents.
-
-- Half of the pairs are made of a few kinds of steps, and an oracle in plain Python says what they must emit.
-- The other half is drawn from what the sweeps know (expressions of Spark's registry, changed types, lookups, unions, self joins,
-  Python functions, settings). The right answer is that of one Spark batch over all input.
-- It fails when one verdict is silently wrong, or when more than 1 % of the pairs are refused although they could have continued.
-- It prints each failure with its seed: `make fuzz SEED=... N=1` replays it. With `RESULTS=file`, an interrupted run continues.
-
-**`make sweep`** (`tests/sweep`) tests what a text means: every built-in function of Spark's registry, with its literals, options,
-types, flags and arguments changed.
-
-- Two expressions that give different results on any row of a table of edge cases must not have the same text. One expression that is
-  planned twice must not have two texts.
-- It prints the functions it covers, what it leaves out with the reason, and each failure; `make sweep SEED=...` replays it.
+**Agreement** is by name, as the report gives it: `--agree windows/daily`, `--agree windows:watermark`. If you know that a refused stage means
+the same: `--agree 'windows/daily:same=upper() of a code that is upper case already'`, where the form of the state's rows is unchanged. The
+report keeps the reason.
 
 ## How to choose names
 
-- Name every stateful step with `stage("name", df)` and, as soon as a query has two sources, every source with
-  `source("name", df)`. Without names, both are identified by position alone, and a changed plan is refused where positions
-  may have changed.
-- Name things after what they hold (`visits`, `orders`), not after how they are made (`agg1`, `last-5-minutes`): how they are
-  made may change, and the name should not.
-- A name is a promise: the same name means the same state. To start a stage without state on purpose, give it another name and agree
-  to the loss of the old one.
-- To give an unnamed source its first name, just name it: it is matched with the one source that reads the same place in the same
-  format, and goes on where it was. An unnamed stage is matched with the one new stage that means the same.
-- To change a name, say so once, with the update that introduces it: `--rename QUERY/OLD=NEW` (`renames={"QUERY/OLD": "NEW"}` in
-  Airflow). It works for stages and sources. The query may be left out when no other query has the name. The report offers the
-  rename first, with what is lost or read twice without it.
-- A query keeps its name, by which its checkpoint is found. Under another name it is a new query, which reads everything again.
-- `source()` needs no setting. Spark's own `.name()` (4.2+, with `spark.sql.streaming.queryEvolution.enableSourceEvolution`)
-  is supported as well; a query keeps the kind of names it began with.
+- Name every stateful step with `stage("name", df)` and, when a query has two sources, every source with `source("name", df)`. Unnamed ones
+  are identified by position, and a changed plan is refused where positions may have changed.
+- Name what a stage holds (`visits`), not how it is made (`agg1`). The same name means the same state. To start a stage empty on purpose, give
+  it another name and agree to the loss of the old one.
+- To name an unnamed source or stage, just name it: it is matched with the one that reads the same place, or means the same.
+- To change a name: `--rename QUERY/OLD=NEW` (`renames` in Airflow) with the update that introduces it.
+- A query under another name is a new query, which reads everything again. A sink needs no name.
+- Spark's own `.name()` works as well (4.2+, `spark.sql.streaming.queryEvolution.enableSourceEvolution`); a query keeps the kind it began with.
 
-A sink needs no name: a query has one sink, and the query's name identifies it.
+## What counts as meaning
+
+Every field of every node of an expression counts: functions, options, constants, time zones, the code of Python functions. What does not
+count is a short list with reasons (`streaming/planning/expressions/noise.py`). An expression with a value that has no stable text is *unknown*: it is refused, and the
+report names the function and the field. These count as well:
+
+| subject | what counts |
+|---|---|
+| source column | its type and default. Wider integers under `sum` and `avg`, and any type under `count`, are carried |
+| struct | a field by its name. A struct, list or map used as a whole: the names and order of all its fields |
+| union | what makes the rows of the branch a column comes from |
+| lookup in a table | the join, its condition, and all of the table's plan. Which files and partitions exist is data |
+| table | its files, or its query and database. A Python data source: its class |
+| rows given in the code | the rows; their partitions where something looks at partitions |
+| schema notes | all but those known not to decide what is read (`comment`) |
+| user-defined type | the code of its class |
+| self join, equal things | which side, which one |
+| file metadata, `CHAR` | that a column describes the file; the length |
+| watermark | its column, and on which branches it is |
+| paths of rows | on which branch a filter or join is, the order of stages that drop rows, what is above a watermark |
+| rows that reach a stage | what produces other rows, or more or fewer of them |
+
+A filter written below a stage applies from now on. A stage added below another one starts empty. These spellings are equal: operands of
+`+`, `*`, `=`, `and`, `or` in another order; `a < b` for `b > a`; values of `in` in another order; `'HOUR'` for `'hour'`; swapped sides of a
+join with a table; aliases, views, SQL text for functions. Seeds of random functions do not count.
+
+## How the rules are tested
+
+Each rule names its source (a Spark class, or a measurement) and its tests in `core/compatibility/rules/`. `make fuzz N=300` runs random pairs of
+versions and fails on one silently wrong verdict, or when over 1% are refused that could continue. `make sweep` changes every built-in
+function, setting and Python construct: two expressions with different results must not be equal. `SEED=...` replays either.
 """
 
 
 SETTINGS = """\
 ## Settings that change results
 
-A setting of the session can change the result of an expression, a file or a query. For {count} settings this was measured. A plan
-holds their values as the session has them, or Spark's defaults where nothing is set. You agree to a change by the setting's name
-(`--agree windows:spark.sql.session.timeZone`).
+A session setting can change the result of an expression, a file or a query. For {count} settings this was measured. A query with state needs
+agreement by the setting's name (`--agree windows:spark.sql.session.timeZone`), unless the setting provably changes nothing in both
+versions (`streaming/planning/settings/unaffected.py`). These need agreement too:
 
-- A setting that provably changes nothing in both versions needs no agreement: the time zone where nothing in the plan depends on
-  time, settings of Parquet and ORC where no such file is read or written (`streaming/planning/settings/unaffected.py`).
-- Plans of earlier versions hold only the time zone, case sensitivity and ANSI mode. There, any value other than Spark's default needs
-  agreement.
-- Queries without state may change all of them.
+| value | what depends on it |
+|---|---|
+| `python.timezone` (the machine's `TZ`) | timestamps that Python functions and data sources see |
+| `python.imports` | effects of importing the app's modules, where Python takes part in the state |
+| `jvm.locale` | how `upper`, `lower` and `initcap` write letters that are not ASCII |
+| `jvm.timezone` (`TZ`, `-Duser.timezone`) | times of day in ORC and databases, times before 1900 in Parquet and Avro, `java_method`, `reflect`, `%t` |
+| `default.parallelism` (`local[N]`, cores), `spark.sql.files.maxPartitionBytes` ..., `spark.sql.autoBroadcastJoinThreshold` below a lookup | how rows are divided, where something reveals it: `spark_partition_id`, `monotonically_increasing_id`, block starts, `mapInPandas`, `mapInArrow`, iterators, UDTFs |
+| any other setting of SQL, a file format or Hadoop that was given | unknown. Hadoop's own files are not read |
 
-Four values that are not Spark settings are compared in the same way:
+No agreement is needed for what is in the offset log (Spark continues with that), and for these, which were measured or reviewed:
+{harmless}.
 
-| value | what it is | what depends on it |
-|---|---|---|
-| `python.timezone` | the zone of the machine (`TZ`) | the timestamps that Python functions and data sources see |
-| `jvm.locale` | the language of Java | how `upper`, `lower` and `initcap` write letters that are not ASCII |
-| `jvm.timezone` | the zone of Java (`TZ`, `-Duser.timezone`), whatever the session's is | times of day in ORC files and in requests to databases; the correction of times before 1900 in Parquet and Avro files that do not say where they were written; `java_method`, `reflect` and `%t` in `format_string` |
-| `default.parallelism` | the number of parts that rows are divided into where nothing else says so (`local[N]`, `spark.default.parallelism`, the cores that a cluster is asked for) | see below |
+Measured (*in the offset log*: Spark keeps the old value):
 
-`jvm.timezone` needs agreement where one of its dependents is present, or a format that is not known. Both of Java's values include
-what executors are given for theirs. Plans of earlier versions do not hold these four: no agreement is needed then.
-
-**Any other setting** of SQL, of a file format or of Hadoop (`spark.hadoop.*`, whether given in the configuration, the session
-or the code) that a session was given counts, too, when its value changes: whether it changes results is unknown. Hadoop's own files
-are not read.
-
-How rows are divided among tasks (`spark.sql.files.maxPartitionBytes` ..., `spark.sql.autoBroadcastJoinThreshold` below a lookup,
-and `default.parallelism`) needs agreement where something reveals it: `spark_partition_id`, `monotonically_increasing_id`, the
-start or the length of a block, and Python functions that see many rows (`mapInPandas`, `mapInArrow`, iterators, UDTFs). For these
-functions it also counts what makes or drops rows below them: a join with a table, an `explode`, a filter.
-
-No agreement is needed for what the offset log holds (Spark continues with that), and for these:
-
-{harmless}
-
-The Hadoop settings in this list were reviewed. The others were measured: each boolean, enumeration or number in Spark's registry,
-public or internal, was given other values, with ANSI mode and without, and a corpus was evaluated. The corpus has the examples of all
-built-in functions, casts, date patterns, arithmetic, queries, files of each format read and written, Python functions, and streaming
-queries from the start and restarted. None changed a result (`make sweep`, `tests/sweep/settings.py`). The sweep prints the settings
-it left out, with the reason: they are static (not to be set in a session), free text, or read by nothing in the corpus.
-
-The table below shows what is known about the others:
-
-- *values*: the example gives another value
-- *types*: another type, name or number of columns
-- *errors*: an error under one of the two
-- *in the offset log*: Spark continues with the old value
-
-| setting | Spark's default | tried | changes | example |
-|---|---|---|---|---|
 {rows}
 """
+
+
+MEANINGS = {
+    "values": "the result has other values",
+    "types": "other types, names or number of columns",
+    "errors": "an error under one of the values",
+}
 
 
 def page() -> str:
@@ -207,42 +120,23 @@ def page() -> str:
 
 
 def _settings() -> str:
-    rows = [
-        f"| `{m.key}`{' (in the offset log)' if m.recorded else ''} | {_code(m.default)} | {_code(m.other)} | {m.change} | "
-        f"{_code(m.example)} |"
-        for m in MEASURED.values()
-    ]
-    harmless = "\n".join(f"- `{key}{'*' if key.endswith('.') else ''}`: {why}" for key, why in HARMLESS.items())
-    return SETTINGS.format(count=len(MEASURED), harmless=harmless, rows="\n".join(rows))
-
-
-def _code(text: str) -> str:
-    """In a cell of a table."""
-    flat = " ".join(text.split())
-    shown = flat if len(flat) <= 90 else f"{flat[:87]}..."
-    quote = "``" if "`" in shown else "`"
-    return (
-        f"{quote} {shown} {quote}".replace("|", "\\|")
-        if "`" in shown
-        else f"`{shown}`".replace("|", "\\|")
-        if shown
-        else "empty"
-    )
+    changes: dict[str, list[str]] = {}
+    for setting in MEASURED.values():
+        name = f"`{setting.key}`{' (in the offset log)' if setting.recorded else ''}"
+        changes.setdefault(setting.change, []).append(name)
+    rows = "\n".join(f"- {MEANINGS[change]}: {', '.join(names)}" for change, names in changes.items())
+    harmless = ", ".join(f"`{key}{'*' if key.endswith('.') else ''}`" for key in HARMLESS)
+    return SETTINGS.format(count=len(MEASURED), harmless=harmless, rows=rows)
 
 
 def _section(title: str, rules: tuple[Rule, ...]) -> str:  # type: ignore[type-arg]
-    rows = [f"| `{r.id}` | {r.change} | {_verdict(r)} | {r.source} | {_tests(r)} |" for r in rules]
-    head = ["| rule | what changed | verdict | known from | shown by (tests) |", "|---|---|---|---|---|"]
-    return "\n".join([f"## {title}", "", *head, *rows, ""])
+    rows = [f"| `{r.id}` | {r.change} | {_verdict(r)} |" for r in rules]
+    return "\n".join([f"## {title}", "", "| rule | what changed | verdict |", "|---|---|---|", *rows, ""])
 
 
 def _verdict(rule: Rule) -> str:  # type: ignore[type-arg]
     words = rule.verdict + (" (agreement)" if rule.verdict in NEEDS_AGREEMENT else "")
     return words + (", or migrated" if rule.migratable else "")
-
-
-def _tests(rule: Rule) -> str:  # type: ignore[type-arg]
-    return "<br>".join(f"`{test}`" for test in rule.tests)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from .status import apps
 from .supervision.outlook import outlook, told
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
-# Displayed times and retention use the clocks of several machines (docs/design.md). From this skew on they mislead.
+# From this skew on, displayed times and retention mislead: they use several machines' clocks (docs/crash-safety.md).
 SKEW_SECONDS = 5.0
 _TOLD = re.compile(r"\bversion (\d+\.\d+)\.")
 _NAME_ANOTHER = "name the spark-submit of a Spark installation (--spark-submit, STREAMUPDATE_SPARK_SUBMIT)"

@@ -1,7 +1,7 @@
 """The moments between two lasting effects of an update, or of a supervisor, by name: where a process may die.
 
 `boundary(name)` marks one in the code. It does nothing, unless a test has named a folder in STREAMUPDATE_BOUNDARIES:
-then `scripts/crash.py` strikes there. docs/crash-safety.md says what happens when a process dies at each.
+then `scripts/crash.py` strikes there. docs/crash-safety.md says what happens when a process dies.
 
 What the folder holds: ``armed/<name>`` with an action, which the first process that gets there takes by moving it to
 ``reached/``, as ``<name>.<pid>``.

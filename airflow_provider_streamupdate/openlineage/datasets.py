@@ -1,4 +1,4 @@
-"""What an app reads and writes, by the names that OpenLineage gives such things (its spec/Naming.md). Pure functions.
+"""What an app reads and writes, by the names that OpenLineage gives such things. Pure functions.
 
 A name never holds a secret: what comes before ``@`` in an address is left out, and so is what is asked for behind
 ``?name=``, ``#name=`` and ``;name=``.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,14 @@ from airflow_provider_streamupdate.core.registry import deployment
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
+PACKAGE = REPOSITORY / "airflow_provider_streamupdate"
+CODE = [PACKAGE, *(REPOSITORY / name for name in ("tests", "scripts", "spark_apps", "dags", "benchmarks"))]
+GENERATED = {"compatibility.md", "formats.md"}
+A_FILE = re.compile(r"(?<![\w./<>{}*~-])(?:[\w-]+/)*[\w-]+\.(?:py|md|sh|toml|yaml)\b(?![\w(/*])")
+# Names that examples give to files of the reader's or of others.
+EXAMPLES = re.compile(
+    r"(.*/)?(v\d|app|trial|helpers|wrong|other|my_app\w*|test_orders|your_script|FIXED|load-spark-env|entrypoint)\.(py|sh)"
+)
 
 
 def anchors(page: Path) -> set[str]:
@@ -33,6 +43,50 @@ def test_links_lead_somewhere(page: Path) -> None:
         linked = (page.parent / path).resolve() if path else page
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked), target
+
+
+def comments(module: Path) -> str:
+    """Return a module's docstrings and comments."""
+    source = module.read_text()
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    lines = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes), *lines])
+
+
+def test_every_file_that_a_page_or_a_docstring_names_exists() -> None:
+    modules = [file for folder in CODE for file in folder.rglob("*.py") if "node_modules" not in file.parts]
+    texts = {page: re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL) for page in PAGES}
+    texts |= {module: comments(module) for module in modules}
+    places = [*CODE, DOCS, REPOSITORY / "requirements"]
+    files = [file.relative_to(REPOSITORY).parts for place in places for file in place.rglob("*.*")]
+    ends = {"/".join(parts[start:]) for parts in files for start in range(len(parts))}
+    ends |= {file.name for file in REPOSITORY.glob("*.*")}
+    missing, known = [], 0
+    for source, text in texts.items():
+        for name in set(A_FILE.findall(text)):
+            known += name in ends
+            if name not in ends and not EXAMPLES.fullmatch(name):
+                missing.append(f"{source.relative_to(REPOSITORY)}: {name}")
+    assert not missing and known > 200
+
+
+def test_the_walk_of_an_update_names_functions_that_exist() -> None:
+    walk = re.findall(r"^\| \d+ \| `(\S+\.py): ([\w.]+)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    assert 10 <= len(walk) <= 15
+    for file, name in walk:
+        body = ast.parse((PACKAGE / file).read_text()).body
+        for part in name.split("."):
+            [found] = [n for n in body if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n.name == part] or [None]
+            assert found is not None, f"{file} has no {name}"
+            body = found.body
+
+
+def test_the_pages_are_short() -> None:
+    words = {page.relative_to(DOCS): len(page.read_text().split()) for page in DOCS.rglob("*.md")}
+    assert not {page: count for page, count in words.items() if count > 2500 and page.name not in GENERATED}
+    assert words[Path("architecture.md")] <= 1500
 
 
 def test_every_page_is_in_the_index() -> None:

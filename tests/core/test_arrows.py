@@ -1,4 +1,4 @@
-"""What may import what, and who may know a strategy by its name (docs/design.md, "Where things are")."""
+"""What may import what, and who may know a strategy by its name (docs/architecture.md)."""
 
 from __future__ import annotations
 

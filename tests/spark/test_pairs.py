@@ -2,7 +2,7 @@
 and compared by the rules. In `DIFFER` the state of the one is wrong for the other, in `SAME` it is right.
 
 Each pair is the smallest of its class. Outside reviews found updates like these that were called carried and computed
-wrong results (of many the run with its result is in test_causes.py and test_traps.py), and apps that could not be
+wrong results (of many the run with its result is in test_traps.py), and apps that could not be
 updated to themselves.
 """
 

@@ -1,4 +1,4 @@
-"""Fields that the JVM is asked for at once (spark_internals/expressions.py) are what each expression says of itself.
+"""Fields that the JVM is asked for at once (plans/expressions.py) are what each expression says of itself.
 
 The expressions are of Spark's own functions."""
 

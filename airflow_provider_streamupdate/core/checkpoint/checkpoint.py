@@ -1,7 +1,7 @@
 """Reading a Spark checkpoint (formats v1 and v2) from its files, without Spark.
 
 Sources: StreamExecution, OffsetSeqLog, CommitLog, RocksDBFileManager and HDFSBackedStateStoreProvider of Spark 4.3;
-design.md section 5. Batch N is committed when ``commits/N`` exists; its state is store version N + 1. What a restart
+docs/spark-facts.md. Batch N is committed when ``commits/N`` exists; its state is store version N + 1. What a restart
 needs: the last two offset entries, the last commit, the sources' own logs, and the files of that state version. In
 format v2 the commit says by id which files these are (commit_log.py).
 """

@@ -1,6 +1,6 @@
 """The compatibility check: from two plans to verdicts, by the table of rules.
 
-Spark compares state by position and type only (measured; design.md section 5). Here stages are matched by name and
+Spark compares state by position and type only (docs/spark-facts.md). Here stages are matched by name and
 compared by what their keys, aggregates, windows and watermarks *are*: texts traced through projections to source
 columns. Equal texts mean equal meaning; a difference that no rule knows to be harmless is refused.
 """

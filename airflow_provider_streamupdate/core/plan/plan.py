@@ -179,7 +179,7 @@ class SourcePlan:
     location: the path of files, whole (scheme, working folder), topics, host and port, or a table's name
     columns: type by name; order: the names in the schema's order (none in a plan of an earlier version of this package)
     code: of a Python data source, a digest of its code, or UNKNOWN
-    session: what the session says of options whose default it has (rules/source_options.py), where that counts
+    session: what the session says of options whose default it has (rules/sources/source_options.py), where that counts
     read: where the columns that are read decide which records do not fit: those of each reading (none: they do not, or
         a plan of an earlier version of this package)
     """
@@ -240,7 +240,7 @@ class QueryPlan:
 
     source_order: the source's name for each line of an offset log entry. A DataFrame used twice is one source but two
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
-    conf: the settings that change results (rules/settings_table.py), as the session has them, with Spark's defaults;
+    conf: the settings that change results (settings/settings_table.py), as the session has them, with Spark's defaults;
         those that its Spark has; and what the machine says (PYTHON_ZONE ...)
     not_default: those of them that are not Spark's default
     unaffected: those of them that provably change nothing here (streaming/planning/settings/unaffected.py)

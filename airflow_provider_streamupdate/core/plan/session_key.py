@@ -1,5 +1,5 @@
 """The key of a session window in a stage's definition: ``session_window(column, gap ..., #digest)``, or one such text
-for each branch of a union (streaming/planning/expressions/windows.py writes it, branches.py unites them)."""
+for each branch of a union (streaming/planning/expressions/windows.py writes it, union_branches.py unites them)."""
 
 from __future__ import annotations
 

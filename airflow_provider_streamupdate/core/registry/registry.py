@@ -1,4 +1,4 @@
-"""The registry: apps and their deployments as files under one root (docs/concepts.md has the layout)."""
+"""The registry: apps and their deployments as files under one root (docs/reference/formats.md lists them)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def find(
     The order counts. An export that wrote one of the listed objects, or that may refer to one because it read a
     manifest that is gone now, still has its mark when the marks are listed, or else its own manifest is read
     afterwards. One that is taken for dead has lost its mark before the manifests are read: either its manifest is among
-    them, or it will not acknowledge it (exports.py).
+    them, or it will not acknowledge it (pending_exports.py).
     """
     found = [f"objects/{path}" for path in folder.files("objects")]
     marks = exports.marks(folder)

@@ -211,7 +211,7 @@ def bring_files(
     export that was not stored. CorruptError when one is missing or has another size or content.
 
     Small files (logs, metadata) are compared by checksum on the way; state files by size, because reading them would
-    make the cost grow with the state: they were read before the start (control/operations/submit.py, shared.py).
+    make the cost grow with the state: they were read before the start (operations/submit.py, shared_objects.py).
     Without `state` those are only looked for. `copied` is what `bring_ahead` has brought.
     """
     if not plan.moves and not plan.offsets:

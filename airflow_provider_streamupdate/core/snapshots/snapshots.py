@@ -3,7 +3,7 @@
 Layout (below the app's folder): ``snapshots/<name>/snapshot.json`` is written last, exclusively: its presence makes
 the snapshot exist; it holds a digest of itself. Bytes lie in ``objects/<export id>/<sha256>``; a file an earlier
 snapshot of the same deployment already holds (same path and size, and a name that is never reused: SSTs) is referred
-to, not stored again. Each export has an id and a mark of its own (exports.py), so that nothing it may refer to is
+to, not stored again. Each export has an id and a mark of its own (pending_exports.py), so nothing it may refer to is
 collected meanwhile. A delete removes exactly the manifest that it has read, never a newer one of the name, and creates
 nothing, so that it works on a full disk.
 """
@@ -419,7 +419,7 @@ class SnapshotStore:
         return tuple(f for f, _ in results), sum(n for _, n in results)
 
     def _fits(self, file: SnapshotFile) -> bool:
-        """Whether an object is there and has its size; its bytes are another matter (shared.py)."""
+        """Whether an object is there and has its size; its bytes are another matter (shared_objects.py)."""
         try:
             return self.folder.size(file.object) == file.size
         except FileNotFoundError:

@@ -103,7 +103,7 @@ def type_text(kind: Any) -> str:
 
 
 def code_of(kind: Any) -> str:
-    """The code of a user-defined type's class (spark_internals/user_types.py); nothing for one of Spark's own."""
+    """The code of a user-defined type's class (plans/user_types.py); nothing for one of Spark's own."""
     if "code" not in kind:
         return ""
     return f"#{kind['code']}" if kind["code"] else f" ({UNKNOWN}its code cannot be compared)"

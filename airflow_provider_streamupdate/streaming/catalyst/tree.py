@@ -23,7 +23,7 @@ STATEFUL = {
 }
 
 
-# The ids of the columns that a node of a table's side gives, as Spark says (spark_internals/plans.py).
+# The ids of the columns that a node of a table's side gives, as Spark says (spark_internals/plans/plans.py).
 OUTPUT = "output ids"
 # Of an aggregate function: a number that those have in common that Spark keeps in one buffer (the same).
 BUFFER = "buffer"

@@ -5,5 +5,5 @@ opening.py       which backend a root has
 disk.py          this machine's disk; syncing.py: what survives a power failure there
 fsspec_store.py  any other file system of fsspec
 s3.py            ... that is S3's
-hdfs.py          ... that is HDFS, by the HTTP client in webhdfs.py
+webhdfs.py       ... that is HDFS, by its HTTP API
 """

@@ -341,7 +341,7 @@ def _numbers(branches: list[Any]) -> list[str]:
 
 
 def _noted(told: str) -> str:
-    """What a source's schema notes of a column (spark_internals/plans.py), after the column's name."""
+    """What a source's schema notes of a column (spark_internals/plans/plans.py), after the column's name."""
     if "__metadata_col" in told:
         return " of its file"
     kind = "default" if "DEFAULT" in told else "char" if "CHAR" in told else "noted"

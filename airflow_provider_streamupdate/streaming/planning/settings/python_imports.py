@@ -12,7 +12,7 @@ from ....core.plan.plan import PYTHON_IMPORTS, UNKNOWN, QueryPlan
 from ...code.digest import describe
 
 # In texts: what a function, a state function or a table is called that is written in Python (expression._function,
-# definition._code, spark_internals/leaves.py). A column of that name only makes it asked about.
+# definition._code, spark_internals/plans/leaves.py). A column of that name only makes it asked about.
 _PYTHON = "python"
 
 
