@@ -49,9 +49,8 @@ report keeps the reason.
 
 ## What counts as meaning
 
-Every field of every node of an expression counts: functions, options, constants, time zones, the code of Python functions. What does not
-count is a short list with reasons (`streaming/planning/expressions/noise.py`). An expression with a value that has no stable text is *unknown*: it is refused, and the
-report names the function and the field. These count as well:
+Every field of every node of an expression counts, but a short list with reasons (`streaming/planning/expressions/noise.py`). An expression with a
+value that has no stable text is refused; the report names the function and the field. These count as well:
 
 | subject | what counts |
 |---|---|
@@ -75,9 +74,8 @@ join with a table; aliases, views, SQL text for functions. Seeds of random funct
 
 ## How the rules are tested
 
-Each rule names its source (a Spark class, or a measurement) and its tests in `core/compatibility/rules/`. `make fuzz N=300` runs random pairs of
-versions and fails on one silently wrong verdict, or when over 1% are refused that could continue. `make sweep` changes every built-in
-function, setting and Python construct: two expressions with different results must not be equal. `SEED=...` replays either.
+Each rule names its source and its tests in `core/compatibility/rules/`. `make fuzz N=300` runs random pairs of versions and fails on one silently
+wrong verdict, or over 1% refused that could continue. `make sweep` changes every built-in function, setting and Python construct.
 """
 
 
