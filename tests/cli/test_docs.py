@@ -69,6 +69,13 @@ def test_every_file_that_a_page_or_a_docstring_names_exists() -> None:
     assert unknown("core/no_such_file.py and engine.py") == {"core/no_such_file.py"}
 
 
+def test_the_picture_of_the_parts_names_folders_that_exist() -> None:
+    picture = (DOCS / "architecture.md").read_text().split("```text")[1].split("```")[0]
+    folders = set(re.findall(r"(?<![\w/])(\w+)/(?=\s)", picture))
+    assert len(folders) > 30
+    assert folders <= {folder.name for folder in PACKAGE.rglob("*") if folder.is_dir()}
+
+
 def test_the_walk_of_an_update_names_functions_that_exist() -> None:
     walk = re.findall(r"^\| \d+ \| `(\S+\.py): ([\w.]+)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
     assert 10 <= len(walk) <= 15
