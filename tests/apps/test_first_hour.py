@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +17,9 @@ sys.path.insert(0, str(REPOSITORY / "scripts"))
 
 import first_hour  # noqa: E402
 from firsthour import page  # noqa: E402
-from firsthour.failure import Skipped, StepError  # noqa: E402
 from firsthour.orders import Orders  # noqa: E402
-from firsthour.page import Command, command  # noqa: E402
 from firsthour.shell import Shell  # noqa: E402
-from firsthour.table import FAILED, PASSED, SKIPPED, Table  # noqa: E402
 from firsthour.week import Orders as WeekOrders  # noqa: E402
-from firsthour.week import programs  # noqa: E402
 
 from airflow_provider_streamupdate.cli import main as streamupdate  # noqa: E402
 
@@ -46,30 +39,6 @@ def shell(tmp_path: Path) -> Shell:
 # The page
 
 
-def test_every_code_block_of_the_section_is_run(hour: first_hour.FirstHour, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each line of each bash block is a command of a step, and the script runs all of them, in their order."""
-    section = page.PAGE.read_text().split(f"\n## {page.SECTION}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"^```bash\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines() if line.strip()]
-    ran: list[Command] = []
-    monkeypatch.setattr(hour, "command", ran.append)
-    monkeypatch.setattr(hour, "build", lambda: None)
-    monkeypatch.setattr(first_hour.Week, "run", lambda week: None)
-    hour.before, hour.after = {}, {}
-    hour.run()
-    assert ran == [command(line) for line in lines] and len(ran) > 20
-    assert [row.title for row in hour.table.rows] == ["Build the wheel", *(step.title for step in STEPS)]
-    assert set(re.findall(r"^```(\w+)$", section, re.MULTILINE)) == {"bash", "python"}
-
-
-def test_what_lines_expect() -> None:
-    assert command("streamupdate list  # exit code 1: does not exist") == Command(
-        "streamupdate list", 1, "does not exist"
-    )
-    assert command("airflow standalone    # elsewhere") == Command("airflow standalone")
-    assert command("streamupdate list") == Command("streamupdate list", 0, "")
-
-
 def test_every_command_and_option_of_the_section_exists() -> None:
     seen = set()
     for line in (c.line for step in STEPS for c in step.commands if c.line.startswith("streamupdate ")):
@@ -80,54 +49,10 @@ def test_every_command_and_option_of_the_section_exists() -> None:
     assert {"init-dags", "doctor", "submit", "update", "restart", "list", "status", "cancel"} <= seen
 
 
-def test_every_sed_of_the_page_changes_something(tmp_path: Path) -> None:
-    [program] = [step.program for step in STEPS if step.program]
-    (tmp_path / "my_app.py").write_text(program)
-    changed = [c.line for step in STEPS for c in step.commands if c.line.startswith("sed ")]
-    for line in changed:
-        for expression in re.findall(r"-e '[^']+'", line):
-            source = line.split()[-3]
-            asked = f"sed {expression} {source} | cmp -s - {source}"
-            assert subprocess.run(["bash", "-c", asked], cwd=tmp_path).returncode == 1, expression
-        subprocess.run(["bash", "-c", line], cwd=tmp_path, check=True)
-    assert len(changed) == 3
-
-
 # The shell
 
 
-def test_the_directory_and_exports_stay(shell: Shell, tmp_path: Path) -> None:
-    shell.run("mkdir -p deep && cd deep && export WITH='a  b'")
-    assert shell.run('printf "%s %s" "$PWD" "$WITH"') == f"{tmp_path.resolve() / 'deep'} a  b"
-
-
-def test_another_exit_code_and_missing_words_fail(shell: Shell) -> None:
-    shell.run("echo no such app; false", 1, "such app")
-    with pytest.raises(StepError, match="exit code 1 and not 0: false"):
-        shell.run("false")
-    with pytest.raises(StepError, match="does not say 'yes'"):
-        shell.run("echo no", words="yes")
-    with pytest.raises(StepError, match="still running after 0 s: sleep 60"):
-        shell.run("sleep 60", timeout=0.2)
-
-
 # The table
-
-
-def test_a_skipped_step_is_not_a_passed_one() -> None:
-    def skip() -> None:
-        raise Skipped("there is no Chromium")
-
-    def fail() -> None:
-        raise StepError("no")
-
-    table = Table()
-    table.step("one", lambda: None)
-    table.step("two", skip)
-    with pytest.raises(StepError):
-        table.step("three", fail)
-    assert [row.outcome for row in table.rows] == [PASSED, SKIPPED, FAILED]
-    assert "SKIPPED  there is no Chromium" in str(table)
 
 
 # The oracle
@@ -197,27 +122,7 @@ def test_the_lines_of_the_version_that_was_taken_back_are_left_out(written: Writ
     assert len(written.problems(taken_back=0)) == len(written.all())
 
 
-def test_the_file_sink_is_read_by_its_log(tmp_path: Path) -> None:
-    orders = Orders(tmp_path / "in", tmp_path / "out")
-    log = tmp_path / "out" / "lines" / "_spark_metadata"
-    log.mkdir(parents=True)
-    for name in ("a", "left-over"):
-        (log.parent / name).write_text(f'{{"id": 1, "shop": "{name}", "amount": 1, "version": 1}}\n')
-    entry = f'{{"path": "file://{log.parent}/a", "action": "add"}}'
-    (log / "0").write_text(f"v1\n{entry}\n")
-    (log / "9.compact").write_text(f"v1\n{entry}\n")
-    assert [line["shop"] for line in orders.lines()] == ["a"]
-
-
 # The week
-
-
-def test_the_week_has_seven_versions_that_differ_and_parse() -> None:
-    made = programs()
-    assert list(made) == [f"v{n}" for n in range(1, 8)] and len(set(made.values())) == 7
-    for version, text in made.items():
-        ast.parse(text)
-        assert f"VERSION = {version[1:]}\n" in text
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -20,21 +17,6 @@ from airflow_provider_streamupdate.core.storage import Folder
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder.open(str(tmp_path / "flights"))
-
-
-def race(take: Callable[[int], Lease], takers: int = 8) -> list[Lease]:
-    """The leases of those who believe that they hold it."""
-    barrier = threading.Barrier(takers)
-
-    def attempt(number: int) -> Lease | None:
-        barrier.wait()
-        try:
-            return take(number)
-        except LeaseHeldError:
-            return None
-
-    with ThreadPoolExecutor(takers) as pool:
-        return [won for won in pool.map(attempt, range(takers)) if won]
 
 
 def test_another_owner_is_told_who_holds_it(folder: Folder) -> None:
@@ -118,27 +100,6 @@ def test_what_a_dead_process_left_can_be_taken_at_once_unless_it_is_needed(folde
     with pytest.raises(LeaseHeldError, match="delete s1 holds"):
         lease.acquire(folder, "v3", OTHER, alive=living(ME), needed=idle)
     assert lease.acquire(folder, "v3", OTHER, alive=living(), needed=idle).owner == "v3"
-
-
-@pytest.mark.parametrize("before", ["nothing", "expired", "released", "its process died"])
-def test_of_many_takers_one_wins(folder: Folder, before: str) -> None:
-    """The last: what a digest's deployment id makes of the same command, run twice at once after a crash."""
-
-    def take(number: int) -> Lease:
-        if before != "its process died":
-            return lease.acquire(folder, f"owner-{number}")
-        me = ProcessIdentity(host="here", pid=10 + number)
-        return lease.acquire(folder, "old", me, alive=lambda held: held.holder != ME)
-
-    for _ in range(5):
-        folder.remove("lease")
-        if before != "nothing":
-            old = lease.acquire(folder, "old", ME, seconds=-1 if before == "expired" else 60)
-            if before != "its process died":
-                lease.release(folder, old)
-        winners = race(take)
-        assert len(winners) == 1
-        assert lease.read(folder) == winners[0]
 
 
 def test_a_lease_that_is_taken_over_between_listing_and_reading_is_no_free_one(

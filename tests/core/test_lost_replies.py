@@ -12,14 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.errors import AlreadyExistsError, StorageError
-from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Current, DeploymentSpec
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
-from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from tests.stores import ObjectStore
 
 
@@ -43,16 +38,6 @@ def store(request: pytest.FixtureRequest) -> Repeating:
     made = Repeating(skip_instance_cache=True)
     made.silent = request.param
     return made
-
-
-def _app(store: Repeating) -> AppRegistry:
-    return AppRegistry("app", Folder(FsspecStore(store), f"/{uuid.uuid4().hex}/app"))
-
-
-def _spec(deployment: str, at: str = "2026-11-24T20:00:00.000001+00:00") -> DeploymentSpec:
-    return DeploymentSpec(
-        app="app", deployment=deployment, application=Application(file="v1.py"), digest="d", submitted_at=at
-    )
 
 
 def test_what_this_call_wrote_is_created_by_it(store: Repeating) -> None:
@@ -102,31 +87,6 @@ def test_a_file_that_is_removed_before_it_is_looked_into_is_nobody_s(monkeypatch
 def test_a_nonce_is_in_what_is_written(store: Repeating) -> None:
     with pytest.raises(ValueError, match="nonce"):
         Folder(FsspecStore(store), "/a").create("lock", b"data", nonce="other")
-
-
-def test_an_epoch_is_claimed_by_who_claimed_it(store: Repeating) -> None:
-    app = _app(store)
-    store.lost = 1
-    assert app.claim(Current(deployment="v1", epoch=1))
-    assert app.claim(Current(deployment="v1", epoch=1))  # tried again after an error that said nothing
-    other = AppRegistry("app", app.folder)
-    assert not other.claim(Current(deployment="v1", epoch=1))  # the same words by another process
-    assert app.current() == Current(deployment="v1", epoch=1)
-
-
-def test_a_lease_is_taken_by_who_took_it(store: Repeating) -> None:
-    folder = _app(store).folder
-    store.lost = 1
-    taken = lease.acquire(folder, "v2")
-    assert lease.read(folder) == taken and taken.number == 1
-
-
-def test_a_deployment_is_made_once(store: Repeating) -> None:
-    app = _app(store)
-    store.lost = 1
-    app.create_deployment(_spec("v1"))
-    with pytest.raises(AlreadyExistsError):
-        app.create_deployment(_spec("v1", at="2026-11-24T20:00:00.000002+00:00"))
 
 
 class _Namenode(BaseHTTPRequestHandler):
@@ -201,15 +161,3 @@ def test_a_rename_that_was_not_done_is_an_error(namenode: tuple[Folder, type[_Na
     with pytest.raises(StorageError, match="cannot create"):
         folder.create("lease/1.json", b"mine")
     assert handler.files == {}  # nor is anything left of it
-
-
-def test_a_driver_is_the_one_of_its_epoch() -> None:
-    store = Repeating(skip_instance_cache=True)
-    app = AppRegistry("app", Folder(FsspecStore(store), f"/{uuid.uuid4().hex}/app"))
-    spec = DeploymentSpec(
-        app="app", deployment="v1", application=Application(file="v1.py"), digest="d", submitted_at="2026-11-24"
-    )
-    epoch = Epoch(app, spec, 1)
-    store.lost = 1
-    assert epoch.claim()
-    assert not epoch.claim()  # a second driver, even of the same process

@@ -10,18 +10,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CLOSING = re.compile(r"=+ .*\b(passed|failed|skipped)\b.* in [0-9].*=+")
-NO_SUITE = {
-    *("help", "setup", "demo", "lint", "format", "golden", "www", "up", "down", "lock", "sbom", "audit"),
-    *("clean", "clean-all"),
-}
 MAKEFILE = """
 test: ; @echo 'ERROR tests/one.py' ; echo '==== 7 passed, 1 skipped in 3.10s ===='
 demo: ; @echo demo
@@ -39,31 +33,6 @@ def ci(folder: Path, minutes: str, makefile: str = MAKEFILE) -> tuple[int, list[
         [folder / ".ci" / "run"], env={**os.environ, "CI_MINUTES": minutes}, capture_output=True, text=True
     )
     return done.returncode, done.stdout.splitlines()
-
-
-def test_it_ends_with_what_it_did_not_run_and_the_closing_lines(tmp_path: Path) -> None:
-    code, lines = ci(tmp_path, "80")
-    assert code == 0
-    assert lines[-3:] == [
-        "==== 1 skipped in 0.01s ====",
-        "==== 2 passed in 9.00s ====",
-        "==== 7 passed, 1 skipped in 3.10s ====",
-    ]
-    told = lines[lines.index("=== not run") + 1 : -3]
-    assert told[0] == "  make test-spark42: skipped: no such registry"
-    assert "  make ground KIND=yarn: not part of CI: needs jars from a Maven repository" in told
-    assert all(re.match(r"  make [a-zA-Z0-9= -]+: (skipped|not part of CI: needs) ?.+", line) for line in told)
-
-
-def test_what_there_was_no_time_for_is_told(tmp_path: Path) -> None:
-    code, lines = ci(tmp_path, "12")
-    assert code == 0
-    told = lines[lines.index("=== not run") + 1 :]
-    assert told[0] == "  make demo: left out for time (12 min were left, it needs 15)" or told[0].startswith(
-        "  make demo: left out for time (11 min"
-    )
-    assert any(line.startswith("  make test-spark42: left out for time") for line in told)
-    assert lines[-2:] == ["==== 2 passed in 9.00s ====", "==== 7 passed, 1 skipped in 3.10s ===="]
 
 
 OUT_OF_TIME = "echo '!!!!!!! session-timeout: 60.0 sec exceeded !!!!!!' ; echo '=== 2 passed in 9.00s ===' ; false"
@@ -87,33 +56,6 @@ def test_a_suite_that_failed_fails_it_and_the_fast_tests_may_not_end_for_time(
 ) -> None:
     code, lines = ci(tmp_path, "80", MAKEFILE.replace(before, after))
     assert code == 1 and f"=== failed: {suite}" in lines
-
-
-def test_every_suite_of_the_makefile_is_run_or_told() -> None:
-    targets = set(re.findall(r"^([a-z0-9-]+):(?! *;)", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    script = (REPOSITORY / ".ci" / "run").read_text()
-    run = set(re.findall(r"^run ([a-z0-9-]+) ", script, re.MULTILINE))
-    listed = script.partition('ELSEWHERE="')[2].partition('"')[0]
-    elsewhere = {line.partition(": ")[0] for line in listed.splitlines()}
-    for target, script in (("ground", "scripts/ground.sh"), ("bench", "scripts/bench.sh")):
-        [usage] = set(re.findall(r"usage: [^|]*[ =]([a-z0-9|]+) \[", (REPOSITORY / script).read_text()))
-        assert {name for name in elsewhere if name.startswith(f"{target} ")} == {
-            f"{target} KIND={kind}" for kind in usage.split("|")
-        }
-    told = {name.partition(" ")[0] for name in elsewhere}
-    assert run | told == (targets - NO_SUITE) | {"demo"} and not run & told
-
-
-def test_a_suite_without_its_parts_is_skipped_by_pytest_itself() -> None:
-    done = subprocess.run(
-        ["scripts/skipped.sh", "ground KIND=s3", "no such registry", "tests/ground/s3.py"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-    )
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0 and lines[0] == "make ground KIND=s3: skipped: no such registry"
-    assert "1 skipped" in lines[-1] and CLOSING.fullmatch(lines[-1])
 
 
 # Locked jars and packages
@@ -165,30 +107,10 @@ def examples_docs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("examples_docs")
 
 
-EXAMPLES = sorted((REPOSITORY / "tests" / "system" / "streamupdate").glob("example_*.py"))
-
-
 def test_the_pages_have_the_examples_as_they_are_run(examples_docs: ModuleType) -> None:
     for page in examples_docs.pages():
         text = page.read_text()
         assert examples_docs.page(text) == text, f"{page} is out of date: run scripts/examples_docs.py"
-
-
-def test_every_example_is_in_a_page(examples_docs: ModuleType) -> None:
-    shown = {name for page in examples_docs.pages() for name in examples_docs.shown(page.read_text())}
-    marked = {name for file in EXAMPLES for name in examples_docs.names(file)}
-    assert len(EXAMPLES) >= 2 and marked == shown
-
-
-def test_an_example_that_is_not_there_is_told(tmp_path: Path, examples_docs: ModuleType) -> None:
-    file = tmp_path / "example.py"
-    file.write_text("    # [START howto_a]\n    a = 1\n    # [END howto_a]\n    # [START howto_b]\n")
-    assert examples_docs.example(file, "howto_a") == "a = 1\n"
-    page = f"<!-- example: howto_a of {file.name} -->\n```python\nold\n```\ntext\n```python\nkept\n```\n"
-    assert examples_docs.page(page, tmp_path) == page.replace("old", "a = 1")
-    for name in ("howto_b", "howto_c"):
-        with pytest.raises(ValueError, match=f"has 0 examples named {name}"):
-            examples_docs.example(file, name)
 
 
 # The lock of scripts/setup.sh
@@ -237,27 +159,3 @@ def test_never_two_setups_at_work_when_an_owner_died(tmp_path: Path) -> None:
     assert "is running; waiting for it" in (tmp_path / "said").read_text()
     left = [int(file.name) for file in (tmp_path / "locks").iterdir()]
     assert not [pid for pid in left if Path(f"/proc/{pid}").exists()], "what is left is of processes that are gone"
-
-
-def test_a_setup_waits_for_one_at_work_and_says_so(tmp_path: Path) -> None:
-    script = tmp_path / "setup.sh"
-    script.write_text(SETUP)
-    (tmp_path / "killed-1").mkdir()
-    with subprocess.Popen(["sleep", "60"]) as other:
-        (tmp_path / "locks").mkdir()
-        (tmp_path / "locks" / str(other.pid)).touch()
-        words = ["bash", "-euo", "pipefail", str(script), str(tmp_path), "1"]
-        with subprocess.Popen(
-            words, cwd=REPOSITORY, env={"PATH": "/usr/bin:/bin", "SETUP_POLL_SECONDS": "0.02"}
-        ) as mine:
-            while not (tmp_path / "said").exists() or not (tmp_path / "said").read_text():
-                assert mine.poll() is None
-                time.sleep(0.02)
-            assert (tmp_path / "said").read_text() == (
-                f"setup: another setup (process {other.pid}) is running; waiting for it\n"
-            )
-            assert not (tmp_path / "done").exists()
-            other.kill()
-            other.wait()
-            assert mine.wait(60) == 0
-    assert (tmp_path / "done").exists() and list((tmp_path / "locks").iterdir()) == []
