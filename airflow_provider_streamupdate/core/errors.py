@@ -5,7 +5,7 @@ from __future__ import annotations
 from .tracebacks import with_lost_cause, without_surroundings, without_tracebacks
 
 SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with a module in streaming/spark_internals/adapters
-_MOST = 50_000  # characters of an error that are looked at: it may quote anything
+_MOST = 50_000  # characters of an error that are processed: it may quote anything
 
 
 class StreamUpdateError(Exception):
@@ -37,11 +37,11 @@ class InvalidInputError(StreamUpdateError, ValueError):
 
 
 class ParameterWarning(UserWarning):
-    """No query function reads a parameter that was passed."""
+    """A parameter that was passed is read by no query function."""
 
 
 class NotFoundError(StreamUpdateError, LookupError):
-    """No such app, deployment or snapshot under the root."""
+    """The app, deployment or snapshot does not exist under the root."""
 
 
 class AlreadyExistsError(StreamUpdateError):

@@ -50,8 +50,8 @@ class Format:
         return {VERSION: self.version, SINCE: self.since, **fields}
 
     def understood(self, found: Any, where: str) -> Any:
-        """What was read of `where` in today's form, without its version. NewerFormatError when it is of a later version
-        than this one."""
+        """Return what was read from `where` in today's form, without its version. NewerFormatError when it is of a
+        later version than this one."""
         if not isinstance(found, dict):
             return found  # no object: what it should be says what is wrong with it
         version = self.version_of(found, where)
@@ -108,239 +108,117 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile("".join(".+" if p == "..." else "[^/]+" if p.startswith("<") else re.escape(p) for p in parts))
 
 
-_CURRENT = Format(holds="core.registry.deployment.Current")
-_LEASE = Format(holds="core.coordination.lease.Lease")
-EVENT = Format(holds="event")
 _SPARK = "Spark's own, in its formats"
 _USER = "a copy of the application's own file"
 _PEOPLE = "for people; nothing reads it"
+EVENT = Format(holds="event")
 
+
+@cache
+def _of_class(name: str) -> Format:
+    return Format(holds=f"core.{name}")
+
+
+def _json(path: str, about: str, form: str | Format, drivers: bool = False, unless: str = "\0") -> File:
+    """A JSON file of this package. form: its format, or the class that it holds, as ``module.Class`` below core"""
+    form = _of_class(form) if isinstance(form, str) else form
+    return File(path=path, about=about, format=form, drivers=drivers, unless=unless)
+
+
+def _other(path: str, about: str, why: str, unless: str = "\0") -> File:
+    """A file without a format of this package."""
+    return File(path=path, about=about, why=why, unless=unless)
+
+
+# fmt: off
 FILES = (
-    File(path="current.json", about="which deployment runs, in which epoch", format=_CURRENT, drivers=True),
-    File(path="epochs/<epoch>.json", about="the claim of an epoch", format=_CURRENT, drivers=True),
-    File(
-        path="lease/<number>.json",
-        about="who works on the app",
-        format=_LEASE,
-        drivers=True,
-    ),
-    File(
-        path="supervisor/lease/<number>.json",
-        about="which supervisor watches the app",
-        format=_LEASE,
-    ),
-    File(
-        path="deletion.json",
-        about="who deletes the app, so that nothing of it is started",
-        format=Format(holds="core.registry.deployment.Deletion"),
-        drivers=True,
-    ),
-    File(
-        path="supervision-off.json",
-        about="why the app is not supervised",
-        format=Format(holds="core.registry.supervision.SupervisionOff"),
-    ),
-    File(
-        path="supervision.json",
-        about="how often a supervisor started the driver in a row, and whether it left the app alone",
-        format=Format(holds="core.registry.supervision.Supervision"),
-    ),
-    File(
-        path="hot-standby.json",
-        about="that the app is to have a hot standby, and which one it has",
-        format=Format(holds="core.registry.hot_standby.HotStandby"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/spec.json",
-        about="what was submitted",
-        format=Format(holds="core.registry.deployment.DeploymentSpec"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/changes/<number>.json",
-        about="a change of its parameters in flight",
-        format=Format(holds="core.registry.in_flight.ParameterChange"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/launch.json",
-        about="where its driver was started",
-        format=Format(holds="core.registry.deployment.Launch"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/status.json",
-        about="its driver's heartbeat",
-        format=Format(holds="core.registry.deployment.Status"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/plan.json",
-        about="its queries' plan",
-        format=Format(holds="core.plan.plan.AppPlan"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/planned.json",
-        about="what its driver says of it before it runs: plan, report, or what is wrong",
-        format=Format(holds="core.snapshots.plan_answer.PlanAnswer"),
-    ),
-    File(
-        path="deployments/<deployment>/drivers/<number>.json",
-        about="the claim of one driver of an epoch; only that it is there is read",
-        format=Format(holds="core.registry.deployment.DriverClaim"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/restored/<query>.json",
-        about="a query's checkpoint is whole; only that it is there is read",
-        format=Format(holds="core.snapshots.restore.RestoredMark"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/commands/<epoch>/<command>.json",
-        about="what a driver is asked for",
-        format=Format(holds="core.coordination.commands.Command"),
-        drivers=True,
-        unless=".result.",
-    ),
-    File(
-        path="deployments/<deployment>/commands/<epoch>/<command>.result.json",
-        about="its answer",
-        format=Format(holds="core.coordination.commands.CommandResult"),
-    ),
-    File(
-        path="deployments/<deployment>/events.jsonl",
-        about="what happened to its drivers, a line each; each line has its version",
-        format=EVENT,
-    ),
-    File(
-        path="deployments/<deployment>/newest_snapshot.json",
-        about="its last snapshot's name, a hint",
-        format=Format(holds="core.snapshots.snapshots.Newest"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/freed/note.json",
-        about="its checkpoint was freed; only that it is there is read",
-        format=Format(holds="core.snapshots.superseded.FreedNote"),
-    ),
-    File(
-        path="deployments/<deployment>/freed/...", about="what is left to free", why=_SPARK, unless="/freed/note.json"
-    ),
-    File(path="deployments/<deployment>/checkpoint/...", about="its checkpoint", why=_SPARK),
-    File(path="deployments/<deployment>/application/...", about="its code and files", why=_USER),
-    File(
-        path="deployments/<deployment>/runtime.zip",
-        about="the package its drivers run",
-        why="Python code of one release, which reads and writes that release's formats",
-    ),
-    File(path="deployments/<deployment>/driver-<epoch>.log", about="its driver's output", why=_PEOPLE),
-    File(path="deployments/<deployment>/driver-<epoch>.log.<number>", about="older output", why=_PEOPLE),
-    File(
-        path="snapshots/<snapshot>/snapshot.json",
-        about="a snapshot's manifest; on some stores a line that says that it was deleted",
-        format=Format(holds="core.checkpoint.snapshot.Snapshot"),
-        drivers=True,
-    ),
-    File(
-        path="snapshots/<snapshot>/verified.json",
-        about="what its last verification found",
-        format=Format(holds="core.checkpoint.snapshot.Verified"),
-    ),
-    File(
-        path="snapshots/<snapshot>/exporting.json",
-        about="an export under way",
-        format=Format(holds="core.snapshots.pending_exports.Export"),
-        drivers=True,
-    ),
-    File(
-        path="snapshots/<snapshot>/alive.json",
-        about="its sign of life",
-        why="a moment as text, only compared with the one before",
-    ),
-    File(path="objects/<export>/<object>", about="the bytes of snapshots", why=_SPARK),
-    File(
-        path="updates/<deployment>.json",
-        about="the record of an update",
-        format=Format(holds="core.registry.update.UpdateRecord"),
-        drivers=True,
-        unless=".report.",
-    ),
-    File(
-        path="updates/<deployment>.report.json",
-        about="its compatibility report",
-        format=Format(holds="core.compatibility.report.CompatibilityReport"),
-        unless=".rehearsal.",
-    ),
-    File(path="updates/<deployment>.report.md", about="the same as text", why=_PEOPLE, unless=".rehearsal."),
-    File(
-        path="updates/<deployment>.rehearsal.report.json",
-        about="its rehearsal's report",
-        format=Format(holds="core.snapshots.rehearsal.RehearsalReport"),
-    ),
-    File(path="updates/<deployment>.rehearsal.report.md", about="the same as text", why=_PEOPLE),
-    File(
-        path="differences/<deployment>.json",
-        about="what it and the version before made of the same batches, before it took over",
-        format=Format(holds="core.difference.report.DifferenceReport"),
-    ),
-    File(path="differences/<deployment>.md", about="the same as text", why=_PEOPLE),
-    File(
-        path="deployments/<deployment>/diff/asked.json",
-        about="the queries whose rows are to be compared with those of the version before",
-        format=Format(holds="core.difference.limits.Asked"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/diff/expected.json",
-        about="the differences that its author expects",
-        format=Format(holds="core.difference.comparison.Expected"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/diff/found.json",
-        about="the differences that were found",
-        format=Format(holds="core.difference.comparison.Found"),
-        drivers=True,
-    ),
-    File(
-        path="deployments/<deployment>/diff/rows/...",
-        about="the rows of both versions, until they were compared",
-        why=_SPARK,
-    ),
-    File(
-        path="history/minutes/<hour>-<epoch>-<deployment>.json",
-        about="what the queries of a driver did in an hour, minute by minute",
-        format=Format(holds="core.history.history.Minutes"),
-        drivers=True,
-    ),
-    File(
-        path="history/months/<month>.json",
-        about="what the queries of all drivers did in a month, hour by hour",
-        format=Format(holds="core.history.history.Month"),
-        drivers=True,
-    ),
-    File(
-        path="rollbacks/<number>.json",
-        about="the record of a rollback",
-        format=Format(holds="core.registry.rollback.RollbackRecord"),
-    ),
-    File(
-        path="rehearsals/<name>/used-by.json",
-        about="the process that uses a rehearsal's scratch folder",
-        format=Format(holds="core.registry.scratch.UsedBy"),
-        drivers=True,
-    ),
-    File(
-        path="_streamupdate/pipeline.json",
-        about="in the storage of a pipeline: which code its flows' checkpoints belong to",
-        format=Format(holds="pipelines.record.PipelineRecord"),
-        drivers=True,
-    ),
-    File(path="rehearsals/<name>/...", about="scratch checkpoints of a rehearsal", why=_SPARK, unless="/used-by.json"),
+    _json("current.json", "which deployment runs, in which epoch", "registry.deployment.Current", drivers=True),
+    _json("epochs/<epoch>.json", "the claim of an epoch", "registry.deployment.Current", drivers=True),
+    _json("lease/<number>.json", "who works on the app", "coordination.lease.Lease", drivers=True),
+    _json("supervisor/lease/<number>.json", "which supervisor watches the app", "coordination.lease.Lease"),
+    _json("deletion.json",
+          "who deletes the app, so that nothing of it is started", "registry.deployment.Deletion", drivers=True),
+    _json("supervision-off.json", "why the app is not supervised", "registry.supervision.SupervisionOff"),
+    _json("supervision.json",
+          "how often a supervisor started the driver in a row, and whether it left the app alone",
+          "registry.supervision.Supervision"),
+    _json("hot-standby.json",
+        "that the app is to have a hot standby, and which one it has", "registry.hot_standby.HotStandby", drivers=True),
+    _json("deployments/<deployment>/spec.json",
+          "what was submitted", "registry.deployment.DeploymentSpec", drivers=True),
+    _json("deployments/<deployment>/changes/<number>.json",
+          "a change of its parameters in flight", "registry.in_flight.ParameterChange", drivers=True),
+    _json("deployments/<deployment>/launch.json",
+          "where its driver was started", "registry.deployment.Launch", drivers=True),
+    _json("deployments/<deployment>/status.json", "its driver's heartbeat", "registry.deployment.Status", drivers=True),
+    _json("deployments/<deployment>/plan.json", "its queries' plan", "plan.plan.AppPlan", drivers=True),
+    _json("deployments/<deployment>/planned.json",
+          "what its driver says of it before it runs: plan, report, or what is wrong",
+          "snapshots.plan_answer.PlanAnswer"),
+    _json("deployments/<deployment>/drivers/<number>.json",
+          "the claim of one driver of an epoch; only that it is there is read",
+          "registry.deployment.DriverClaim", drivers=True),
+    _json("deployments/<deployment>/restored/<query>.json",
+        "a query's checkpoint is whole; only that it is there is read", "snapshots.restore.RestoredMark", drivers=True),
+    _json("deployments/<deployment>/commands/<epoch>/<command>.json",
+          "what a driver is asked for", "coordination.commands.Command", drivers=True, unless=".result."),
+    _json("deployments/<deployment>/commands/<epoch>/<command>.result.json",
+          "its answer", "coordination.commands.CommandResult"),
+    _json("deployments/<deployment>/events.jsonl",
+          "what happened to its drivers, a line each; each line has its version", EVENT),
+    _json("deployments/<deployment>/newest_snapshot.json",
+          "its last snapshot's name, a hint", "snapshots.snapshots.Newest", drivers=True),
+    _json("deployments/<deployment>/freed/note.json",
+          "its checkpoint was freed; only that it is there is read", "snapshots.superseded.FreedNote"),
+    _other("deployments/<deployment>/freed/...", "what is left to free", _SPARK, unless="/freed/note.json"),
+    _other("deployments/<deployment>/checkpoint/...", "its checkpoint", _SPARK),
+    _other("deployments/<deployment>/application/...", "its code and files", _USER),
+    _other("deployments/<deployment>/runtime.zip",
+           "the package its drivers run", "Python code of one release, which reads and writes that release's formats"),
+    _other("deployments/<deployment>/driver-<epoch>.log", "its driver's output", _PEOPLE),
+    _other("deployments/<deployment>/driver-<epoch>.log.<number>", "older output", _PEOPLE),
+    _json("snapshots/<snapshot>/snapshot.json",
+          "a snapshot's manifest; on some stores a line that says that it was deleted",
+          "checkpoint.snapshot.Snapshot", drivers=True),
+    _json("snapshots/<snapshot>/verified.json", "what its last verification found", "checkpoint.snapshot.Verified"),
+    _json("snapshots/<snapshot>/exporting.json",
+          "an export under way", "snapshots.pending_exports.Export", drivers=True),
+    _other("snapshots/<snapshot>/alive.json",
+           "its sign of life", "a moment as text, only compared with the one before"),
+    _other("objects/<export>/<object>", "the bytes of snapshots", _SPARK),
+    _json("updates/<deployment>.json",
+          "the record of an update", "registry.update.UpdateRecord", drivers=True, unless=".report."),
+    _json("updates/<deployment>.report.json",
+          "its compatibility report", "compatibility.report.CompatibilityReport", unless=".rehearsal."),
+    _other("updates/<deployment>.report.md", "the same as text", _PEOPLE, unless=".rehearsal."),
+    _json("updates/<deployment>.rehearsal.report.json",
+          "its rehearsal's report", "snapshots.rehearsal.RehearsalReport"),
+    _other("updates/<deployment>.rehearsal.report.md", "the same as text", _PEOPLE),
+    _json("differences/<deployment>.json",
+          "what it and the version before made of the same batches, before it took over",
+          "difference.report.DifferenceReport"),
+    _other("differences/<deployment>.md", "the same as text", _PEOPLE),
+    _json("deployments/<deployment>/diff/asked.json",
+          "the queries whose rows are to be compared with those of the version before",
+          "difference.limits.Asked", drivers=True),
+    _json("deployments/<deployment>/diff/expected.json",
+          "the differences that its author expects", "difference.comparison.Expected", drivers=True),
+    _json("deployments/<deployment>/diff/found.json",
+          "the differences that were found", "difference.comparison.Found", drivers=True),
+    _other("deployments/<deployment>/diff/rows/...", "the rows of both versions, until they were compared", _SPARK),
+    _json("history/minutes/<hour>-<epoch>-<deployment>.json",
+          "what the queries of a driver did in an hour, minute by minute", "history.history.Minutes", drivers=True),
+    _json("history/months/<month>.json",
+          "what the queries of all drivers did in a month, hour by hour", "history.history.Month", drivers=True),
+    _json("rollbacks/<number>.json", "the record of a rollback", "registry.rollback.RollbackRecord"),
+    _json("rehearsals/<name>/used-by.json",
+          "the process that uses a rehearsal's scratch folder", "registry.scratch.UsedBy", drivers=True),
+    _json("_streamupdate/pipeline.json",
+          "in the storage of a pipeline: which code its flows' checkpoints belong to",
+          Format(holds="pipelines.record.PipelineRecord"), drivers=True),
+    _other("rehearsals/<name>/...", "scratch checkpoints of a rehearsal", _SPARK, unless="/used-by.json"),
 )
+# fmt: on
 _BY_CLASS = {file.format.holds: file.format for file in FILES if file.format}
 
 
@@ -351,7 +229,7 @@ def format_of(kind: type) -> Format | None:
 
 @lru_cache(1000)
 def files_of(path: str) -> tuple[File, ...]:
-    """What a path below an app's folder may be: one kind of file, or nothing that is known."""
+    """Return the kinds of file that a path below an app's folder can be: one, or none."""
     return tuple(file for file in FILES if file.matches(path))
 
 

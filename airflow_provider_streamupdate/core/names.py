@@ -74,7 +74,7 @@ def numbers(files: Iterable[str]) -> list[int]:
 
 
 def confused(sources: Iterable[str], stages: Iterable[str]) -> Iterator[str]:
-    """What is wrong with a query's names, each in words. Texts of definitions refer to both sources and stages as
+    """Yield what is wrong with a query's names, in words. Texts of definitions refer to both sources and stages as
     ``name.``, so one name must not be mistaken for another."""
     sources, stages = list(sources), list(stages)
     for name in sorted(set(sources) & set(stages)):

@@ -45,7 +45,7 @@ def to_json(value: Any) -> bytes:
 
 
 def to_document(value: Any) -> Any:
-    """What a file holds, as plain data: with the version of its format."""
+    """Return the content of a file as plain data, with the version of its format."""
     form = format_of(type(value))
     return form.stamped(to_dict(value)) if form else to_dict(value)
 

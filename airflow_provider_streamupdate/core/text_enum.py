@@ -6,7 +6,7 @@ import enum
 
 
 class TextEnum(str, enum.Enum):
-    """As enum.StrEnum, which Python 3.10 does not have."""
+    """A stand-in for enum.StrEnum, which Python 3.10 does not have."""
 
     def __str__(self) -> str:
         return str(self.value)

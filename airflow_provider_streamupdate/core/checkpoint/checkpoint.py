@@ -65,7 +65,7 @@ class Checkpoint:
         return str(described["id"])
 
     def commit_time(self, batch: int) -> float:
-        """When `batch` committed, seconds since the epoch (the commit file's time)."""
+        """Return when `batch` committed, in seconds since the epoch (the commit file's time)."""
         return self.folder.modified(f"commits/{batch}")
 
     def offsets(self, batch: int) -> OffsetEntry:
@@ -83,7 +83,7 @@ class Checkpoint:
         return CommitEntry.parse(self._need(path), self.folder.path(path))
 
     def is_set_aside(self, batch: int) -> bool:
-        """Whether a driver died while it renumbered (renumber.py): state may be in other files than it was."""
+        """Whether a driver died while it renumbered (renumber.py), so that state may be in other files."""
         return self.folder.exists(f"{ASIDE}/{batch}")
 
     def operator_ids(self) -> list[int]:
@@ -133,7 +133,7 @@ class Checkpoint:
     def _exported(
         self, batch: int, in_flight: int | None, commit: CommitEntry, source_order: tuple[str, ...]
     ) -> tuple[tuple[SnapshotFile, ...], bool]:
-        """The files, and whether the state of the batch in flight is among them."""
+        """Return the files, and whether the state of the batch in flight is among them."""
         wanted = [b for b in (batch - 1, batch) if b >= 0]
         paths = ["metadata"]
         paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
@@ -218,10 +218,10 @@ class Checkpoint:
             for store in _stores(state, folder) if ids is None else ids[partition]:
                 stores.append((_store_folder(folder, store), ids[partition][store] if ids is not None else None))
 
-        def found(each: tuple[str, str | None]) -> list[str]:
-            return self._store_files(each[0], state.names(each[0]), version, each[1])
+        def store_files(store: tuple[str, str | None]) -> list[str]:
+            return self._store_files(store[0], state.names(store[0]), version, store[1])
 
-        return [*paths, *chain.from_iterable(self.folder.each(found, stores))]  # it reads the file that names others
+        return [*paths, *chain.from_iterable(self.folder.each(store_files, stores))]  # reads the files that name others
 
     def _files_ahead(self, state: Listed, version: int) -> list[str]:
         """The files written at a version that is not committed, on top of the one before; none unless every store of
@@ -265,8 +265,8 @@ class Checkpoint:
     def _full_and_changes_by_id(
         self, folder: str, have: set[str], version: int, state_id: str
     ) -> tuple[str | None, list[str]]:
-        """What `_full_and_changes` finds, in format v2 and as RocksDB.loadWithCheckpointId does: the zip with the id,
-        or the changelog with it, on top of what its lineage names."""
+        """Do the same as `_full_and_changes` in format v2, like RocksDB.loadWithCheckpointId: return the zip with the
+        id, or the changelog with the id on top of the files that its lineage names."""
         last = f"{version}_{state_id}"
         if f"{last}.zip" in have:
             return f"{last}.zip", []
@@ -285,7 +285,7 @@ class Checkpoint:
         return None, changes[::-1]
 
     def _files_of_zip(self, path: str) -> list[str]:
-        """What a RocksDB version refers to (its zip's ``metadata`` entry: SSTs and archived logs by unique name)."""
+        """Return the SSTs and archived logs that a RocksDB version's zip names in its ``metadata`` entry."""
         return files_of_zip(self._need(path), self.folder.path(path))
 
     def _numbers(self, relative: str) -> list[int]:
@@ -321,7 +321,7 @@ def _stores(state: Listed, partition: str) -> list[str]:
 
 
 def _first_lines(source_order: tuple[str, ...], lines: int) -> list[int]:
-    """For each source, in the order of their folders' numbers, the first line that holds its offset."""
+    """Return the first line with the offset of each source, in the order of the sources' folder numbers."""
     if not source_order:
         return list(range(lines))
     if len(source_order) != lines:

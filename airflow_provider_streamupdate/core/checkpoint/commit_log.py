@@ -66,7 +66,7 @@ class CommitEntry:
         return int(self.fields.get("nextBatchWatermarkMs", 0))
 
     def stores(self, operator: int, where: str) -> list[dict[str, str]]:
-        """For each partition of an operator the id of each of its stores; CorruptError when the entry lacks them."""
+        """Return the id of each store of an operator, by partition; CorruptError when the entry lacks them."""
         found = []
         for ids in (self.state_ids or {}).get(operator, ()):
             names = {1: ("default",), 4: _JOIN_STORES}.get(len(ids))
@@ -138,7 +138,7 @@ def _beginning(changelog: bytes, where: str) -> _Beginning:
 
 
 def _text(data: bytes, blocks: Iterator[bytes]) -> tuple[str, bytes]:
-    """What DataOutputStream.writeUTF wrote (its length in two bytes, then the text), and what follows it."""
+    """Split off a text that DataOutputStream.writeUTF wrote: its length in two bytes, then its bytes."""
     while len(data) < 2 or len(data) < (end := 2 + int.from_bytes(data[:2], "big")):
         data += next(blocks)
     return data[2:end].decode(), data[end:]

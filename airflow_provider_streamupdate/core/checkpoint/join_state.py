@@ -29,7 +29,7 @@ def sides_known(stage: StagePlan) -> bool:
 
 
 def by_time(stage: StagePlan) -> bool:
-    """Whether it is format 4."""
+    """Return whether the stage uses format 4."""
     return any(s.name.endswith(ROWS_BY_TIME) for s in stage.schemas)
 
 

@@ -51,8 +51,8 @@ def check_named_files(path: str, data: bytes, where: str) -> None:
 
 
 def files_of_zip(data: bytes, where: str) -> list[str]:
-    """What a RocksDB version refers to (its zip's ``metadata`` entry): SSTs and archived logs by unique name. The names
-    under which Spark unpacks them are looked at as well."""
+    """Return the SSTs and archived logs that a RocksDB version's zip names in its ``metadata`` entry. The names under
+    which Spark unpacks them are checked as well."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.namelist()

@@ -76,7 +76,7 @@ class QuerySnapshot:
 
 
 class SnapshotKind(TextEnum):
-    """What happened to the app when a snapshot was taken of it."""
+    """The way in which a snapshot was taken."""
 
     LIVE = "live"  # it went on
     CANCELLED = "cancelled"  # no batch ran after it

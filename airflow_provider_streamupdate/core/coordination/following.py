@@ -94,7 +94,7 @@ def unfollowable(new: AppPlan, old: AppPlan | None = None) -> list[str]:
 
 
 def _alone(query: QueryPlan) -> Iterator[str]:
-    """What does not depend on the other version."""
+    """Yield the problems that do not depend on the other version."""
     for source in query.sources:
         yield from (f"source {source.name} of query {query.name} {problem}" for problem in _of_source(source))
     if not kind_of(query.sink.format).made_early:
@@ -292,8 +292,8 @@ def _of_definition(old: StagePlan, new: StagePlan) -> Iterator[str]:
 
 
 def _meaning(stage: StagePlan) -> dict[str, Any]:
-    """What decides which groups or rows there are in the state and when they leave it. An aggregate more or less is
-    kept in the same groups."""
+    """Return what decides which groups or rows there are in the state and when they leave it. An aggregate more or less
+    is kept in the same groups."""
     order = {"keys": sorted(_texts(stage.definition.get("keys")))} if stage.kind in _BY_KEYS else {}
     told = {**ordered(stage.definition), **order}
     return {k: v for k, v in told.items() if not (k == "aggregates" and stage.kind == "aggregate")}
@@ -313,8 +313,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _compared(old: AppPlan, new: AppPlan) -> Iterator[str]:
-    """What the compatibility check has agreed to or refuses: from which batch it holds would depend on when the
-    following began."""
+    """Yield the items that the compatibility check refuses or that need agreement: the batch from which they hold would
+    depend on when the new version began to follow."""
     if minor(old.spark_version) != minor(new.spark_version):
         yield f"it runs on Spark {new.spark_version}, the running version on {old.spark_version}, which was not tried"
     for item in compare(old, new, "the running version").items:

@@ -47,7 +47,7 @@ class Lease:
 
     @property
     def seconds(self) -> float:
-        """For how long it is held after its holder's last sign of life: both times are of one clock."""
+        """The time for which it is held after its holder's last sign of life. Both times are of one clock."""
         if not self.renewed_at:
             return DEFAULT_SECONDS
         return (clock.parse(self.expires_at) - clock.parse(self.renewed_at)).total_seconds()
@@ -73,12 +73,12 @@ def read(folder: Folder) -> Lease | None:
 
 
 def held(folder: Folder, lease: Lease | None) -> bool:
-    """Whether it is held; it may have expired while its holder lives (`acquire`)."""
+    """Return whether a lease is held. It may have expired while its holder lives (`acquire`)."""
     return lease is not None and not lease.released and not _over(folder, lease)
 
 
 def held_for(folder: Folder, owner: str) -> bool:
-    """Whether it is held for this owner."""
+    """Return whether the newest lease is held for this owner."""
     latest = read(folder)
     return latest is not None and latest.owner == owner and held(folder, latest)
 

@@ -20,14 +20,15 @@ _GROWING = ("kafka", "rate", "rate-micro-batch")
 
 @attrs.frozen(kw_only=True)
 class Position:
-    """What a query has read of a source, as far as two queries can be compared in it: the files, or numbers that only
-    grow (a partition's offset). Neither: not comparable."""
+    """The input that a query has read from a source, where two queries can be compared in it."""
 
-    files: frozenset[str] | None = None
-    numbers: dict[str, int] | None = None
+    files: frozenset[str] | None = None  # None: not a file source
+    numbers: dict[str, int] | None = (
+        None  # offsets that only grow, by partition; None: its offsets are not such numbers
+    )
 
     def reached(self, other: Position) -> bool:
-        """Whether all that `other` has read was read here, too; False when that cannot be told."""
+        """Return whether everything that `other` has read was read here, too; False when that is unknown."""
         if self.files is not None and other.files is not None:
             return other.files <= self.files
         if self.numbers is not None and other.numbers is not None:
@@ -55,7 +56,7 @@ def check_side_by_side(
 
 
 def positions(checkpoint: Checkpoint, query: QueryPlan) -> dict[str, Position]:
-    """What a query has read up to its last committed batch, by source."""
+    """Return what a query has read up to its last committed batch, by source."""
     names = query.source_order or tuple(source.name for source in query.sources)
     batch = checkpoint.committed_batch()
     if batch is None:

@@ -37,11 +37,11 @@ Spans = dict[str, tuple[Span, ...]]
 
 @attrs.frozen(kw_only=True)
 class Minutes:
-    """What the driver of an epoch did in an hour. spans: by query, oldest first, a minute each"""
+    """The work of one epoch's driver in one hour."""
 
     deployment: str
     epoch: int
-    spans: Spans
+    spans: Spans  # by query, oldest first, one per minute
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +94,7 @@ def write_minutes(app: Folder, hour: datetime, minutes: Minutes) -> None:
 
 
 def joined(before: Minutes | None, later: Minutes) -> Minutes:
-    """What a driver wrote of an hour before it forgot it, and what it has noted since; one minute may be in both."""
+    """Merge what a driver had written about an hour with what it noted later. One minute may be in both."""
     if before is None:
         return later
     spans: Spans = {}
@@ -129,7 +129,8 @@ def _dated(app: Folder, folder: str, form: str) -> Iterator[tuple[datetime, str,
 
 
 def read_minutes(app: Folder, path: str) -> Minutes | None:
-    """None: it is gone. CorruptError or NewerFormatError when it cannot be read, or is a copy of another driver's."""
+    """Read a file of minutes; None when it is gone. CorruptError or NewerFormatError when it cannot be read, or is a
+    copy of another driver's."""
     text = app.read(path)
     if text is None:
         return None
@@ -140,7 +141,7 @@ def read_minutes(app: Folder, path: str) -> Minutes | None:
 
 
 def read_month(app: Folder, path: str) -> Month | None:
-    """None: there is none. CorruptError or NewerFormatError when it cannot be read."""
+    """Read the file of a month; None when there is none. CorruptError or NewerFormatError when it cannot be read."""
     text = app.read(path)
     return None if text is None else from_json(text, Month, app.path(path))
 
@@ -167,7 +168,8 @@ def sum_up(app: Folder, now: datetime) -> None:
 
 
 def _newest(moments: Iterable[datetime], now: datetime, count: int) -> set[datetime]:
-    """So many that have come, and as many that have not: a clock was ahead, or this one is behind."""
+    """Return the `count` latest moments in the past, and as many in the future, where a clock was ahead or this one is
+    behind."""
     found = sorted(set(moments))
     return {at for later in (False, True) for at in [at for at in found if (at > now) is later][-count:]}
 

@@ -1,4 +1,4 @@
-"""What the drivers of an app wrote down of a time, read."""
+"""Reading what an app's drivers recorded."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Recorded:
 
 
 def recorded(app: Folder, since: datetime, unread: list[str] | None = None) -> list[Recorded]:
-    """What the drivers of an app wrote down from `since` (UTC) until now, oldest first: minutes where they are kept
-    that long, else hours. What cannot be read is left out, and what a clock that was ahead noted for later.
+    """Return the spans that an app's drivers recorded from `since` (UTC) until now, oldest first: minutes where they
+    are kept that long, else hours. Unreadable files and spans of a clock that was ahead are left out.
 
-    unread: gets the paths of what could not be read
+    unread: receives the paths of unreadable files
     """
     left_out = [] if unread is None else unread
     now = clock.utc_now()

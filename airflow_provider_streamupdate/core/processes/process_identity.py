@@ -19,10 +19,10 @@ from .kernel import Kernel, Seen, Unseen, this_kernel
 
 @attrs.frozen(kw_only=True)
 class ProcessIdentity:
-    """host: for people. boot, namespace, start: as the kernel tells them (`kernel.py`); None: not known, as in what a
-    version before this noted"""
+    """The identity of a process. boot, namespace and start are None where the kernel does not tell them
+    (`kernel.py`)."""
 
-    host: str
+    host: str  # for people
     pid: int
     boot: str | None = None
     namespace: str | None = None
@@ -49,7 +49,7 @@ class ProcessIdentity:
 
     @property
     def exact(self) -> bool:
-        """Whether it distinguishes the process from every other one."""
+        """True when it distinguishes the process from every other one."""
         return None not in (self.boot, self.namespace, self.start)
 
     def same(self, other: ProcessIdentity | None) -> bool:
@@ -62,7 +62,7 @@ class ProcessIdentity:
         return self.exact and (self.boot, self.namespace) == (kernel.boot(), kernel.namespace())
 
     def lives(self, kernel: Kernel | None = None) -> bool | None:
-        """Whether it lives; None: unknown from here."""
+        """Return whether the process lives; None when that is unknown from here."""
         kernel = kernel or this_kernel()
         if not self.here(kernel):
             return None

@@ -31,7 +31,7 @@ class _Last:
 
 
 class Pulse:
-    """What was seen of many heartbeats. seconds: a monotonic clock."""
+    """The last heartbeats of many writers. seconds: a monotonic clock"""
 
     def __init__(self, seconds: Callable[[], float] = clock.monotonic) -> None:
         self._seconds = seconds

@@ -17,7 +17,7 @@ from .driver_settings import DriverSettings
 
 @attrs.frozen(kw_only=True)
 class Application:
-    """What is submitted.
+    """An application as it is submitted.
 
     file: path of the Python file that defines the `StreamingApp`
     py_files: more Python files, zips or wheels for the driver and the executors (spark-submit --py-files)
@@ -78,7 +78,7 @@ class Application:
         return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
 
     def content(self) -> dict[str, Any]:
-        """What the digest is made of, by part."""
+        """Return what the digest is made of, by part."""
         return {
             "code": _file_digest(self.file),
             "py_files": [[Path(f).name, _file_digest(f)] for f in self.py_files],

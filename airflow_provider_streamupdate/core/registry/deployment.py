@@ -16,8 +16,7 @@ from .application import Application
 
 
 class DriverState(TextEnum):
-    """What a deployment's driver does. A driver writes all of them except three, which a reader derives from what it
-    finds."""
+    """The states of a driver. A driver writes all of them except three, which a reader derives."""
 
     NEW = "new"  # a reader's: it was never started
     STARTING = "starting"
@@ -47,7 +46,7 @@ SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is 
 
 @attrs.frozen(kw_only=True)
 class DeploymentSpec:
-    """What was submitted; never changed afterwards.
+    """A submitted version of an app; never changed afterwards.
 
     application: paths point into the deployment's own folder (a copy, so that a rollback runs the old code)
     parent: the deployment it took over from; from_snapshot: the snapshot its state came from
@@ -108,7 +107,7 @@ class Deletion:
 
 @attrs.frozen(kw_only=True)
 class Current:
-    """Which deployment may commit; replaced atomically under the lease.
+    """The deployment that may commit; replaced atomically under the lease.
 
     The epoch grows with every start of a driver, and with every cancellation, from 1.
     """
@@ -132,7 +131,7 @@ class DriverRole(TextEnum):
 
 @attrs.frozen(kw_only=True)
 class Launch:
-    """Where the driver of one epoch was started: its process (group) on `host`, and its log.
+    """The start of one epoch's driver: its process (group) on `host`, and its log.
 
     cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
     handed_over: the process only submitted the driver, which runs elsewhere
@@ -237,11 +236,10 @@ class Status:
 
     @property
     def pulse(self) -> tuple[object, ...]:
-        """What differs from one heartbeat to the next."""
+        """The values that differ from one heartbeat to the next."""
         return self.epoch, self.host, self.pid, self.beat, self.heartbeat_at
 
     @property
     def recent(self) -> bool:
-        """Whether it looks recent by this machine's clock. This proves nothing either way: clocks differ and can be
-        set."""
+        """True when it is recent by this machine's clock. This proves nothing: clocks differ and can be set."""
         return abs(clock.age(self.heartbeat_at)) <= SILENT_SECONDS

@@ -37,7 +37,7 @@ class Hiding:
 
     @classmethod
     def in_app(cls, registry: AppRegistry, *deployments: str) -> Hiding:
-        """Of these deployments, or of all that the app has; not of those that cannot be read."""
+        """Collect the secrets of these deployments, or of all deployments of the app. Unreadable ones are left out."""
         return cls.of(
             spec for name in deployments or registry.folder.names("deployments") if (spec := _spec(registry, name))
         )

@@ -1,4 +1,4 @@
-"""That an app is to have a hot standby, and which one it has. Written under the app's lease."""
+"""The wish for a hot standby of an app, and its deployment. Written under the app's lease."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def snapshot_of(spec: DeploymentSpec) -> str | None:
 
 
 def read(app: Folder) -> HotStandby | None:
-    """Of the app in this folder; None: it is to have none."""
+    """Read the record of the app in this folder; None when the app is to have no hot standby."""
     text = app.read(PATH)
     return None if text is None else from_json(text, HotStandby, app.path(PATH))
 

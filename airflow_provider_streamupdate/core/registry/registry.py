@@ -89,7 +89,7 @@ class AppRegistry:
         return [self.sibling(name) for name in names]
 
     def current(self) -> Current | None:
-        """Which deployment may commit. A claimed epoch counts even if its claimer died before it replaced
+        """Return the deployment that may commit. A claimed epoch counts even if its claimer died before it replaced
         current.json."""
         current = self._read("current.json", Current)
         while claimed := self._read(path := _claim((current.epoch if current else 0) + 1), Current):
@@ -209,7 +209,7 @@ class AppRegistry:
         return sorted((spec for spec in found if spec), key=lambda spec: spec.submitted_at)
 
     def spec(self, deployment: str) -> DeploymentSpec:
-        """What was submitted, with the parameters that were changed in flight since."""
+        """Return what was submitted, with the parameters that were changed in flight since."""
         check_name("deployment", deployment)
         spec = self._spec(deployment)
         if spec is None:
@@ -272,7 +272,7 @@ class AppRegistry:
         return self.folder.sub(f"deployments/{deployment}/checkpoint/{query}")
 
     def checkpoints_of_both(self, one: str, other: str) -> dict[str, tuple[Folder, Folder]]:
-        """By query, for each that both deployments have; none while one of them has no plan yet."""
+        """Return both checkpoints of each query that both deployments have; empty while one of them has no plan yet."""
         plans = self.plan(one), self.plan(other)
         if plans[0] is None or plans[1] is None:
             return {}
@@ -350,7 +350,7 @@ class AppRegistry:
         return self._read(f"updates/{deployment}.report.json", CompatibilityReport)
 
     def difference(self, deployment: str) -> DifferenceReport | None:
-        """What `deployment` and the version before it made of the same batches; None: that was not compared."""
+        """Return the differences between `deployment` and the version before it; None when they were not compared."""
         return self._read(f"differences/{deployment}.json", DifferenceReport)
 
     def set_difference(self, deployment: str, report: DifferenceReport) -> None:
@@ -358,7 +358,7 @@ class AppRegistry:
         self.folder.write(f"differences/{deployment}.md", report.to_markdown().encode())
 
     def remove_reports(self, deployment: str) -> None:
-        """Those on its compatibility and on its difference; nothing when there is none."""
+        """Remove the reports on its compatibility and its differences, if there are any."""
         for stem in (f"updates/{deployment}.report", f"differences/{deployment}"):
             self.folder.remove(f"{stem}.json")
             self.folder.remove(f"{stem}.md")

@@ -41,7 +41,7 @@ class SupervisionOff:
 
 
 def read(app: Folder) -> Supervision:
-    """Of the app in this folder."""
+    """Read the record of the app in this folder."""
     text = app.read(PATH)
     return Supervision() if text is None else from_json(text, Supervision, app.path(PATH))
 

@@ -95,7 +95,7 @@ class UpdateRecord:
     asked_by: str = ""
 
     def under_way(self, current: str | None) -> bool:
-        """Whether it has begun and not ended, and is about what runs: one of its versions is the current deployment."""
+        """Return whether the update has not ended, and one of its versions is the current deployment."""
         return self.outcome is None and current in (self.old, self.new)
 
     @property

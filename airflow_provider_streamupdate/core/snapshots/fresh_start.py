@@ -1,4 +1,4 @@
-"""What a start without state means for an app that has some, and for its queries' sinks."""
+"""A start without state of an app that has some, and its effect on the queries' sinks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plans_before(app: AppRegistry, deployment: str | None = None) -> list[AppPla
 def compare_fresh(
     before: Iterable[AppPlan], new: AppPlan, logged: Mapping[str, int], agree: Iterable[str] = ()
 ) -> CompatibilityReport:
-    """What starting without state means for each query (``query:fresh``).
+    """Judge what starting without state means for each query (``query:fresh``).
 
     before: of the app's deployments that have written something
     logged: the last batch in the log of the file sink that a query writes to, by query, where there is one

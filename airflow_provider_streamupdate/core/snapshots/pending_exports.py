@@ -103,8 +103,8 @@ def marks(folder: Folder) -> list[Export]:
 
 
 def living(folder: Folder, found: Iterable[Export]) -> list[Export]:
-    """Those of `found` that give a sign of life, or end, within WATCH_SECONDS. Nothing is read from a clock, since
-    another machine's may be wrong."""
+    """Return the exports that give a sign of life, or end, within WATCH_SECONDS. No clock of another machine is
+    trusted."""
     lives, watched = [], {}
     for export in found:
         sign = _sign(folder, export)

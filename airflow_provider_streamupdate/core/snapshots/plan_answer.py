@@ -1,4 +1,4 @@
-"""What a driver reports about its application before it runs it."""
+"""The report of a driver about its application, before it runs it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PlanError:
 
 @attrs.frozen(kw_only=True)
 class PlanAnswer:
-    """Of a plan-only driver, and of one that gets ready to run a new version.
+    """The answer of a plan-only driver, or of one that gets ready to run a new version.
 
     plan: None with an error
     report: whether it can go on from the saved state; None when it was not compared with any
@@ -54,12 +54,12 @@ class PlanAnswer:
 
 
 def write_answer(app: AppRegistry, deployment: str, answer: PlanAnswer) -> None:
-    """Of the driver that gets ready for a deployment."""
+    """Write the answer of the driver that gets ready for a deployment."""
     app.deployment_folder(deployment).write(PLANNED, to_json(answer))
 
 
 def read_answer(app: AppRegistry, deployment: str) -> PlanAnswer | None:
-    """None: the driver that was started last has not said it."""
+    """Read the answer; None when the driver that was started last has not written it yet."""
     folder = app.deployment_folder(deployment)
     text = folder.read(PLANNED)
     return None if text is None else from_json(text, PlanAnswer, folder.path(PLANNED))

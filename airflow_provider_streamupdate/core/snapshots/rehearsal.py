@@ -55,17 +55,16 @@ class RehearsedQuery:
 
     @property
     def state_rows(self) -> dict[str, int]:
-        """By stage, after the last batch."""
+        """State rows by stage, after the last batch."""
         return self.batches[-1].state_rows if self.batches else {}
 
 
 @attrs.frozen(kw_only=True)
 class Rehearsal:
-    """What one version did, as its driver tells it. snapshot: the one it was given a clone of; deployment: the one that
-    snapshot is of."""
+    """The rehearsal of one version, as its driver reports it."""
 
-    snapshot: str
-    deployment: str
+    snapshot: str  # the one that was cloned
+    deployment: str  # of that snapshot
     queries: tuple[RehearsedQuery, ...]
     state_rows: dict[str, dict[str, int]] = attrs.field(factory=dict)  # in the snapshot: query -> stage -> rows
 
@@ -75,17 +74,16 @@ class Rehearsal:
 
 @attrs.frozen(kw_only=True)
 class RehearsalReport:
-    """What the new version did beside the old one. new: None when it is not compatible; old: None when it could not be
-    rehearsed, for the reason in `old_missing`."""
+    """The new version's rehearsal beside the old one's."""
 
     app: str
     snapshot: str
     newest: bool
     wanted: int
     compatibility: CompatibilityReport
-    new: Rehearsal | None = None
-    old: Rehearsal | None = None
-    old_missing: str | None = None
+    new: Rehearsal | None = None  # None: it is not compatible
+    old: Rehearsal | None = None  # None: it could not be rehearsed
+    old_missing: str | None = None  # why `old` is None
 
     @property
     def passed(self) -> bool:
@@ -93,7 +91,7 @@ class RehearsalReport:
 
     @property
     def problems(self) -> list[str]:
-        """What went wrong, a line each."""
+        """Everything that went wrong, one line each."""
         failed = (f"query {q.name}: {q.error}" for q in (self.new.queries if self.new else ()) if q.error)
         return [*self.compatibility.problems, *failed]
 

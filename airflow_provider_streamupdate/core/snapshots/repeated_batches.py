@@ -26,8 +26,11 @@ def other_losses(agree: Iterable[str]) -> tuple[str, ...]:
 
 
 def batches_again(app: AppRegistry, snapshot: Snapshot, running: bool) -> dict[str, str]:
-    """In words, by query: the batches that the app's deployments have committed since the snapshot under the query id
-    with which it would continue. `running`: one of them is still committing."""
+    """Return, in words by query, the batches that were committed since the snapshot under the query id with which it
+    would continue.
+
+    running: whether a deployment is still committing
+    """
     found = {}
     for query, saved in snapshot.queries.items():
         last = _committed(app, query, saved.query_id)

@@ -287,7 +287,7 @@ def reorder_offsets(entry: str, old_order: tuple[str, ...], new_order: tuple[str
 
 
 def _place(path: str) -> str:
-    """What is listed for a file: all objects of its export, or all state of the checkpoint that it lies in."""
+    """Return the folder to list for a file: the objects of its export, or the state of its checkpoint."""
     return "state" if path.startswith("state/") else path.rpartition("/")[0]
 
 

@@ -271,7 +271,7 @@ class SnapshotStore:
             self.folder.write(_verified(name), to_json(found))
 
     def verified(self, name: str) -> Verified | None:
-        """What the last verification found; None: there was none, or its note cannot be read."""
+        """Return the result of the last verification; None when there was none, or its note cannot be read."""
         text = self.folder.read(_verified(name))
         with contextlib.suppress(CorruptError, NewerFormatError):
             return None if text is None else from_json(text, Verified, self.folder.path(_verified(name)))
@@ -365,9 +365,9 @@ class SnapshotStore:
         return found
 
     def shared(self, deployment: str) -> dict[tuple[str, str, int], SnapshotFile]:
-        """What the deployment's next snapshot would refer to instead of storing it, by query, path and size: files of
-        never reused names that complete snapshots of the same deployment hold. The newest of these is enough, because
-        RocksDB does not come back to an SST it has dropped; where it is not known, all are read."""
+        """Return the files that the deployment's next snapshot would share, by query, path and size: files of never
+        reused names that complete snapshots of the same deployment hold. The newest of these is enough, because RocksDB
+        does not come back to an SST it has dropped; where it is not known, all are read."""
         newest = self._newest(deployment)
         return {
             (query, file.path, file.size): file

@@ -1,4 +1,4 @@
-"""Checkpoints of deployments that nothing goes back to, and what becomes of one that is freed."""
+"""Checkpoints of deployments that nothing goes back to, and how they are freed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Superseded:
 
 @attrs.frozen(kw_only=True)
 class FreedNote:
-    """For people: when a deployment's checkpoint was freed, and by what."""
+    """A note for people about a checkpoint that was freed."""
 
     freed_at: str
     by: str = "streamupdate gc"
@@ -83,7 +83,7 @@ def version_before(deployment: str, specs: Iterable[DeploymentSpec], updates: It
 
 
 def outdated(candidates: list[Superseded], retention: Retention) -> dict[str, str | None]:
-    """For deployments that nothing needs: None for those that may be freed, else why they stay."""
+    """Return, for deployments that nothing needs, why each stays; None for those that may be freed."""
     newest = sorted(candidates, key=lambda each: each.since, reverse=True)
     found: dict[str, str | None] = {}
     for place, each in enumerate(newest):

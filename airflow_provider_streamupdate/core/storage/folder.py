@@ -79,8 +79,8 @@ class Folder:
         return self.backend.cheap_calls
 
     def each(self, read: Callable[[_Of], _Found], of: Iterable[_Of]) -> list[_Found]:
-        """What `read` finds of each, in their order: several at once where a call is a request. On a local disk threads
-        only cost time (measured)."""
+        """Call `read` for each item and return the results in order: several at once where a call is a request. On a
+        local disk threads only cost time (measured)."""
         if self.cheap_calls:
             return list(map(read, of))
         with ThreadPoolExecutor(READS_AT_ONCE) as pool:

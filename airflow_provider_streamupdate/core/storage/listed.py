@@ -41,13 +41,13 @@ class Listed:
         return cls(folder, sizes, {})
 
     def names(self, relative: str) -> list[str]:
-        """As `Folder.names`."""
+        """Return the same as `Folder.names`."""
         if not self.sizes:
             return self.folder.names(relative)
         return sorted(name for name in self._children.get(relative, ()) if not name.startswith("."))
 
     def files(self, relative: str) -> list[str]:
-        """As `Folder.files`."""
+        """Return the same as `Folder.files`."""
         if not self.sizes:
             return self.folder.files(relative)
         below = f"{relative}/"
@@ -62,5 +62,5 @@ class Listed:
         return found
 
     def size(self, relative: str) -> int:
-        """As `Folder.size`. A file that the listing has not is asked for."""
+        """Return the same as `Folder.size`. A file that is not in the listing takes a request."""
         return self.sizes[relative] if relative in self.sizes else self.folder.size(relative)

@@ -60,15 +60,15 @@ class Backend(ABC):
     """What others wrote, and what was copied, lasts only once it has been synced (`sync`)."""
 
     def path_here(self, path: str) -> Path | None:
-        """Where any process of this machine finds the file or folder; None where files lie elsewhere."""
+        """Return the path for any process of this machine; None where files lie elsewhere."""
         return None
 
     @abstractmethod
     def address(self, path: str) -> str:
-        """As `opening.backend_at` understands it."""
+        """Return the address that `opening.backend_at` understands."""
 
     def hadoop_uri(self, path: str) -> str:
-        """As Hadoop understands it."""
+        """Return the address that Hadoop understands."""
         return self.address(path)
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Backend(ABC):
 
     @abstractmethod
     def open(self, path: str) -> IO[bytes]:
-        """For reading."""
+        """Open a file for reading."""
 
     @abstractmethod
     def write(self, path: str, data: bytes, lasting: bool) -> None:
@@ -107,7 +107,7 @@ class Backend(ABC):
 
     @abstractmethod
     def names(self, path: str) -> list[str]:
-        """What is directly below a folder, in any order."""
+        """Return the names directly below a folder, in any order."""
 
     @abstractmethod
     def files(self, path: str, hidden: bool) -> list[str]:
@@ -115,8 +115,8 @@ class Backend(ABC):
         files and folders, and then without what cannot be looked into."""
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Of all files below a folder, by their paths relative to it, where one listing tells them; empty elsewhere,
-        and where calls are cheap."""
+        """Return the sizes of all files below a folder, by relative path, where one listing tells them; empty
+        elsewhere, and where calls are cheap."""
         return {}
 
     @abstractmethod

@@ -19,8 +19,9 @@ _HADOOP = {"s3": "s3a"}  # fsspec's protocol -> Hadoop's own name for the same s
 
 @attrs.frozen
 class FsspecStore(Backend):
-    """What was listed is never taken from fsspec's cache, because other processes write too. Folders of an object store
-    are empty objects whose names end with a slash (Hadoop makes them), or nothing but the beginning of other names."""
+    """A file system of fsspec. Listings never come from its cache, because other processes write, too. Folders of an
+    object store are empty objects whose names end with a slash (Hadoop makes them), or nothing but the beginning of
+    other names."""
 
     fs: Any
 
@@ -61,7 +62,7 @@ class FsspecStore(Backend):
         return True
 
     def copy_from(self, source: Backend, path: str, target: str) -> None:
-        """By the store itself, where both ends are in one and it can."""
+        """Copy within the store, where both ends are in one and it supports that."""
         if isinstance(source, FsspecStore) and type(self.fs) is type(source.fs):
             self.fs.cp_file(path, target)
         elif source.path_here(path) is not None:
@@ -101,6 +102,7 @@ class FsspecStore(Backend):
 
 
 def code(error: OSError) -> str | None:
-    """What an S3 server called an error that s3fs has made an OSError of (botocore's ClientError is its cause)."""
+    """Return the S3 server's code of an error that s3fs turned into an OSError (its cause is botocore's
+    ClientError)."""
     response = getattr(error.__cause__, "response", None)
     return str(response["Error"].get("Code")) if isinstance(response, dict) and "Error" in response else None

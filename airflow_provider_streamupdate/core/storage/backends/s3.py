@@ -18,8 +18,8 @@ TOO_LARGE = ("EntityTooLarge", "InvalidRequest")  # of an object that one reques
 @attrs.frozen
 class S3Store(FsspecStore):
     def read(self, path: str, first: int | None = None) -> bytes:
-        """In one request: s3fs asks for an object's size before (a HEAD), and lists it as a folder when it is missing
-        (measured)."""
+        """Read in one request: s3fs asks for an object's size before (a HEAD), and lists it as a folder when it is
+        missing (measured)."""
         if first is not None:
             return super().read(path, first)
         for _ in range(READS - 1):
@@ -39,7 +39,7 @@ class S3Store(FsspecStore):
             return bytes(await body.read())
 
     def copy_from(self, source: Backend, path: str, target: str) -> None:
-        """In one request: s3fs asks for the size before, since more than 5 GB take several."""
+        """Copy in one request: s3fs asks for the size before, since more than 5 GB take several."""
         if not isinstance(source, S3Store) or source.fs is not self.fs:
             return super().copy_from(source, path, target)
         bucket, key, _ = self.fs.split_path(target)
@@ -52,7 +52,7 @@ class S3Store(FsspecStore):
             super().copy_from(source, path, target)
 
     def names(self, path: str) -> list[str]:
-        """In one request for up to 1,000: where a folder is missing, s3fs also lists the one around it (measured)."""
+        """List up to 1,000 names per request: for a missing folder s3fs also lists the one around it (measured)."""
         bucket, key, _ = self.fs.split_path(path)
         prefix, found, more = f"{key}/" if key else "", list[str](), dict[str, str]()
         while True:
@@ -64,7 +64,7 @@ class S3Store(FsspecStore):
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
     def remove_exactly(self, base: str, relative: str, data: bytes) -> bool | None:
-        """By If-Match. Not every store knows that, so it is tried each time."""
+        """Remove by If-Match. Not every store supports that, so it is probed each time."""
         path, probe = f"{base}/{relative}", f"{base}/_probe-{uuid.uuid4().hex}"
         self.write(probe, b"", lasting=False)
         try:

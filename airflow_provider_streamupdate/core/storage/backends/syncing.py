@@ -1,4 +1,4 @@
-"""What survives a power failure on a local disk.
+"""Durability on a local disk.
 
 POSIX promises nothing before fsync: of a file for its bytes, of its folder for its name. On macOS fsync only hands the
 bytes to the drive; F_FULLFSYNC makes the drive write them (fsync(2) there).
@@ -29,7 +29,7 @@ _lock = threading.Lock()
 
 
 def flush(descriptor: int) -> None:
-    """What was written to an open file, or the names in an open folder, last when this returns."""
+    """Make the bytes of an open file, or the names in an open folder, durable."""
     os.fsync(descriptor)
     if hasattr(fcntl, "F_FULLFSYNC"):
         try:
@@ -103,7 +103,7 @@ def _version(found: os.stat_result) -> _Version:
 
 
 def _walk(top: str) -> Iterator[tuple[str, bool]]:
-    """What is below a folder, links left out; whether each is a folder."""
+    """Yield the paths below a folder without links, and whether each is a folder."""
     with os.scandir(top) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

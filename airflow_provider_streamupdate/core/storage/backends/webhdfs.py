@@ -55,7 +55,7 @@ _ERRORS = {  # Hadoop's exceptions, as they are called in an answer
 
 
 class WebHdfs(WebHDFS):
-    """What `FsspecStore` needs of a file system. Paths are absolute, without scheme and host."""
+    """The file system for `FsspecStore`. Paths are absolute, without scheme and host."""
 
     protocol = SCHEMES
 
@@ -91,9 +91,9 @@ class WebHdfs(WebHDFS):
 
     @functools.cached_property
     def for_hadoop(self) -> str:
-        """What Spark reaches the same files by: hdfs and the namenode's RPC address (or the name service), which it
-        tells when it is asked where a file might be written. Its own client of WebHDFS lacks classes in the jars of
-        PySpark 4.3 (Hadoop 3.5.0; measured)."""
+        """The address by which Spark reaches the same files: hdfs and the namenode's RPC address (or name service),
+        which the namenode tells when asked where a file might be written. Spark's own WebHDFS client lacks classes in
+        the jars of PySpark 4.3 (Hadoop 3.5.0; measured)."""
         answer = self._call("CREATE", "put", path=f"/.{uuid.uuid4().hex}", redirect=False, overwrite="false")
         told = parse_qs(urlsplit(answer.headers.get("Location", "")).query).get("namenoderpcaddress")
         return f"hdfs://{told[0]}" if told else self.unstrip_protocol("")  # a gateway does not tell
@@ -171,8 +171,8 @@ class WebHdfs(WebHDFS):
             raise
 
     def _rename(self, temporary: str, path: str, replace: bool) -> None:
-        """No other process knows the temporary name: when it is gone and the file exists, the rename was done, although
-        its answer got lost."""
+        """Rename a temporary file. No other process knows its name: when it is gone and the target exists, the rename
+        was done, although its answer got lost."""
         options = "OVERWRITE" if replace else "NONE"  # without the word it would answer false and raise nothing
         try:
             self._call("RENAME", "put", path=temporary, destination=path, renameoptions=options)
