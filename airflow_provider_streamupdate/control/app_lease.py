@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from ..core import clock
 from ..core.coordination import lease
-from ..core.coordination.lease import Lease
-from ..core.coordination.renewing import renewing
+from ..core.coordination.lease import Lease, renewing
 from ..core.errors import LeaseHeldError, StreamUpdateError, WaitTimeoutError
 from ..core.processes.process_identity import ProcessIdentity
 from ..core.registry.registry import AppRegistry

@@ -11,7 +11,7 @@ from ..core.registry.deployment import CANCELLED, DriverState
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 
-# An update without a sign of life for so long is interrupted: a process gives one every 5 s (renewing.RENEW_SECONDS),
+# An update without a sign of life for so long is interrupted: a process gives one every 5 s (lease.RENEW_SECONDS),
 # an update that waits without a process (the trigger of a DAG's task) every 60 s (app_lease.KEEP_SECONDS).
 QUIET_SECONDS = 90.0
 

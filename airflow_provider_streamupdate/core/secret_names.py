@@ -15,12 +15,6 @@ _SECRET = re.compile(
     r"(^|_)(sign|ssh|ssl|tls|hmac|aes|rsa|pgp|gpg)_?key"
 )
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
-# What a plan holds is compared with what older plans hold: a name that is hidden in the new one only would be a change.
-_IN_PLANS = re.compile(
-    r"secret|password|passwd|token|credential|access[._-]?key|private[._-]?key|account[._-]?key|fs\.azure\.sas|"
-    r"passphrase|storage[._-]?options",
-    re.IGNORECASE,
-)
 HIDDEN = "(hidden)"
 LONGEST_NAME = 300  # characters: what is longer is no name that somebody gave
 
@@ -34,5 +28,5 @@ def is_secret(name: str) -> bool:
 
 
 def redacted_in_plan(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings as a plan holds them: what is hidden here stays the same from release to release."""
-    return {key: HIDDEN if _IN_PLANS.search(key) else value for key, value in values.items()}
+    """Return the settings as a plan holds them: secrets are hidden by their names alone."""
+    return {key: HIDDEN if is_secret(key) else value for key, value in values.items()}

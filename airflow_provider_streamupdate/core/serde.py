@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cattrs.preconf.json import make_converter
 
 from .errors import CorruptError
 from .formats import format_of
+
+if TYPE_CHECKING:
+    from .storage import Folder
 
 T = TypeVar("T")
 converter = make_converter(forbid_extra_keys=False, omit_if_default=False)
@@ -65,6 +68,12 @@ def from_json(text: bytes, kind: type[T], where: str) -> T:
     """Parse JSON text into `kind`, also of an older format; CorruptError naming `where` when truncated or of another
     form, NewerFormatError when a newer version of this package wrote it."""
     return from_document(parse_json(text, where, finite=True), kind, where)
+
+
+def read_file(folder: Folder, path: str, kind: type[T]) -> T | None:
+    """Read a file of JSON; None when there is none. The errors are those of `from_json`."""
+    text = folder.read(path)
+    return None if text is None else from_json(text, kind, folder.path(path))
 
 
 def from_document(value: Any, kind: type[T], where: str) -> T:

@@ -61,10 +61,6 @@ def with_lost_cause(text: str, stack: str) -> str:
     return text[: said.start()] + "init() failed: " + causes[head.start() :] if head else text
 
 
-def has_traceback(text: str) -> bool:
-    return _HEAD.search(text) is not None
-
-
 def _split_error(body: str) -> tuple[str, str]:
     """Split what follows the head of a traceback: the error in one line, and the rest. One that is cut off is told by
     its last place."""

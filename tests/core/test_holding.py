@@ -17,7 +17,7 @@ import pytest
 from airflow_provider_streamupdate.control import app_lease as module
 from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import lease, renewing, watched
+from airflow_provider_streamupdate.core.coordination import lease, watched
 from airflow_provider_streamupdate.core.coordination.lease import Lease
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.errors import LeaseHeldError, NotRunningError, StorageError
@@ -162,7 +162,7 @@ def test_a_process_elsewhere_lives_as_long_as_it_shows_it(app: AppRegistry, monk
 
 
 def test_a_long_block_shows_signs_of_life(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewing, "RENEW_SECONDS", 0.02)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.02)
     with holding(app, "v2"):
         first = newest(app).renewed_at
         deadline = time.monotonic() + 5

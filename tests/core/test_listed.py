@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.errors import CorruptError
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
-from airflow_provider_streamupdate.core.storage import Folder, calls
+from airflow_provider_streamupdate.core.storage import Folder, call_count
 from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
 from airflow_provider_streamupdate.core.storage.listed import Listed
 from tests.stores import ObjectStore
@@ -82,9 +82,9 @@ def many(folder: Folder, partitions: int) -> CheckpointFiles:
 
 
 def asked(work: Callable[[], object]) -> int:
-    before = calls.made()
+    before = call_count()
     work()
-    return calls.made() - before
+    return call_count() - before
 
 
 def test_who_has_run_the_same_batches_asks_for_no_store() -> None:

@@ -31,14 +31,14 @@ INSIDE = """
     import os, sys, time
     from pathlib import Path
     from airflow_provider_streamupdate.control import app_lease as holding
-    from airflow_provider_streamupdate.core.coordination import renewing
+    from airflow_provider_streamupdate.core.coordination import lease
     from airflow_provider_streamupdate.control.drivers import process
     from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
     from airflow_provider_streamupdate.core.registry.registry import Registry
     from tests.core.builders import set_status, status
     root = Path(sys.argv[1])
     app = Registry(str(root)).app("flights")
-    renewing.RENEW_SECONDS = 0.3
+    lease.RENEW_SECONDS = 0.3
     launch = process.start(["sleep", "600"], os.environ, root / "log", 1, lambda made: app.set_launch("v1", made))
     beat = 0
     with holding.holding(app, "v2"):

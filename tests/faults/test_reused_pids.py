@@ -16,6 +16,7 @@ import pytest
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.processes import process_identity
 from airflow_provider_streamupdate.core.processes.kernel import Linux, Seen, this_kernel
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.deployment import Launch
@@ -91,7 +92,7 @@ def test_a_pid_that_the_kernel_gives_again_is_not_signalled(
 
 
 def test_a_pid_that_is_given_again_between_the_look_and_the_signal_is_not_signalled(
-    next_pid: NextPid, stranger: Stranger
+    next_pid: NextPid, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The smallest window there is: the process that was looked at was the right one, and ends before the signal."""
     met = 0
@@ -108,7 +109,9 @@ def test_a_pid_that_is_given_again_between_the_look_and_the_signal_is_not_signal
                 others.append(stranger())
                 return seen
 
-        identity.signal(signal.SIGKILL, Swapping())
+        with monkeypatch.context() as patched:
+            patched.setattr(process_identity, "this_kernel", Swapping)
+            identity.signal(signal.SIGKILL)
         [other] = others
         met += other.pid == ours.pid
         time.sleep(0.05)

@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.control.supervision import supervise
 from airflow_provider_streamupdate.control.update import cancellation, promotion, rollback
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.coordination import lease, renewing
+from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.coordination.watched import Watched
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
@@ -200,7 +200,7 @@ MUTANTS: dict[str, Mutant] = {
     "lease: an update under way does not keep it": Mutant(app_lease, "under_way", _always(False)),
     "lease: whoever holds it counts as dead": Mutant(app_lease, "alive", _always(False)),
     "lease: never released": Mutant(app_lease, "_give_back", _always(None)),
-    "lease: its holder gives no sign of life": Mutant(renewing, "RENEW_SECONDS", _value(1e6)),
+    "lease: its holder gives no sign of life": Mutant(lease, "RENEW_SECONDS", _value(1e6)),
     "epoch: its claim is not exclusive": Mutant(AppRegistry, "claim", _without_claim),
     "epoch: its file is replaced": Mutant(Folder, "create", _not_exclusive("epochs/")),
     "epoch: two drivers may have the same one": Mutant(Epoch, "claim", _always(True)),

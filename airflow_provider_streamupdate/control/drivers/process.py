@@ -188,7 +188,7 @@ class _Look:
             return started
         # The started process may have submitted the driver to a cluster; its heartbeat says where it runs.
         if status.process is not None:
-            reports = status.process.lives(self._kernel)
+            reports = status.process.lives()
         else:
             reports = started if status.host == launch.host else None
         return started if reports is False else reports

@@ -15,7 +15,7 @@ from .. import clock
 from ..errors import CorruptError, NewerFormatError, StorageError
 from ..names import named
 from ..registry.in_flight import ChangeRequest
-from ..serde import from_json, to_json
+from ..serde import from_json, read_file, to_json
 from ..storage import Folder
 
 SNAPSHOT, DRAIN, CANCEL, SUSPEND, RESUME = "snapshot", "drain", "cancel", "suspend", "resume"
@@ -147,9 +147,7 @@ class CommandBox:
         return f"{self._path}/{name}.result.json"
 
     def result(self, name: str) -> CommandResult | None:
-        path = f"{name}.result.json"
-        text = self.folder.read(path)
-        return None if text is None else from_json(text, CommandResult, self.folder.path(path))
+        return read_file(self.folder, f"{name}.result.json", CommandResult)
 
     def answers(self, kind: str, snapshot: str | None = None) -> list[CommandResult]:
         """The answers to all attempts at such a command, oldest first."""

@@ -12,19 +12,22 @@ Whether a lease has expired is decided without comparing two clocks (`elapsed.py
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import attrs
 
 from .. import clock
-from ..errors import LeaseHeldError
+from ..errors import LeaseHeldError, StreamUpdateError
 from ..names import numbers
 from ..processes.elapsed import Uptime, written_ago
 from ..processes.process_identity import ProcessIdentity
+from ..processes.repeating_thread import repeating
 from ..serde import from_json, to_json
 from ..storage import Folder
 
+RENEW_SECONDS = 5.0  # between two signs of life of a holder
 DEFAULT_SECONDS = 1800.0  # an owner without a process keeps the app for so long after its last step
 
 
@@ -138,6 +141,13 @@ def renew(folder: Folder, lease: Lease, seconds: float = DEFAULT_SECONDS) -> Lea
     over."""
     renewed = attrs.evolve(lease, expires_at=clock.later(seconds), renewed_at=clock.now(), uptime=Uptime.now())
     return renewed if _replace(folder, renewed) else None
+
+
+@contextlib.contextmanager
+def renewing(folder: Folder, lease: Lease) -> Iterator[None]:
+    """Renew the lease every RENEW_SECONDS inside the block. The block's next step finds out when it is lost."""
+    with repeating(RENEW_SECONDS, lambda: renew(folder, lease, lease.seconds), StreamUpdateError):
+        yield
 
 
 def leave(folder: Folder, lease: Lease) -> None:

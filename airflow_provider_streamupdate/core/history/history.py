@@ -18,7 +18,7 @@ import attrs
 
 from .. import clock
 from ..errors import CorruptError, NewerFormatError, StorageError
-from ..serde import from_json, to_json
+from ..serde import read_file, to_json
 from ..storage import Folder
 from .span import Span, merged
 
@@ -89,7 +89,7 @@ def _short_key(deployment: str, epoch: int) -> str:
 
 
 def write_minutes(app: Folder, hour: datetime, minutes: Minutes) -> None:
-    """Replace the file of a driver's hour."""
+    """Replace the file of a driver's hour. It need not last: the next one comes in a minute."""
     app.write(minutes_path(hour, minutes.deployment, minutes.epoch), to_json(minutes), lasting=False)
 
 
@@ -131,19 +131,15 @@ def _dated(app: Folder, folder: str, form: str) -> Iterator[tuple[datetime, str,
 def read_minutes(app: Folder, path: str) -> Minutes | None:
     """Read a file of minutes; None when it is gone. CorruptError or NewerFormatError when it cannot be read, or is a
     copy of another driver's."""
-    text = app.read(path)
-    if text is None:
-        return None
-    minutes = from_json(text, Minutes, app.path(path))
-    if _key_of(path) != (key := _short_key(minutes.deployment, minutes.epoch)):
+    minutes = read_file(app, path, Minutes)
+    if minutes is not None and _key_of(path) != (key := _short_key(minutes.deployment, minutes.epoch)):
         raise CorruptError(f"{app.path(path)} holds the minutes of driver {key}; remove the file")
     return minutes
 
 
 def read_month(app: Folder, path: str) -> Month | None:
     """Read the file of a month; None when there is none. CorruptError or NewerFormatError when it cannot be read."""
-    text = app.read(path)
-    return None if text is None else from_json(text, Month, app.path(path))
+    return read_file(app, path, Month)
 
 
 def sum_up(app: Folder, now: datetime) -> None:

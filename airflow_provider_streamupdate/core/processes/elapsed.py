@@ -8,7 +8,7 @@ import uuid
 import attrs
 
 from ..storage import Folder
-from .kernel import Kernel, this_kernel
+from .kernel import this_kernel
 
 
 @attrs.frozen(kw_only=True)
@@ -21,17 +21,17 @@ class Uptime:
     seconds: float
 
     @classmethod
-    def now(cls, kernel: Kernel | None = None) -> Uptime | None:
+    def now(cls) -> Uptime | None:
         """The present moment; None where it is unknown."""
-        kernel = kernel or this_kernel()
+        kernel = this_kernel()
         boot, namespace, seconds = kernel.boot(), kernel.namespace(), kernel.uptime()
         if boot is None or namespace is None or seconds is None:
             return None
         return cls(boot=boot, namespace=namespace, seconds=seconds)
 
-    def ago(self, kernel: Kernel | None = None) -> float | None:
+    def ago(self) -> float | None:
         """Seconds since that moment; None when it is of another boot or container."""
-        now = self.now(kernel)
+        now = self.now()
         if now is None or (now.boot, now.namespace) != (self.boot, self.namespace):
             return None
         return now.seconds - self.seconds

@@ -54,14 +54,26 @@ class Kernel(Protocol):
         """The process with that pid; None when there is none. Unseen when that is unknown."""
 
 
-class _Real:
-    """The answers that every system gives alike."""
+class Unknown:
+    """An unsupported system: no process can be distinguished from another."""
 
     def own_pid(self) -> int:
         return os.getpid()
 
+    def boot(self) -> str | None:
+        return None
 
-class Linux(_Real):
+    def namespace(self) -> str | None:
+        return None
+
+    def uptime(self) -> float | None:
+        return None
+
+    def look(self, pid: int) -> Seen | None:
+        raise Unseen(f"process {pid}: processes cannot be inspected on {sys.platform}")
+
+
+class Linux(Unknown):
     """The kernel's answers from /proc, if /proc belongs to this process's own pid namespace."""
 
     def boot(self) -> str | None:
@@ -97,7 +109,7 @@ class Linux(_Real):
         return Seen(pid, int(fields[19]), int(fields[3]), fields[0] in (b"Z", b"X"))
 
 
-class MacOS(_Real):
+class MacOS(Unknown):
     """The kernel's answers from sysctl(3), which psutil uses, too."""
 
     # sys/sysctl.h and sys/proc.h: kinfo_proc begins with extern_proc, that with the time of the fork as a timeval;
@@ -138,22 +150,6 @@ class MacOS(_Real):
         buffer, size = ctypes.create_string_buffer(256), ctypes.c_size_t(256)
         failed = _libc().sysctlbyname(name.encode(), buffer, ctypes.byref(size), None, 0)
         return None if failed else buffer.raw[: size.value]
-
-
-class Unknown(_Real):
-    """An unsupported system: no process can be distinguished from another."""
-
-    def boot(self) -> str | None:
-        return None
-
-    def namespace(self) -> str | None:
-        return None
-
-    def uptime(self) -> float | None:
-        return None
-
-    def look(self, pid: int) -> Seen | None:
-        raise Unseen(f"process {pid}: looking at processes is not supported on {sys.platform}")
 
 
 def exists(pid: int) -> bool:

@@ -14,7 +14,7 @@ import socket
 
 import attrs
 
-from .kernel import Kernel, Seen, Unseen, this_kernel
+from .kernel import Seen, Unseen, this_kernel
 
 
 @attrs.frozen(kw_only=True)
@@ -29,9 +29,9 @@ class ProcessIdentity:
     start: int | None = None
 
     @classmethod
-    def of(cls, pid: int, kernel: Kernel | None = None) -> ProcessIdentity:
+    def of(cls, pid: int) -> ProcessIdentity:
         """The identity of a process of this machine, as exact as possible; a process that has ended has no start."""
-        kernel = kernel or this_kernel()
+        kernel = this_kernel()
         namespace, start = kernel.namespace(), None
         if namespace is not None:
             try:
@@ -42,10 +42,9 @@ class ProcessIdentity:
         return cls(host=socket.gethostname(), pid=pid, boot=kernel.boot(), namespace=namespace, start=start)
 
     @classmethod
-    def own(cls, kernel: Kernel | None = None) -> ProcessIdentity:
+    def own(cls) -> ProcessIdentity:
         """The identity of this process."""
-        kernel = kernel or this_kernel()
-        return cls.of(kernel.own_pid(), kernel)
+        return cls.of(this_kernel().own_pid())
 
     @property
     def exact(self) -> bool:
@@ -56,18 +55,17 @@ class ProcessIdentity:
         """Whether both are certainly the same process."""
         return other is not None and self.exact and attrs.evolve(other, host=self.host) == self
 
-    def here(self, kernel: Kernel | None = None) -> bool:
+    def here(self) -> bool:
         """Whether the process belongs (or belonged) to the process table that is visible from here."""
-        kernel = kernel or this_kernel()
+        kernel = this_kernel()
         return self.exact and (self.boot, self.namespace) == (kernel.boot(), kernel.namespace())
 
-    def lives(self, kernel: Kernel | None = None) -> bool | None:
+    def lives(self) -> bool | None:
         """Return whether the process lives; None when that is unknown from here."""
-        kernel = kernel or this_kernel()
-        if not self.here(kernel):
+        if not self.here():
             return None
         try:
-            found = kernel.look(self.pid)
+            found = this_kernel().look(self.pid)
         except Unseen:
             return None
         return found is not None and self.is_seen_as(found) and not found.zombie
@@ -76,7 +74,7 @@ class ProcessIdentity:
         """Whether a process seen here is this one, living or a zombie."""
         return (found.pid, found.start) == (self.pid, self.start)
 
-    def signal(self, number: int, kernel: Kernel | None = None) -> bool:
+    def signal(self, number: int) -> bool:
         """Send a signal to this very process; False when it was not sent, because the process is gone, another user's,
         or cannot be told from another. What is looked at and what is signalled are one process where the system has
         descriptors of processes (Linux: pidfd_open(2)), also when the pid is given to another one in between."""
@@ -85,9 +83,9 @@ class ProcessIdentity:
         except ProcessLookupError:
             return False
         except (AttributeError, OSError):  # not this system, an older kernel, or forbidden by a sandbox
-            return bool(self.lives(kernel)) and _kill(self.pid, number)
+            return bool(self.lives()) and _kill(self.pid, number)
         try:
-            if not self.lives(kernel):  # it was there already when the descriptor was opened, if it is there now
+            if not self.lives():  # it was there already when the descriptor was opened, if it is there now
                 return False
             signal.pidfd_send_signal(descriptor, number)
         except (ProcessLookupError, PermissionError):

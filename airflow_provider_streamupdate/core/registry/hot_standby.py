@@ -6,7 +6,7 @@ import attrs
 
 from .. import clock
 from ..names import named
-from ..serde import from_json, to_json
+from ..serde import read_file, to_json
 from ..storage import Folder
 from .deployment import DeploymentSpec
 
@@ -40,8 +40,7 @@ def snapshot_of(spec: DeploymentSpec) -> str | None:
 
 def read(app: Folder) -> HotStandby | None:
     """Read the record of the app in this folder; None when the app is to have no hot standby."""
-    text = app.read(PATH)
-    return None if text is None else from_json(text, HotStandby, app.path(PATH))
+    return read_file(app, PATH, HotStandby)
 
 
 def write(app: Folder, wanted: HotStandby | None) -> None:

@@ -16,7 +16,7 @@ from ..errors import AlreadyExistsError, CorruptError, FencedError, NotFoundErro
 from ..formats import check_readable
 from ..names import check_name, check_new_id, check_part, check_path, is_name, meant, numbers
 from ..plan.plan import AppPlan
-from ..serde import from_json, to_json
+from ..serde import read_file, to_json
 from ..storage import Folder
 from .deployment import Cancellation, Current, Deletion, DeploymentSpec, Launch, Status
 from .in_flight import ChangeRequest, ParameterChange
@@ -396,8 +396,7 @@ class AppRegistry:
         return found
 
     def _read(self, path: str, kind: type[T]) -> T | None:
-        text = self.folder.read(path)
-        return None if text is None else from_json(text, kind, self.folder.path(path))
+        return read_file(self.folder, path, kind)
 
 
 def _claim(epoch: int) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import attrs
 
 from .. import clock
-from ..serde import from_json, to_json
+from ..serde import read_file, to_json
 from ..storage import Folder
 
 EVICTED = "evicted"  # the reason of a driver that failed because its cluster ended it
@@ -42,8 +42,7 @@ class SupervisionOff:
 
 def read(app: Folder) -> Supervision:
     """Read the record of the app in this folder."""
-    text = app.read(PATH)
-    return Supervision() if text is None else from_json(text, Supervision, app.path(PATH))
+    return read_file(app, PATH, Supervision) or Supervision()
 
 
 def write(app: Folder, found: Supervision) -> None:
@@ -52,8 +51,7 @@ def write(app: Folder, found: Supervision) -> None:
 
 def off(app: Folder) -> SupervisionOff | None:
     """Why the app is not supervised; None: it is."""
-    text = app.read(OFF)
-    return None if text is None else from_json(text, SupervisionOff, app.path(OFF))
+    return read_file(app, OFF, SupervisionOff)
 
 
 def switch(app: Folder, reason: str | None) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import threading
 import uuid
 from collections.abc import Iterable, Iterator
 
@@ -25,6 +24,7 @@ from .. import clock
 from ..errors import CorruptError, StorageError
 from ..names import check_part
 from ..processes.kernel import own_pid
+from ..processes.repeating_thread import repeating
 from ..serde import from_json, to_json
 from ..storage import Folder
 
@@ -64,23 +64,15 @@ def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
     )
     marked = attrs.evolve(export, mark=f"snapshots/_{number}/exporting.json")
     folder.write(marked.mark, to_json(export))
-    over = threading.Event()
 
     def beat() -> None:
-        while not over.wait(BEAT_SECONDS):
-            with contextlib.suppress(StorageError, FileNotFoundError):  # the storage may be back the next time
-                if folder.touches:
-                    folder.touch(marked.mark)
-                else:
-                    folder.write(_alive(marked), clock.now().encode())
+        if folder.touches:
+            folder.touch(marked.mark)
+        else:
+            folder.write(_alive(marked), clock.now().encode())
 
-    thread = threading.Thread(target=beat, name=f"export {snapshot}", daemon=True)
-    thread.start()
-    try:
+    with repeating(BEAT_SECONDS, beat, StorageError, FileNotFoundError):
         yield marked
-    finally:
-        over.set()
-        thread.join()
 
 
 def stands(folder: Folder, export: Export) -> bool:

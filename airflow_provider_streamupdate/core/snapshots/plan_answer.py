@@ -11,7 +11,7 @@ from ..errors import StreamUpdateError, describe
 from ..plan.plan import AppPlan
 from ..registry.hiding import Hiding
 from ..registry.registry import AppRegistry
-from ..serde import from_json, to_json
+from ..serde import read_file, to_json
 from .rehearsal import Rehearsal
 
 PLANNED = "planned.json"  # in the deployment's folder
@@ -60,6 +60,4 @@ def write_answer(app: AppRegistry, deployment: str, answer: PlanAnswer) -> None:
 
 def read_answer(app: AppRegistry, deployment: str) -> PlanAnswer | None:
     """Read the answer; None when the driver that was started last has not written it yet."""
-    folder = app.deployment_folder(deployment)
-    text = folder.read(PLANNED)
-    return None if text is None else from_json(text, PlanAnswer, folder.path(PLANNED))
+    return read_file(app.deployment_folder(deployment), PLANNED, PlanAnswer)

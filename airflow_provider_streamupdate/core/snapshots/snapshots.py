@@ -27,7 +27,7 @@ from ..formats import format_of
 from ..names import check_name, is_name, named
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry
-from ..serde import from_json, parse_json, to_json
+from ..serde import from_json, parse_json, read_file, to_json
 from ..storage import Folder
 from ..storage.space import check_room
 from . import garbage
@@ -272,9 +272,8 @@ class SnapshotStore:
 
     def verified(self, name: str) -> Verified | None:
         """Return the result of the last verification; None when there was none, or its note cannot be read."""
-        text = self.folder.read(_verified(name))
         with contextlib.suppress(CorruptError, NewerFormatError):
-            return None if text is None else from_json(text, Verified, self.folder.path(_verified(name)))
+            return read_file(self.folder, _verified(name), Verified)
         return None
 
     def delete(self, name: str, progress: Progress | None = None) -> int:
@@ -380,11 +379,10 @@ class SnapshotStore:
 
     def _newest(self, deployment: str) -> Snapshot | None:
         """The last snapshot of the deployment; None where that is not known, or it was deleted or damaged since."""
-        if (text := self.folder.read(_newest(deployment))) is None:
-            return None
         with contextlib.suppress(CorruptError, NewerFormatError, NotFoundError):
-            snapshot = self.get(from_json(text, Newest, self.folder.path(_newest(deployment))).snapshot)
-            return snapshot if snapshot.deployment == deployment else None
+            hint = read_file(self.folder, _newest(deployment), Newest)
+            snapshot = self.get(hint.snapshot) if hint else None
+            return snapshot if snapshot and snapshot.deployment == deployment else None
         return None
 
     def _store(

@@ -6,6 +6,6 @@ backends/        what stores files, a file for each kind
 """
 
 from .backends.backend import CHUNK
-from .folder import Folder
+from .folder import Folder, call_count
 
-__all__ = ["CHUNK", "Folder"]
+__all__ = ["CHUNK", "Folder", "call_count"]

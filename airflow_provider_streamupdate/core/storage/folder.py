@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import heapq
 import os
+import threading
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,6 @@ import attrs
 
 from ..boundaries import storage_call
 from ..errors import CorruptError, InvalidInputError, StorageError
-from . import calls
 from .backends.backend import CHUNK, Backend, FileNames
 from .backends.disk import Disk
 from .backends.opening import backend_at
@@ -35,6 +35,13 @@ from .patience import tried_again
 READS_AT_ONCE = 16
 _Of = TypeVar("_Of")
 _Found = TypeVar("_Found")
+_lock = threading.Lock()
+_calls = 0
+
+
+def call_count() -> int:
+    """Return the number of calls of this process to storages. On an object store each is a request that costs money."""
+    return _calls
 
 
 @attrs.frozen
@@ -186,20 +193,14 @@ class Folder:
         return sorted(n for n in found if n and (hidden or not n.startswith(".")))
 
     def newest(self, paths: Sequence[str]) -> str | None:
-        """The file that was written last, of those that are there; None of none. A single one is not looked for."""
-        if len(paths) == 1:
-            return paths[0]
-        written: dict[str, float] = {}
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):  # removed since it was listed, or a link to nothing
-                written[path] = self.modified(path)
-        return max(written, key=lambda path: (written[path], path), default=None)
+        """Return the existing file that was written last; None when there is none. A single path is not checked."""
+        return paths[0] if len(paths) == 1 else next(iter(self.latest(paths, 1)), None)
 
     def latest(self, paths: Sequence[str], count: int) -> list[str]:
         """Return the `count` files that were written last, of those that are there, the last one first."""
 
         def written(path: str) -> tuple[float, str]:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError):  # removed since it was listed, or a link to nothing
                 return self.modified(path), path
             return -1.0, path
 
@@ -374,7 +375,9 @@ class _Errors:
         except OSError as error:
             self.__exit__(type(error), error, None)
             raise
-        calls.count()
+        global _calls
+        with _lock:
+            _calls += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
         if not isinstance(error, Exception) or isinstance(error, (StorageError, CorruptError)):

@@ -10,10 +10,18 @@ from datetime import datetime
 import attrs
 
 from ...core import clock
-from ...core.history.history import Minutes, hour_of, joined, minute_of, minutes_path, read_minutes, sum_up
+from ...core.history.history import (
+    Minutes,
+    hour_of,
+    joined,
+    minute_of,
+    minutes_path,
+    read_minutes,
+    sum_up,
+    write_minutes,
+)
 from ...core.history.span import Span, watermark_age
 from ...core.registry.deployment import QueryStatus
-from ...core.serde import to_json
 from ...core.storage import Folder
 
 LOOK_SECONDS = 5.0  # between looks whether a minute has ended
@@ -126,7 +134,7 @@ class Recorder:
             self._before[hour] = read_minutes(self._app, path)
         with self._lock:
             mine = self._of(hour, ended)
-        self._app.write(path, to_json(joined(self._before[hour], mine)), lasting=False)  # another comes in a minute
+        write_minutes(self._app, hour, joined(self._before[hour], mine))
         with self._lock:
             self._unwritten -= {at for at in ended if hour_of(at) == hour}
             if hour != hour_of(self._now()) and not any(hour_of(at) == hour for at in self._unwritten):

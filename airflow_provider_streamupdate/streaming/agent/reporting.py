@@ -19,7 +19,7 @@ from ...core.registry.deployment import DRAINING, HEARTBEAT_SECONDS, RUNNING, ST
 from ...core.registry.events import Events
 from ...core.registry.hiding import Hiding
 from ...core.serde import to_json
-from ...core.storage import Folder, calls
+from ...core.storage import Folder, call_count
 
 
 class Reporter:
@@ -60,7 +60,7 @@ class Reporter:
         with self._lock:
             before = self._status.state
             beat = self._status.beat + 1
-            always: dict[str, Any] = {"heartbeat_at": clock.now(), "beat": beat, "requests": calls.made()}
+            always: dict[str, Any] = {"heartbeat_at": clock.now(), "beat": beat, "requests": call_count()}
             if changes.get("state") == DRAINING and before != DRAINING:
                 idle = tuple(name for name, query in self._status.queries.items() if query.idle)
                 always |= {"drain_began_at": clock.now(), "idle_at_drain": idle}
