@@ -6,8 +6,6 @@ import subprocess
 import sys
 import threading
 
-import pytest
-
 from airflow_provider_streamupdate.core.processes.alarm import Alarm
 
 SIGNALS = 2000
@@ -36,15 +34,3 @@ def test_it_wakes_who_waits_and_stays_set() -> None:
     alarm.set()
     waiting.join(60)
     assert not waiting.is_alive() and alarm.wait() and alarm.is_set()
-
-
-@pytest.mark.parametrize("waiting", [2, 5])
-def test_those_who_wait_beside_see_it_when_their_timeout_is_over(waiting: int) -> None:
-    alarm, seen = Alarm(), list[bool]()
-    threads = [threading.Thread(target=lambda: seen.append(alarm.wait(0.2))) for _ in range(waiting)]
-    for thread in threads:
-        thread.start()
-    alarm.set()
-    for thread in threads:
-        thread.join(60)
-    assert seen == [True] * waiting

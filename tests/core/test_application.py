@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.control.update.inheritance import inherit, se
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
-from airflow_provider_streamupdate.core.registry.application import Application, default_deployment_id
+from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.serde import to_json
 
@@ -35,10 +35,23 @@ def application(tmp_path: Path) -> Application:
     )
 
 
-@pytest.mark.parametrize(("file", "problem"), [("nix.py", "does not exist"), (".", "is a folder"), ("", "is a folder")])
-def test_a_missing_file_is_told(tmp_path: Path, file: str, problem: str) -> None:
-    with pytest.raises(ApplicationError, match=f"application file .* {problem}"):
-        Application(file=str(tmp_path / file)).check()
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"file": "/nix.py"}, "application file .* does not exist"),
+        ({"file": "/"}, "application file .* is a folder"),
+        ({"py_files": ("/nix/a",)}, r"file /nix/a of application .*app\.py does not exist"),
+        ({"files": ("/nix/a",)}, r"file /nix/a of application .*app\.py does not exist"),
+        ({"params": {"n": 7}}, r"parameter 'n'=7 of .* must have a name and a text value"),
+        *((text, r"does not parse as Python: .*; fix it") for text in (b"def broken(:\n", b"\xff\xfe", b"x = 1\0")),
+    ],
+)
+def test_what_cannot_be_submitted_is_told(application: Application, changes: Any, problem: str) -> None:
+    if isinstance(changes, bytes):
+        Path(application.file).write_bytes(changes)
+        changes = {}
+    with pytest.raises(ApplicationError, match=problem):
+        attrs.evolve(application, **changes).check()
 
 
 @pytest.mark.parametrize(
@@ -61,24 +74,6 @@ def test_a_pipeline_s_file_is_told(tmp_path: Path, text: str, refused: bool) -> 
         application.check()
 
 
-@pytest.mark.parametrize("text", [b"def broken(:\n", b"\xff\xfe", b"x = 1\0"])
-def test_a_file_that_does_not_parse_is_told(tmp_path: Path, text: bytes) -> None:
-    (tmp_path / "app.py").write_bytes(text)
-    with pytest.raises(ApplicationError, match=r"does not parse as Python: .*; fix it and try again"):
-        Application(file=str(tmp_path / "app.py")).check()
-
-
-@pytest.mark.parametrize("part", ["py_files", "files"])
-def test_a_missing_extra_file_is_told(application: Application, part: str) -> None:
-    with pytest.raises(ApplicationError, match=r"file /nix/a of application .*app\.py does not exist"):
-        attrs.evolve(application, **{part: ("/nix/a",)}).check()
-
-
-def test_a_parameter_that_is_no_text_is_told(application: Application) -> None:
-    with pytest.raises(ApplicationError, match=r"parameter 'n'=7 of .* must have a name and a text value"):
-        attrs.evolve(application, params={"n": 7}).check()
-
-
 def test_the_digest_tells_whether_two_run_alike(application: Application, tmp_path: Path) -> None:
     digest = application.digest()
     elsewhere = tmp_path / "elsewhere"
@@ -97,12 +92,6 @@ def test_the_digest_tells_whether_two_run_alike(application: Application, tmp_pa
     Path(application.file).write_text("# another\n")
     digests.add(application.digest())
     assert len(digests) == 7 and digest not in digests
-
-
-def test_default_ids_are_short_and_unused() -> None:
-    digest = "0123456789abcdef"
-    assert default_deployment_id("a", digest, set()) == "01234567"
-    assert default_deployment_id("a", digest, {"01234567", "01234567-2"}) == "01234567-3"
 
 
 # What an update takes over from the running version

@@ -219,12 +219,6 @@ def test_a_damaged_shared_object_is_stored_again_from_the_checkpoint(
     assert SnapshotStore(running).verify("s1") and SnapshotStore(running).verify("s2")
 
 
-def test_whole_shared_objects_are_left_alone(running: AppRegistry) -> None:
-    said: list[str] = []
-    assert check_shared(running, "v1", said.append) == 2
-    assert said == ["verifying 2 state files that the snapshot will share with earlier ones"]
-
-
 def test_when_the_checkpoint_is_damaged_as_well_the_update_is_refused(running: AppRegistry) -> None:
     stored, live = shared(running)
     for path in (stored, live):

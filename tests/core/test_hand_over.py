@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -159,14 +158,6 @@ def dies_when_it_begins(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(AppRegistry, "claim", claimed)
 
 
-def test_it_goes_on_when_nothing_was_claimed(app: AppRegistry, fail: Failing) -> None:
-    fail("create", "epochs/2.json")
-    agent, queries, error = hand_over(app)
-    assert error is None and queries.running and queries.started == ["one"]
-    (answer,) = agent.driver.box.answers(commands.SNAPSHOT, "s")
-    assert answer.error and "cannot create epochs/2.json" in answer.error
-
-
 def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     app: AppRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,21 +171,6 @@ def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
     agent, queries, error = hand_over(app)
     assert isinstance(error, StreamUpdateError) and "would skip" in str(error)
     assert queries.started == [] and agent.driver.reporter.state == "restoring"
-
-
-def test_its_own_claim_does_not_fence_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fence is looked at every second, in another thread: perhaps in the moment after the claim."""
-    dies_when_it_begins(app, monkeypatch)
-    agent, replace = driver(app), AppRegistry.set_current
-
-    def replaced(registry: AppRegistry, current: Current) -> None:
-        agent.driver.check_fence()
-        replace(registry, current)
-        agent.driver.check_fence()
-
-    monkeypatch.setattr(AppRegistry, "set_current", replaced)
-    _, queries, error = hand_over(app, agent)
-    assert error is None and queries.started == ["one"]
 
 
 def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
@@ -303,35 +279,6 @@ def test_a_standby_that_nobody_holds_the_lease_for_ends(app: AppRegistry, monkey
     assert ended(lambda _: lease.release(app.folder, held)) == told
     lease.acquire(app.folder, "three")
     assert ended(lambda _: None) == told
-
-
-@pytest.mark.parametrize("paid", [False, True])
-def test_an_idle_driver_asks_a_storage_seldom_whose_requests_are_paid_for(
-    app: AppRegistry, monkeypatch: pytest.MonkeyPatch, paid: bool
-) -> None:
-    """And sees a command all the same, and is as fast as elsewhere for a while after one."""
-    looks: Counter[str] = Counter()
-    for method in ("names", "write"):
-        real = getattr(Folder, method)
-
-        def call(folder: Folder, relative: str = "", *arguments: Any, of: Any = real, **options: Any) -> Any:
-            looks[folder.path(relative).rsplit("/", 2)[-2 if "commands" in folder.base else -1]] += 1
-            return of(folder, relative, *arguments, **options)
-
-        monkeypatch.setattr(Folder, method, call)
-    monkeypatch.setattr(Folder, "cheap_calls", not paid)
-    pace = Pace(commands=0.005, heartbeat=0.01, idle_after=0.0, idle_commands=0.4, idle_heartbeat=0.4)
-    agent, _ = runs(app, looks=100, patience=600)
-    agent.driver.pace = pace
-    looks.clear()
-    serve(agent.driver)
-    asked, written = looks["commands"], looks["status.json"]
-    assert (asked <= 4 and written <= 4) if paid else (asked >= 90 and written >= 20), looks
-    agent, queries = runs(app, looks=2_000, patience=600)
-    agent.driver.pace, queries.stop = pace, lambda: None  # type: ignore[attr-defined]
-    agent.driver.box.issue(commands.CANCEL)
-    serve(agent.driver)
-    assert agent.driver.final is not None and queries.looks > 0, "it ended by the command"
 
 
 def test_an_answer_that_cannot_be_written_ends_no_driver(app: AppRegistry, fail: Failing) -> None:

@@ -15,14 +15,11 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures
 from airflow_provider_streamupdate.core.errors import CorruptError, NewerFormatError, StorageError
 from airflow_provider_streamupdate.core.history import history
 from airflow_provider_streamupdate.core.history.history import (
-    HOURS_KEPT,
     MINUTES,
-    MINUTES_KEPT,
     MONTHS,
     Minutes,
     Month,
@@ -177,16 +174,6 @@ def test_more_batches_than_are_kept_between_two_looks_are_still_counted(app: Fol
     assert (span.batches, span.timed, span.rows_in) == (KEPT + 20, KEPT, KEPT)
 
 
-def test_figures_that_are_reported_after_the_commit_are_added_then(app: Folder) -> None:
-    driver = Driver(app)
-    for _ in range(5):
-        driver.run(rows=7, seconds=0.5)
-        driver.note(figures=driver.query.status().figures[:-1])
-    driver.note()
-    [span] = driver.end()
-    assert (span.batches, span.rows_in, span.seconds) == (5, 35, 2.5)
-
-
 def test_ids_that_others_used_are_no_batches(app: Folder) -> None:
     driver = Driver(app)
     driver.run(11)
@@ -226,25 +213,6 @@ def test_a_query_without_a_watermark_has_no_age_of_it(app: Folder, watermark: st
     driver = Driver(app)
     driver.note(watermark=watermark)
     assert [span.watermark_age for span in driver.end()] == [None]
-
-
-def test_a_minute_is_written_once_it_has_ended_and_only_when_there_is_something_new(app: Folder) -> None:
-    driver = Driver(app)
-    driver.recorder.write()
-    driver.run()
-    driver.note()
-    driver.recorder.write()
-    assert minute_files(app) == []
-    driver.at.pass_(seconds=60)
-    driver.recorder.write()
-    [(_, path)] = minute_files(app)
-    app.write(path, b"changed")  # what writes it again is seen
-    driver.recorder.write()
-    assert app.read(path) == b"changed"
-    driver.note()
-    driver.at.pass_(seconds=60)
-    driver.recorder.write()
-    assert [span.batches for span in spans(app)] == [1, 0]
 
 
 class Failing(Folder):
@@ -299,26 +267,6 @@ def hours(app: Folder) -> Iterator[Span]:
         assert month is not None
         for queries in month.spans.values():
             yield from queries["q"]
-
-
-@pytest.mark.slow
-def test_a_third_of_a_year_keeps_a_day_of_minutes_and_ninety_days_of_hours(app: Folder) -> None:
-    """Summed up now and then, and at last once an hour, as a driver does: every hour is there once."""
-    begin = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    most = 0
-    for number in range(24 * 125):
-        at = begin + timedelta(hours=number)
-        write_minutes(app, at, Minutes(deployment="v1", epoch=1, spans={"q": hour(at, number).spans["q"][:1]}))
-        if number % 12 == 0 or number > 24 * 123:
-            sum_up(app, at + timedelta(hours=1))
-        most = max(most, len(minute_files(app)) + len(month_files(app)))
-    end = begin + timedelta(hours=24 * 125)
-    found = {clock.parse(span.at): span.rows_in for span in hours(app)}
-    first = end - HOURS_KEPT
-    assert all(found[begin + timedelta(hours=n)] == n for n in range(24 * 125) if begin + timedelta(hours=n) > first)
-    kept = [at for at, _ in minute_files(app)]
-    assert min(kept) >= end - MINUTES_KEPT - timedelta(hours=1) and len(kept) == 26
-    assert most <= 27 + 12 + 5
 
 
 def test_a_sum_is_the_same_however_often_and_in_whatever_order(app: Folder) -> None:
@@ -493,25 +441,6 @@ def test_a_clock_that_is_set_back_loses_nothing(app: Folder, back: int) -> None:
     assert sum(span.rows_in for span in hours(app)) == len(driver.query.ran)
 
 
-def test_a_clock_that_was_ahead_stops_no_writing_and_removes_nothing(app: Folder) -> None:
-    begin = datetime(2026, 11, 27, 10, tzinfo=timezone.utc)
-    for number in range(40):
-        write_minutes(app, begin - timedelta(hours=number), hour(begin - timedelta(hours=number), 1))
-    sum_up(app, begin)
-    before = sum(1 for _ in hours(app))
-    driver = Driver(app, begin + timedelta(days=400))
-    for step in range(120):
-        driver.run()
-        driver.note()
-        driver.at.pass_(seconds=30)
-        driver.recorder.write()
-        if step == 10:
-            driver.at.now = begin + timedelta(minutes=10)
-    assert sum(span.batches for span in spans(app) if span.timed) >= 118
-    assert sum(1 for _ in hours(app)) >= before
-    assert len(minute_files(app)) >= 25
-
-
 def test_nothing_that_goes_wrong_ends_the_writing(app: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "LOOK_SECONDS", 0.01)
 
@@ -551,19 +480,6 @@ def test_the_end_waits_for_no_storage(app: Folder) -> None:
     go.set()
     driver.recorder.settle(30)
     assert len(spans(app)) == 1
-
-
-@pytest.mark.slow
-def test_memory_is_bounded_while_the_storage_fails(app: Folder) -> None:
-    app.write("fails", b"")
-    driver = Driver(Failing(app.backend, app.base))
-    for _ in range(60 * 24 * 3):
-        driver.run()
-        driver.note()
-        driver.at.pass_(seconds=60)
-    assert len(driver.recorder._spans["q"]) <= 60 * (recording.HOURS_KEPT + 1)
-    app.remove("fails")
-    assert len(driver.end()) >= 60 * (recording.HOURS_KEPT - 1)
 
 
 def test_minutes_that_were_not_summed_up_are_kept(app: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,10 @@ from airflow_provider_streamupdate.control import history
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.history import MOST_SECONDS
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.errors import InvalidInputError
-from airflow_provider_streamupdate.core.history import recorded
 from airflow_provider_streamupdate.core.history.history import (
     MINUTES,
     MONTHS,
     Minutes,
-    Month,
-    driver_key,
     hour_of,
     minute_of,
     sum_up,
@@ -30,7 +25,6 @@ from airflow_provider_streamupdate.core.history.history import (
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
-from airflow_provider_streamupdate.core.serde import to_json
 
 from .builders import deploy
 
@@ -148,44 +142,6 @@ def test_the_hour_that_is_not_over_has_its_rate_so_far(
     assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
 
 
-@pytest.mark.parametrize("behind", [0, 55, 90])
-def test_a_minute_has_its_rate_by_a_clock_that_is_behind(
-    app: AppRegistry, client: StreamUpdateClient, monkeypatch: pytest.MonkeyPatch, behind: int
-) -> None:
-    now = minute_of(NOW) + timedelta(minutes=1) - timedelta(seconds=behind)
-    monkeypatch.setattr(history, "_now", lambda: now)
-    monkeypatch.setattr(clock, "utc_now", lambda: now)
-    minutes(app, *(span(ago(minutes=n)) for n in range(4)))
-    assert client.history("a", 3600)["in"] == [10.0] * 4
-
-
-@pytest.mark.parametrize("length", [DAY, MOST_SECONDS])
-@pytest.mark.parametrize("summed_up", [True, False])
-def test_what_a_clock_that_was_ahead_noted_is_not_shown(
-    app: AppRegistry, client: StreamUpdateClient, length: float, summed_up: bool
-) -> None:
-    minutes(app, span(ago(hours=2)), span(NOW + timedelta(minutes=5)), span(NOW + timedelta(days=400)))
-    if summed_up:
-        sum_up(app.folder, NOW + timedelta(days=401))
-    found = client.history("a", length)
-    assert [at for at in found["at"] if at > NOW.timestamp()] == [] and found["in"][0] == 600 / found["each"]
-
-
-@pytest.mark.parametrize("length", [DAY, MOST_SECONDS])
-def test_entries_that_are_none_are_left_out(app: AppRegistry, client: StreamUpdateClient, length: float) -> None:
-    """A folder, a link to itself, and copies."""
-    hour = hour_of(NOW - timedelta(hours=2))
-    minutes(app, span(hour))
-    folder = Path(app.folder.path(MINUTES))
-    [file] = folder.iterdir()
-    for name in (f"{file.name}.bak", f"{file.name}~", f"{file.stem} (copy).json"):
-        (folder / name).write_bytes(file.read_bytes())
-    (folder / f"{file.name[:11]}-7-v9.json").mkdir()
-    (folder / f"{file.name[:11]}-8-v9.json").symlink_to(f"{file.name[:11]}-8-v9.json")
-    found = client.history("a", length)
-    assert [rate * found["each"] for rate in found["in"]] == [pytest.approx(600)]
-
-
 @pytest.mark.parametrize("summed_up", [True, False])
 def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamUpdateClient, summed_up: bool) -> None:
     hour = hour_of(NOW) - timedelta(hours=30)
@@ -210,32 +166,3 @@ def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateC
     app.folder.write(f"{MONTHS}/999912.json", b"{}")
     app.folder.write(f"{MONTHS}/202701.json", b'{"spans": {"nonsense": {}}}')
     assert len(client.history("a", DAY)["at"]) == len(client.history("a", MOST_SECONDS)["at"]) == 1
-
-
-@pytest.mark.parametrize("length", [0, -1, MOST_SECONDS + 1, float("nan"), float("inf")])
-def test_a_time_that_is_not_kept_is_refused(app: AppRegistry, client: StreamUpdateClient, length: float) -> None:
-    with pytest.raises(InvalidInputError, match="seconds must be more than 0 and at most 7776000"):
-        client.history("a", length)
-
-
-def test_a_history_of_ninety_days_is_read_in_less_than_a_second(app: AppRegistry, client: StreamUpdateClient) -> None:
-    """Two queries with three stages, ten updates, a day of minutes; three tries, since the machine is shared."""
-    months: dict[str, dict[str, dict[str, list[Span]]]] = {}
-    rows = {"one": 10**6, "two": 10**5, "three": 3}
-    for number in range(LENGTH * 24):
-        at = hour_of(NOW) - timedelta(hours=number + 1)
-        driver = months.setdefault(at.strftime("%Y%m"), {}).setdefault(driver_key("v", number // 216), {})
-        for query in ("q1", "q2"):
-            driver.setdefault(query, []).insert(0, span(at, state_rows=rows, lag=3.0, lag_most=9.0, state_bytes=10**9))
-    for month, drivers in months.items():
-        made = {key: {q: tuple(found) for q, found in queries.items()} for key, queries in drivers.items()}
-        app.folder.write(f"{MONTHS}/{month}.json", to_json(Month(spans=made)))
-    minutes(app, *(span(ago(minutes=n), state_rows=rows) for n in range(1440)))
-    took = []
-    for _ in range(3):
-        began = time.perf_counter()
-        found = client.history("a", MOST_SECONDS)
-        took.append(time.perf_counter() - began)
-    assert len(found["at"]) >= LENGTH * 24
-    assert min(took) < 1.0, took
-    assert len(recorded.recorded(app.folder, NOW - timedelta(days=LENGTH))) >= 2 * LENGTH * 24

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,15 +80,6 @@ def test_it_is_given_back_when_the_block_fails(app: AppRegistry) -> None:
         assert not lease.held(app.folder, newest(app))
 
 
-def test_blocks_for_one_owner_may_be_nested(app: AppRegistry) -> None:
-    with holding(app, "v2"):
-        number = newest(app).number
-        with holding(app, "v2"):
-            pass
-        assert newest(app).holder == ProcessIdentity.own() and newest(app).number == number
-    assert not lease.held(app.folder, newest(app))
-
-
 def test_another_living_process_of_the_same_update_is_told(app: AppRegistry, other: ProcessIdentity) -> None:
     begin(app, "v2")
     lease.acquire(app.folder, "v2", other)
@@ -145,20 +135,6 @@ def test_a_zombie_is_dead(app: AppRegistry) -> None:
         while not (seen := this_kernel().look(process.pid)) or not seen.zombie:
             time.sleep(0.01)
         assert not module.alive(app.folder, _held(ProcessIdentity.of(process.pid)))
-
-
-def test_a_process_elsewhere_lives_as_long_as_it_shows_it(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WATCH_SECONDS", 2.0)
-    begin(app, "v2")
-    elsewhere = lease.acquire(app.folder, "v2", ProcessIdentity(host="elsewhere", pid=1))
-    sign = threading.Timer(0.3, lease.renew, (app.folder, elsewhere))
-    sign.start()
-    with pytest.raises(LeaseHeldError, match="process 1 on elsewhere works on v2"), holding(app, "v2"):
-        pass
-    sign.join()
-    monkeypatch.setattr(module, "WATCH_SECONDS", 0.3)
-    with holding(app, "v2"):
-        assert newest(app).holder == ProcessIdentity.own()
 
 
 def test_a_long_block_shows_signs_of_life(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,16 +258,6 @@ def test_a_driver_is_dead_when_its_jvm_is_dead_too(handed_over: AppRegistry, jvm
     """Until then a batch may be under way in it."""
     note(handed_over, ProcessIdentity.own() if jvm_lives else ended(), ended())
     assert (Successor(handed_over, "v2", 2).death() is not None) is dead
-
-
-def test_one_that_stands_by_is_ready_whatever_the_clocks_say(handed_over: AppRegistry) -> None:
-    """Its clock is an hour behind; its next heartbeat shows that it lives."""
-    elsewhere, old = ProcessIdentity(host="elsewhere", pid=1), "2020-01-01T00:00:0%d+00:00"
-    note(handed_over, elsewhere, elsewhere, heartbeat_at=old % 1)
-    beat = threading.Timer(0.5, note, (handed_over, elsewhere, elsewhere), {"heartbeat_at": old % 2})
-    beat.start()
-    Successor(handed_over, "v2", 2).check_ready()
-    beat.join()
 
 
 def test_one_that_gives_no_sign_of_life_is_not_ready(handed_over: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

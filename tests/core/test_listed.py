@@ -12,17 +12,14 @@ import pytest
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import CorruptError
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry
-from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
 from airflow_provider_streamupdate.core.storage import Folder, call_count
 from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
 from airflow_provider_streamupdate.core.storage.listed import Listed
 from tests.stores import ObjectStore
 
-from .builders import CheckpointFiles, app_plan, golden, query_plan
+from .builders import CheckpointFiles, golden, query_plan
 
-Q = "windows"  # of builders
 SPARKS = sorted((Path(__file__).parents[1] / "data" / "golden").glob("spark-*.tar.xz"))
 
 
@@ -102,28 +99,6 @@ def test_an_export_lists_once_and_reads_each_store_s_newest_file() -> None:
     few, lots = (many(bucket(), partitions) for partitions in (1, 41))
     costs = [asked(lambda f=files: Checkpoint(f.folder).export(False)) for files in (few, lots)]
     assert costs[1] - costs[0] == 40, "a zip for each partition, which names its files"
-
-
-def test_a_restore_and_a_check_do_not_ask_for_each_file() -> None:
-    """Of a live checkpoint whose state is not brought, and of a snapshot, whose files are copied."""
-    plan = app_plan(query_plan(), app="a")
-    costs = {}
-    for partitions in (11, 51):
-        app = AppRegistry("a", bucket())
-        checkpoint = app.checkpoint("v1", Q)
-        many(checkpoint, partitions)
-        live = Checkpoint(checkpoint).export(False)
-        snapshot = export(app, "v1", "one", plan, True, {})
-        for name, query, source, state in (
-            ("check", live, checkpoint, False),
-            ("restore", snapshot.queries[Q], app.folder, True),
-        ):
-            made = plan_restore(query, plan.queries[0], plan.queries[0])
-            target = bucket()
-            costs[name, partitions] = asked(lambda m=made, s=source, t=target, b=state: bring_files(m, s, t, state=b))
-    assert costs["check", 51] == costs["check", 11]
-    files = 3 * 40  # a zip and two tables a partition
-    assert costs["restore", 51] - costs["restore", 11] <= 2 * files, "a copy each, and what is small is read"
 
 
 def test_a_file_that_is_gone_or_changed_is_told() -> None:

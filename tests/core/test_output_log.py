@@ -160,12 +160,6 @@ def test_what_was_put_aside_is_read_on(tmp_path: Path) -> None:
     assert tail(log, 1) == "line 9"
 
 
-def test_no_log_and_an_empty_one_are_told(tmp_path: Path) -> None:
-    assert tail(tmp_path / "none.log", 30) == f"(no log at {tmp_path}/none.log)"
-    (tmp_path / "empty.log").touch()
-    assert tail(tmp_path / "empty.log", 30) == "(the log is empty)"
-
-
 def test_an_application_s_settings_are_looked_at_before_anything_is_started(tmp_path: Path) -> None:
     file = tmp_path / "v1.py"
     file.write_text("")

@@ -38,29 +38,19 @@ def targets(snapshot: QuerySnapshot, old: list[str], new: list[str]) -> dict[str
 STATE = snapshot_of("state/0/0/4.zip", "state/0/1/4.zip", "state/1/0/4.zip", "state/1/0/SSTs/9.sst")
 
 
-def test_unchanged_stages_stay_where_they_are() -> None:
-    assert targets(STATE, ["a", "b"], ["a", "b"]) == {f.path: f.path for f in STATE.files}
-
-
-def test_a_stage_added_downstream_moves_the_others() -> None:
-    assert targets(STATE, ["a", "b"], ["new", "a", "b"]) == {
-        "state/0/0/4.zip": "state/1/0/4.zip",
-        "state/0/1/4.zip": "state/1/1/4.zip",
-        "state/1/0/4.zip": "state/2/0/4.zip",
-        "state/1/0/SSTs/9.sst": "state/2/0/SSTs/9.sst",
-    }
-
-
-def test_swapped_stages_swap_their_state() -> None:
-    assert targets(STATE, ["a", "b"], ["b", "a"])["state/1/0/4.zip"] == "state/0/0/4.zip"
-    assert targets(STATE, ["a", "b"], ["b", "a"])["state/0/1/4.zip"] == "state/1/1/4.zip"
-
-
-def test_a_removed_stage_s_state_is_left_behind() -> None:
-    assert targets(STATE, ["a", "b"], ["b"]) == {
-        "state/1/0/4.zip": "state/0/0/4.zip",
-        "state/1/0/SSTs/9.sst": "state/0/0/SSTs/9.sst",
-    }
+@pytest.mark.parametrize(
+    ("old", "new", "operators"),
+    [
+        (["a", "b"], ["a", "b"], {0: 0, 1: 1}),
+        (["a", "b"], ["new", "a", "b"], {0: 1, 1: 2}),  # added downstream: the others move
+        (["a", "b"], ["b", "a"], {0: 1, 1: 0}),
+        (["a", "b"], ["b"], {1: 0}),  # what is removed is left behind
+    ],
+)
+def test_state_follows_its_stage(old: list[str], new: list[str], operators: dict[int, int]) -> None:
+    files = {(int(f.path.split("/")[1]), f.path.split("/", 2)[2]): f.path for f in STATE.files}
+    expected = {path: f"state/{operators[o]}/{rest}" for (o, rest), path in files.items() if o in operators}
+    assert targets(STATE, old, new) == expected
 
 
 def test_spark_s_own_description_of_an_operator_is_not_taken() -> None:
@@ -99,46 +89,45 @@ def sources_of(*names: str) -> QueryPlan:
     return query_plan(sources=plans, source_order=names)
 
 
-def source_targets(old: QueryPlan, new: QueryPlan, *paths: str) -> dict[str, str]:
-    return {file.path: path for file, path in plan_restore(snapshot_of(*paths), old, new).moves}
-
-
-def test_a_source_s_own_files_follow_it() -> None:
-    """Folders are numbered in the order of the sources' first uses; one that is gone is left behind."""
-    paths = ("sources/0/1", "sources/1/1.compact", "sources/2/0")
-    assert source_targets(sources_of("a", "b", "a", "c"), sources_of("new", "c", "a"), *paths) == {
-        "sources/0/1": "sources/2/1",
-        "sources/2/0": "sources/1/0",
-    }
-
-
-def test_a_source_that_takes_another_s_place_gets_nothing_of_it() -> None:
-    assert source_targets(sources_of("a"), sources_of("b"), "sources/0/1") == {}
-
-
-def test_folders_called_after_spark_s_own_names_stay() -> None:
-    paths = ("sources/a/1", "sources/b/1")
-    assert source_targets(sources_of("a", "b"), sources_of("b", "c"), *paths) == {"sources/b/1": "sources/b/1"}
+@pytest.mark.parametrize(
+    ("old", "new", "paths", "expected"),
+    [
+        # folders are numbered in the order of the sources' first uses; one that is gone is left behind
+        (
+            ("a", "b", "a", "c"),
+            ("new", "c", "a"),
+            ("sources/0/1", "sources/1/1.compact", "sources/2/0"),
+            {"sources/0/1": "sources/2/1", "sources/2/0": "sources/1/0"},
+        ),
+        (("a",), ("b",), ("sources/0/1",), {}),  # another source's place
+        (("a", "b"), ("b", "c"), ("sources/a/1", "sources/b/1"), {"sources/b/1": "sources/b/1"}),  # by Spark's names
+    ],
+)
+def test_a_source_s_own_files_follow_it(
+    old: tuple[str, ...], new: tuple[str, ...], paths: tuple[str, ...], expected: dict[str, str]
+) -> None:
+    plan = plan_restore(snapshot_of(*paths), sources_of(*old), sources_of(*new))
+    assert {file.path: path for file, path in plan.moves} == expected
 
 
 # Offsets
 
 
-def test_offsets_follow_the_order_of_the_sources() -> None:
-    entry = 'v1\n{"conf":{}}\n{"a":1}\n{"b":2}'
-    assert reorder_offsets(entry, ("a", "b"), ("a", "b")) == entry
-    assert reorder_offsets(entry, ("a", "b"), ("b", "a")) == 'v1\n{"conf":{}}\n{"b":2}\n{"a":1}'
-    assert reorder_offsets(entry, ("a", "b"), ("b", "a", "b")) == 'v1\n{"conf":{}}\n{"b":2}\n{"a":1}\n{"b":2}'
-
-
-def test_a_new_source_has_no_offset_yet_and_one_that_is_gone_has_none_left() -> None:
-    entry = 'v1\n{"conf":{}}\n{"a":1}\n{"b":2}'
-    assert reorder_offsets(entry, ("a", "b"), ("c", "b")) == 'v1\n{"conf":{}}\n-\n{"b":2}'
-
-
-def test_an_entry_by_name_keeps_the_lines_of_the_sources_that_remain() -> None:
-    entry = 'v2\n{"conf":{}}\na:{"logOffset":1}\nb:{"x":"y:z"}'
-    assert reorder_offsets(entry, ("a", "b"), ("c", "b")) == 'v2\n{"conf":{}}\nb:{"x":"y:z"}'
+@pytest.mark.parametrize(
+    ("version", "lines", "new", "expected"),
+    [
+        ("v1", ['{"a":1}', '{"b":2}'], ("a", "b"), ['{"a":1}', '{"b":2}']),
+        ("v1", ['{"a":1}', '{"b":2}'], ("b", "a"), ['{"b":2}', '{"a":1}']),
+        ("v1", ['{"a":1}', '{"b":2}'], ("b", "a", "b"), ['{"b":2}', '{"a":1}', '{"b":2}']),
+        ("v1", ['{"a":1}', '{"b":2}'], ("c", "b"), ["-", '{"b":2}']),  # a new source has no offset yet
+        ("v2", ['a:{"logOffset":1}', 'b:{"x":"y:z"}'], ("c", "b"), ['b:{"x":"y:z"}']),
+    ],
+)
+def test_offsets_follow_their_sources(
+    version: str, lines: list[str], new: tuple[str, ...], expected: list[str]
+) -> None:
+    entry = "\n".join([version, '{"conf":{}}', *lines])
+    assert reorder_offsets(entry, ("a", "b"), new) == "\n".join([version, '{"conf":{}}', *expected])
 
 
 def test_an_entry_with_another_number_of_lines_is_refused() -> None:

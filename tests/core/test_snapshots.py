@@ -4,7 +4,6 @@ Damage to every file of checkpoints that Spark wrote is in test_corruption.py.""
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +85,6 @@ def test_snapshots_are_listed_oldest_first_and_only_when_complete(app: AppRegist
         take(app, "s1")
 
 
-def test_folders_that_cannot_be_a_snapshots_are_nobodys(store: SnapshotStore) -> None:
-    """As a file manager makes them."""
-    known, folder = store.names(), Path(store.folder.path("snapshots"))
-    shutil.copytree(folder / known[0], folder / f"{known[0]} (copy)")
-    (folder / "old stuff").mkdir()
-    assert store.names() == known and not store.damaged()
-    store.garbage(only_look=True)
-
-
 def test_an_sst_is_stored_once_and_files_whose_names_return_are_never_shared(
     app: AppRegistry, store: SnapshotStore
 ) -> None:
@@ -151,14 +141,6 @@ def test_a_file_that_vanishes_during_the_export_is_told(app: AppRegistry, store:
 
 
 # Verifying
-
-
-def test_verify_names_a_few_files_and_counts_the_rest(app: AppRegistry, store: SnapshotStore) -> None:
-    for file in files_of(store, "s3").values():
-        if file.size > 1:
-            os.unlink(app.folder.path(file.object))
-    with pytest.raises(CorruptError, match="and 4 more; use another snapshot"):
-        store.verify("s3")
 
 
 # Deleting

@@ -11,7 +11,7 @@ from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
 from airflow_provider_streamupdate.core.errors import NoRoomError, StorageError
 from airflow_provider_streamupdate.core.snapshots.restore import bring_ahead, plan_restore, room_needed
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.core.storage.space import MARGIN_BYTES, check_room, no_room, size
+from airflow_provider_streamupdate.core.storage.space import MARGIN_BYTES, check_room, no_room
 
 from .builders import CONF, query_plan, stage_plan
 
@@ -77,22 +77,8 @@ def test_copying_ahead_is_refused_before_the_first_file(
     assert here.files() == []
 
 
-def test_an_object_store_does_not_tell_and_nothing_is_refused(elsewhere: Folder) -> None:
-    assert elsewhere.free() is None
-    check_room(elsewhere, 10**18, "much")
-
-
-def test_free_room_of_a_folder_that_is_not_there_yet(here: Folder) -> None:
-    assert (here.free() or 0) > 0 and here.same_disk(here.sub("a/b"))
-
-
 def test_that_no_room_is_left_is_known_below_our_own_errors() -> None:
     full = StorageError("cannot write")
     full.__cause__ = OSError(errno.ENOSPC, "No space left on device")
     assert no_room(full) and no_room(OSError(errno.EDQUOT, "quota"))
     assert not no_room(StorageError("cannot reach")) and not no_room(PermissionError(errno.EACCES, "no"))
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (3.4e12, "3.4 TB")])
-def test_sizes_in_words(count: float, text: str) -> None:
-    assert size(count) == text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_streamupdate.core.errors import ApplicationError, describe
+from airflow_provider_streamupdate.core.errors import describe
 from airflow_provider_streamupdate.core.tracebacks import without_tracebacks
 
 TEXTS = json.loads((Path(__file__).parent / "data" / "spark_errors.json").read_text())
@@ -113,13 +113,6 @@ def test_a_group_of_errors_and_a_traceback_that_is_cut_off() -> None:
     assert without_tracebacks(f"failed: {group}    +------------------------------------") == "failed: ValueError: one"
     cut = 'Cause: Traceback (most recent call last):\n  File "/app/v2.py", line 9, in price\n    return ra'
     assert without_tracebacks(cut) == "Cause: an error at /app/v2.py:9 (its text is cut off)"
-
-
-def test_a_text_without_one_stays_as_it_is() -> None:
-    assert describe(ApplicationError("query q: its plan is not understood (a: b)")) == (
-        "query q: its plan is not understood (a: b)"
-    )
-    assert without_tracebacks("x\n  y\n") == "x\n  y\n"
 
 
 def test_a_megabyte_of_tracebacks_takes_no_time() -> None:
