@@ -354,14 +354,14 @@ def it_begins_no_batch_that_a_fence_stands_in_the_way_of(ground: Ground) -> None
     engine = ground.running()
     engine.drain()
     batch = engine.committed()[QUERY]
-    assert fence.put_up(ground.checkpoint()) == batch + 1
+    assert fence.fence(ground.checkpoint()) == batch + 1
     engine.start()
     ground.more()
     with pytest.raises(Exception, match=r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming jobs|fenced") as raised:
         until(engine.ended)
     assert "it does not come" not in str(raised.value)
     assert engine.committed() == {QUERY: batch}
-    fence.take_down(ground.checkpoint())
+    fence.unfence(ground.checkpoint())
     engine.start()
     until(lambda: engine.committed()[QUERY] > batch)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.checkpoint.fence import put_up, take_down
+from airflow_provider_streamupdate.core.checkpoint.fence import fence, unfence
 from airflow_provider_streamupdate.core.storage import Folder
 
 
@@ -28,7 +28,7 @@ def test_it_blocks_the_batch_after_the_last_one(
         return create(folder, relative, data, nonce)
 
     monkeypatch.setattr(Folder, "create", slow)
-    assert put_up(checkpoint) == 3 + len(meanwhile) == checkpoint.fenced()
+    assert fence(checkpoint) == 3 + len(meanwhile) == checkpoint.fenced()
     assert checkpoint.logged_batch() == 2 + len(meanwhile)
-    take_down(checkpoint)
+    unfence(checkpoint)
     assert checkpoint.fenced() is None

@@ -9,7 +9,7 @@ from bench import Bench, row
 from pyspark.errors import StreamingQueryException
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.checkpoint.fence import put_up, take_down
+from airflow_provider_streamupdate.core.checkpoint.fence import fence, unfence
 from airflow_provider_streamupdate.streaming import stage
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.author import Declarations
@@ -33,7 +33,7 @@ def test_a_fenced_query_begins_no_batch(bench: Bench, spark) -> None:
     queries = start()
     running = queries._queries["q"]
     running.processAllAvailable()
-    assert put_up(checkpoint) == put_up(checkpoint) == 1
+    assert fence(checkpoint) == fence(checkpoint) == 1
     assert (checkpoint.logged_batch(), checkpoint.fenced()) == (0, 1)
     bench.write([row("b", 1)])
     with pytest.raises(StreamingQueryException, match="Multiple streaming jobs detected for 1"):
@@ -42,8 +42,8 @@ def test_a_fenced_query_begins_no_batch(bench: Bench, spark) -> None:
     assert seen == {"a": 1} and checkpoint.committed_batch() == 0
     assert checkpoint.export(carry_in_flight=True).in_flight is None  # what a deployment that takes over goes on from
 
-    take_down(checkpoint)
-    take_down(checkpoint)
+    unfence(checkpoint)
+    unfence(checkpoint)
     assert (checkpoint.logged_batch(), checkpoint.fenced()) == (0, None)
     queries = start()
     queries._queries["q"].processAllAvailable()

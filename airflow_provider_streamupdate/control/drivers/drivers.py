@@ -10,7 +10,7 @@ import psutil
 
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.checkpoint.fence import put_up
+from ...core.checkpoint.fence import fence
 from ...core.errors import AppCancelledError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError, way_on
 from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
@@ -194,7 +194,7 @@ class Drivers:
         plan = self.app.plan(deployment)
         if plan is not None and self.maybe_alive(deployment):
             for query in plan.queries:
-                put_up(Checkpoint(self.app.checkpoint(deployment, query.name)))
+                fence(Checkpoint(self.app.checkpoint(deployment, query.name)))
 
     def start_beside(
         self, spec: DeploymentSpec, epoch: int, role: DriverRole, follow: int = 0, compare_with: str | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .checkpoint import FENCE, Checkpoint
 
 
-def put_up(checkpoint: Checkpoint) -> int:
+def fence(checkpoint: Checkpoint) -> int:
     """Block every batch after those in the offset log; return the number of the blocked batch."""
     while (fenced := checkpoint.fenced()) is None:
         # The batch may have just begun; or, where the call took long, be so old that its entry was removed again.
@@ -23,7 +23,7 @@ def put_up(checkpoint: Checkpoint) -> int:
     return fenced
 
 
-def take_down(checkpoint: Checkpoint) -> None:
+def unfence(checkpoint: Checkpoint) -> None:
     """Remove the fence, for the driver that is to run the checkpoint's query again in its own epoch."""
     if (batch := checkpoint.fenced()) is not None:
         checkpoint.folder.remove(f"offsets/{batch}")

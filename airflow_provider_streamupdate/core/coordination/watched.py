@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..checkpoint.checkpoint import Checkpoint
-from ..checkpoint.fence import put_up
+from ..checkpoint.fence import fence
 from ..processes.pulse import Pulse
 from ..registry.deployment import SILENT_SECONDS, Status
 from ..registry.registry import AppRegistry
@@ -41,7 +41,7 @@ class Watched:
         for query in plan.queries if plan is not None else ():
             if not goes_on():
                 return
-            put_up(Checkpoint(self.app.checkpoint(self.deployment, query.name)))
+            fence(Checkpoint(self.app.checkpoint(self.deployment, query.name)))
 
     def is_gone(self, status: Status | None) -> bool:
         """Whether its processes have certainly ended. The process that was started is spark-submit's: the JVM may

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...core.boundaries import boundary
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.checkpoint.fence import take_down
+from ...core.checkpoint.fence import unfence
 from ...core.errors import FencedError
 from ...core.registry.deployment import CANCELLED, FAILED, FINISHED, RESTORING, SUSPENDED
 from ...core.registry.driver_settings import DriverSettings
@@ -104,7 +104,7 @@ class Agent:
         if driver.final is not None:
             return
         for query in start.queries:
-            take_down(Checkpoint(driver.app.checkpoint(driver.spec.deployment, query)))
+            unfence(Checkpoint(driver.app.checkpoint(driver.spec.deployment, query)))
         if start.later_ids:
             driver.go_on_after_others()
         if saved is None:
