@@ -39,7 +39,7 @@ class Interruption:
 
     @property
     def told(self) -> str:
-        at = clock.told(self.since)
+        at = clock.format_timestamp(self.since)
         if self.back_to:
             told = f"the rollback of {self.deployment} to {self.back_to} was interrupted at {at}"
         elif self.killed:

@@ -98,7 +98,7 @@ def is_moment(_instance: object, field: Any, value: Any) -> None:
             raise ValueError(f"{field.name} is not an ISO 8601 time: {text!r:.60}") from error
 
 
-def told(text: str) -> str:
+def format_timestamp(text: str) -> str:
     """A stored time for people, to the second, e.g. ``2026-11-21 03:20:48 UTC``."""
     return parse(text).strftime("%Y-%m-%d %H:%M:%S UTC")
 

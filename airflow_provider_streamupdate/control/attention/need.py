@@ -213,7 +213,7 @@ def _of_the_driver(found: Found, now: datetime) -> Iterator[Need]:
         kind = Kind.CRASH_LOOP if left_alone else Kind(str(state))
         said = f": {_line(status.error)}" if state == FAILED and status and status.error else ""
         said = f": {_line(status.reason)}" if state == STOPPED and status and status.reason else said
-        lasted = f" since {clock.told(since)}" if since and state != FAILED else ""
+        lasted = f" since {clock.format_timestamp(since)}" if since and state != FAILED else ""
         yield Need(
             kind=kind,
             severity=WARNING if state == SILENT or watched else CRITICAL,

@@ -65,16 +65,16 @@ def told(app: str, found: Outlook | None) -> str | None:
     if found.asked_to_end:
         return "it died after it was told to end, or suspended, so no supervisor starts it (cancel ends it)"
     if found.off is not None and found.off_since is not None:
-        return f"its supervision is off since {clock.told(found.off_since)}: {found.off}"
+        return f"its supervision is off since {clock.format_timestamp(found.off_since)}: {found.off}"
     if found.gave_up is not None:
-        since = f" since {clock.told(found.gave_up_at)}" if found.gave_up_at else ""
+        since = f" since {clock.format_timestamp(found.gave_up_at)}" if found.gave_up_at else ""
         return f"it is in a crash loop{since}, and supervisors leave it alone: {found.gave_up}"
     if not found.watched:
         return None
     of = f" of {found.limit}" if found.limit else ""
     row = f" (start {found.attempts + 1}{of} in a row)" if found.attempts else ""
     waits = found.next_start_at is not None and clock.age(found.next_start_at) < 0
-    when = f"at {clock.told(found.next_start_at)}" if waits and found.next_start_at else "soon"
+    when = f"at {clock.format_timestamp(found.next_start_at)}" if waits and found.next_start_at else "soon"
     return f"a supervisor starts it again {when}{row}; streamupdate cancel {app} keeps it down"
 
 

@@ -31,7 +31,7 @@ class Unchanged:
         how = "was submitted with this application"
         if self.record is not None and self.record.outcome == PROMOTED:
             at = self.record.step_times.get("promoted", self.record.started_at)
-            how = f"was promoted by this update at {clock.told(at)}"
+            how = f"was promoted by this update at {clock.format_timestamp(at)}"
         return (
             f"{self.app}: {self.deployment} {how} and runs; nothing to do (give another deployment id to run the same "
             "application as a new deployment)"

@@ -199,7 +199,7 @@ def refusal(app: str, latest: Lease) -> str:
 def _at_work(app: str, held: Lease) -> str:
     """Say what a process that is not at an update does with the app."""
     assert held.holder is not None
-    since = clock.told(held.taken_at or held.renewed_at or held.expires_at)
+    since = clock.format_timestamp(held.taken_at or held.renewed_at or held.expires_at)
     return (
         f"app {app} is in use since {since}: {held.work} (process {held.holder.pid} on {held.holder.host}); wait "
         f"until that is done (streamupdate status {app} shows the driver), then run this again"

@@ -81,7 +81,7 @@ class Cancellation:
     drain: bool = False  # batches in flight are committed first
 
     def __str__(self) -> str:
-        return f"cancelled by {self.by} at {clock.told(self.at)}"
+        return f"cancelled by {self.by} at {clock.format_timestamp(self.at)}"
 
 
 @attrs.frozen(kw_only=True)
@@ -96,7 +96,7 @@ class Deletion:
 
     def refusal(self, app: str) -> str:
         """Return why nothing can be done with the app, and what can."""
-        began = f"by {self.by} at {clock.told(self.at)}"
+        began = f"by {self.by} at {clock.format_timestamp(self.at)}"
         if not self.completed:
             return f"the deletion of app {app}, begun {began}, is not complete; run streamupdate delete-app {app} again"
         return (
