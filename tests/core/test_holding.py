@@ -132,7 +132,7 @@ def test_what_a_dead_process_held_for_no_update_under_way_is_free(
 
 def test_a_zombie_is_dead(app: AppRegistry) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        while not (seen := this_kernel().look(process.pid)) or not seen.zombie:
+        while not (seen := this_kernel().inspect(process.pid)) or not seen.zombie:
             time.sleep(0.01)
         assert not module.alive(app.folder, _held(ProcessIdentity.of(process.pid)))
 

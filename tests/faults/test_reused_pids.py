@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.processes import process_identity
-from airflow_provider_streamupdate.core.processes.kernel import Linux, Seen, this_kernel
+from airflow_provider_streamupdate.core.processes.kernel import Linux, ProcessInfo, this_kernel
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
@@ -101,8 +101,8 @@ def test_a_pid_that_is_given_again_between_the_look_and_the_signal_is_not_signal
         identity = ProcessIdentity.of(ours.pid)
 
         class Swapping(Linux):
-            def look(self, pid: int, ours: subprocess.Popen[bytes] = ours, others: list = others) -> Seen | None:
-                seen = super().look(pid)
+            def inspect(self, pid: int, ours: subprocess.Popen = ours, others: list = others) -> ProcessInfo | None:
+                seen = super().inspect(pid)
                 ours.kill()
                 ours.wait()
                 next_pid(pid)
@@ -133,7 +133,7 @@ def test_the_processes_of_a_session_whose_id_was_given_again_are_not_signalled(
         assert os.getsid(left) == leader.pid
         assert process.alive(reused) is False is Living()(reused)
         assert process.end(reused, 0.2)
-        seen = this_kernel().look(left)
+        seen = this_kernel().inspect(left)
         assert seen is not None and not seen.zombie
     finally:
         os.kill(left, signal.SIGKILL)
@@ -157,7 +157,7 @@ def test_a_group_is_killed_before_its_leader_is_waited_for(monkeypatch: pytest.M
     killed, real = [], os.killpg
 
     def killpg(group: int, number: int) -> None:
-        killed.append(this_kernel().look(group))
+        killed.append(this_kernel().inspect(group))
         real(group, number)
 
     monkeypatch.setattr(os, "killpg", killpg)

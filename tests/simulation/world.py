@@ -23,7 +23,7 @@ from typing import IO, Any
 import attrs
 import greenlet
 
-from airflow_provider_streamupdate.core.processes.kernel import Seen
+from airflow_provider_streamupdate.core.processes.kernel import ProcessInfo
 
 FIRST_PID = 1 << 23  # larger than any real one (PID_MAX_LIMIT of Linux is 1 << 22), so that none is ever signalled
 REAL_SLEEP = time.sleep
@@ -365,8 +365,8 @@ class World:
     def uptime(self) -> float:
         return self.monotonic()
 
-    def look(self, pid: int) -> Seen | None:
+    def inspect(self, pid: int) -> ProcessInfo | None:
         process = self.processes.get(pid)
         if process is None or not process.alive or process.machine is not self.process().machine:
             return None
-        return Seen(pid, pid, pid, False)
+        return ProcessInfo(pid, pid, pid, False)

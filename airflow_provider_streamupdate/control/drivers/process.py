@@ -21,7 +21,7 @@ import psutil
 
 from ...core import clock
 from ...core.boundaries import boundary
-from ...core.processes.kernel import Kernel, Seen, Unseen, this_kernel
+from ...core.processes.kernel import Kernel, NotInspectableError, ProcessInfo, this_kernel
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry.deployment import Launch, Status
 from ...core.storage.sharing import share, umask_in
@@ -173,7 +173,7 @@ class _Look:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._here = kernel.boot(), kernel.namespace()
-        self._sessions: dict[int, list[Seen]] | None = None
+        self._sessions: dict[int, list[ProcessInfo]] | None = None
 
     def alive(self, launch: Launch, status: Status | None = None) -> bool | None:
         if launch.killed:
@@ -203,8 +203,8 @@ class _Look:
         if leader is None or not leader.exact or (leader.boot, leader.namespace) != self._here:
             return None
         try:
-            found = self._kernel.look(leader.pid)
-        except Unseen:
+            found = self._kernel.inspect(leader.pid)
+        except NotInspectableError:
             return None
         if found is not None and not leader.is_seen_as(found):
             return []  # its pid belongs to another process, which is possible only after the whole session has ended
@@ -215,11 +215,11 @@ class _Look:
             session = [seen for seen in session if launch.mark and _marked(seen.pid, launch.mark)]
         return [self._identity(seen) for seen in session]
 
-    def _identity(self, seen: Seen) -> ProcessIdentity:
+    def _identity(self, seen: ProcessInfo) -> ProcessIdentity:
         boot, namespace = self._here
         return ProcessIdentity(host=os.uname().nodename, pid=seen.pid, boot=boot, namespace=namespace, start=seen.start)
 
-    def sessions(self) -> dict[int, list[Seen]]:
+    def sessions(self) -> dict[int, list[ProcessInfo]]:
         """Return the living processes of this machine, by session."""
         if self._sessions is None:
             self._sessions = {}
@@ -227,12 +227,12 @@ class _Look:
                 self._sessions.setdefault(seen.session, []).append(seen)
         return self._sessions
 
-    def _processes(self) -> Iterator[Seen]:
+    def _processes(self) -> Iterator[ProcessInfo]:
         for child in list(_children.values()):
             child.poll()
         for pid in psutil.pids():
-            with contextlib.suppress(Unseen):
-                seen = self._kernel.look(pid)
+            with contextlib.suppress(NotInspectableError):
+                seen = self._kernel.inspect(pid)
                 if seen is not None and not seen.zombie:
                     yield seen
 

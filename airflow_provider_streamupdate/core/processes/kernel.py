@@ -20,7 +20,7 @@ import attrs
 
 
 @attrs.frozen
-class Seen:
+class ProcessInfo:
     """A process that is there. start: when it began, in the kernel's own unit; session: the id of its session;
     zombie: it has ended, and its parent has not waited for it"""
 
@@ -30,7 +30,7 @@ class Seen:
     zombie: bool
 
 
-class Unseen(Exception):
+class NotInspectableError(Exception):
     """The process may exist, but cannot be inspected from here."""
 
 
@@ -50,8 +50,8 @@ class Kernel(Protocol):
     def uptime(self) -> float | None:
         """Seconds since boot, a clock that cannot be set. None: unknown."""
 
-    def look(self, pid: int) -> Seen | None:
-        """The process with that pid; None when there is none. Unseen when that is unknown."""
+    def inspect(self, pid: int) -> ProcessInfo | None:
+        """The process with that pid; None when there is none. NotInspectableError when that is unknown."""
 
 
 class Unknown:
@@ -69,8 +69,8 @@ class Unknown:
     def uptime(self) -> float | None:
         return None
 
-    def look(self, pid: int) -> Seen | None:
-        raise Unseen(f"process {pid}: processes cannot be inspected on {sys.platform}")
+    def inspect(self, pid: int) -> ProcessInfo | None:
+        raise NotInspectableError(f"process {pid}: processes cannot be inspected on {sys.platform}")
 
 
 class Linux(Unknown):
@@ -96,17 +96,17 @@ class Linux(Unknown):
     def uptime(self) -> float | None:
         return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else None
 
-    def look(self, pid: int) -> Seen | None:
+    def inspect(self, pid: int) -> ProcessInfo | None:
         try:
             text = Path(f"/proc/{pid}/stat").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             if exists(pid):  # hidden (hidepid of proc(5)), or new since
-                raise Unseen(f"process {pid} is hidden") from None
+                raise NotInspectableError(f"process {pid} is hidden") from None
             return None
         except OSError as error:
-            raise Unseen(f"process {pid}: {error}") from error
+            raise NotInspectableError(f"process {pid}: {error}") from error
         fields = text.rpartition(b")")[2].split()  # a name may hold anything; what follows starts with field 3
-        return Seen(pid, int(fields[19]), int(fields[3]), fields[0] in (b"Z", b"X"))
+        return ProcessInfo(pid, int(fields[19]), int(fields[3]), fields[0] in (b"Z", b"X"))
 
 
 class MacOS(Unknown):
@@ -127,14 +127,14 @@ class MacOS(Unknown):
     def uptime(self) -> float | None:
         return time.monotonic()  # stands still while the machine sleeps
 
-    def look(self, pid: int) -> Seen | None:
+    def inspect(self, pid: int) -> ProcessInfo | None:
         words = (ctypes.c_int * 4)(*self._KERN_PROC_PID, pid)
         buffer, size = ctypes.create_string_buffer(4096), ctypes.c_size_t(4096)
         if _libc().sysctl(words, 4, buffer, ctypes.byref(size), None, 0) != 0:
-            raise Unseen(f"process {pid}: {os.strerror(ctypes.get_errno())}")
+            raise NotInspectableError(f"process {pid}: {os.strerror(ctypes.get_errno())}")
         if size.value <= self._STATUS:
             if exists(pid):
-                raise Unseen(f"process {pid} is hidden")
+                raise NotInspectableError(f"process {pid} is hidden")
             return None
         seconds, micros = struct.unpack_from("=qi", buffer.raw)
         zombie = buffer.raw[self._STATUS] == self._ZOMBIE
@@ -144,7 +144,7 @@ class MacOS(Unknown):
             session, zombie = 0, True
         except PermissionError:
             session = 0
-        return Seen(pid, seconds * 1_000_000 + micros, session, zombie)
+        return ProcessInfo(pid, seconds * 1_000_000 + micros, session, zombie)
 
     def _by_name(self, name: str) -> bytes | None:
         buffer, size = ctypes.create_string_buffer(256), ctypes.c_size_t(256)

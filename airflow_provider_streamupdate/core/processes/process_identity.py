@@ -14,7 +14,7 @@ import socket
 
 import attrs
 
-from .kernel import Seen, Unseen, this_kernel
+from .kernel import NotInspectableError, ProcessInfo, this_kernel
 
 
 @attrs.frozen(kw_only=True)
@@ -35,9 +35,9 @@ class ProcessIdentity:
         namespace, start = kernel.namespace(), None
         if namespace is not None:
             try:
-                found = kernel.look(pid)
+                found = kernel.inspect(pid)
                 start = found.start if found else None
-            except Unseen:
+            except NotInspectableError:
                 pass
         return cls(host=socket.gethostname(), pid=pid, boot=kernel.boot(), namespace=namespace, start=start)
 
@@ -65,12 +65,12 @@ class ProcessIdentity:
         if not self.here():
             return None
         try:
-            found = this_kernel().look(self.pid)
-        except Unseen:
+            found = this_kernel().inspect(self.pid)
+        except NotInspectableError:
             return None
         return found is not None and self.is_seen_as(found) and not found.zombie
 
-    def is_seen_as(self, found: Seen) -> bool:
+    def is_seen_as(self, found: ProcessInfo) -> bool:
         """Whether a process seen here is this one, living or a zombie."""
         return (found.pid, found.start) == (self.pid, self.start)
 
