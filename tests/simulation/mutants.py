@@ -106,14 +106,14 @@ def _without_claim(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _quiet_never_counts(original: Callable[..., Any]) -> Callable[..., Any]:
-    def look(self: Pulse, whose: str, value: object) -> Beat:
+    def observe(self: Pulse, whose: str, value: object) -> Beat:
         return Beat(0.0, True)
 
     return look
 
 
 def _impatient(original: Callable[..., Any]) -> Callable[..., Any]:
-    def look(self: Pulse, whose: str, value: object) -> Beat:
+    def observe(self: Pulse, whose: str, value: object) -> Beat:
         return Beat(1000.0, False)
 
     return look
@@ -241,8 +241,8 @@ MUTANTS: dict[str, Mutant] = {
     "rollback: its end is not recorded": Mutant(rollback, "_end_update", _always(None)),
     "rollback: its own record is not ended": Mutant(rollback, "_end_rollback", _always(None)),
     "cancel: no epoch is claimed": Mutant(cancellation, "claim_cancellation", _always(None)),
-    "heartbeat: silence never counts": Mutant(Pulse, "look", _quiet_never_counts),
-    "heartbeat: every driver is taken for silent": Mutant(Pulse, "look", _impatient),
+    "heartbeat: silence never counts": Mutant(Pulse, "observe", _quiet_never_counts),
+    "heartbeat: every driver is taken for silent": Mutant(Pulse, "observe", _impatient),
     "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _nobody_lives),
     "hot standby: its takeover's lease is held for half an hour": Mutant(roles, "HELD_SECONDS", _value(1800.0)),
     "hot standby: the leader is not fenced": Mutant(HotStandby, "_fence", _always(None)),

@@ -105,8 +105,8 @@ class Pulses:
         self.world = world
         self.own: dict[int, Pulse] = {}
 
-    def look(self, whose: str, value: object) -> Beat:
-        return self.own.setdefault(self.world.own_pid(), Pulse()).look(whose, value)
+    def observe(self, whose: str, value: object) -> Beat:
+        return self.own.setdefault(self.world.own_pid(), Pulse()).observe(whose, value)
 
 
 class Site:

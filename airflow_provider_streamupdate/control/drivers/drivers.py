@@ -129,7 +129,7 @@ class Drivers:
 
         None: not decided yet; look again.
         """
-        beat = _pulse.look(self.app.deployment_folder(deployment).address, status.pulse)
+        beat = _pulse.observe(self.app.deployment_folder(deployment).address, status.pulse)
         if beat.quiet >= SILENT_SECONDS:
             return LOST
         if beat.changed or status.recent:

@@ -398,7 +398,7 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: 
             return CANCELLED if drivers.gone(deployment) else None
         if status is None:
             return None
-        if pulse.look(deployment, status.pulse).quiet >= SILENT_SECONDS and (why := drivers.silence(deployment)):
+        if pulse.observe(deployment, status.pulse).quiet >= SILENT_SECONDS and (why := drivers.silence(deployment)):
             raise WaitTimeoutError(f"{deployment} of {registry.name} neither runs on nor ends: {why}")
         return RUNNING if state in (RUNNING, SUSPENDED) and not pending else None
 

@@ -32,7 +32,7 @@ class Watched:
             return f"it is {status.state}: {status.error or status.reason or 'no reason given'}"
         if self.is_gone(status):
             return f"its process {status.pid} exited without a final status"
-        quiet = self._pulse.look(self.deployment, status.pulse).quiet
+        quiet = self._pulse.observe(self.deployment, status.pulse).quiet
         return f"it has given no sign of life for {quiet:.0f} s" if quiet >= SILENT_SECONDS else None
 
     def fence(self, goes_on: Callable[[], bool] = lambda: True) -> None:

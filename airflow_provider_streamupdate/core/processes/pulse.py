@@ -38,7 +38,7 @@ class Pulse:
         self._lock = threading.Lock()
         self._last: OrderedDict[str, _Last] = OrderedDict()
 
-    def look(self, whose: str, value: object) -> Beat:
+    def observe(self, whose: str, value: object) -> Beat:
         """Note a heartbeat. A living process never writes the same one twice."""
         with self._lock:
             now, last = self._seconds(), self._last.get(whose)

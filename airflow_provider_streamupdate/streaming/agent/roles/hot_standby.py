@@ -130,7 +130,7 @@ class HotStandby(Standby):
         lives = held.holder.lives()
         if lives is not None:
             return lives
-        quiet = self._holder.look("lease", (held.token, held.renewed_at)).quiet
+        quiet = self._holder.observe("lease", (held.token, held.renewed_at)).quiet
         return quiet < SILENT_SECONDS or lease.held(self.driver.app.folder, held)
 
     def _fence(self, current: Current) -> None:
