@@ -20,7 +20,11 @@ from airflow_provider_streamupdate.core.snapshots.fresh_start import (
     compare_fresh,
     plans_before,
 )
-from airflow_provider_streamupdate.core.snapshots.repeated_batches import batches_again, other_losses, with_again
+from airflow_provider_streamupdate.core.snapshots.repeated_batches import (
+    add_replayed_batches,
+    batches_again,
+    other_losses,
+)
 
 from .builders import app_plan, live_snapshot, query_plan, spec
 
@@ -91,7 +95,7 @@ BATCHES = {"windows": "batches 10 to 14"}
 
 def judged(old: QueryPlan, new: QueryPlan, *agree: str) -> CompatibilityReport:
     report = CompatibilityReport(app="flights", source="snapshot s1", items=())
-    return with_again(report, app_plan(old), app_plan(new), BATCHES, agree)
+    return add_replayed_batches(report, app_plan(old), app_plan(new), BATCHES, agree)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_what_a_sink_does_with_batches_it_had(old: QueryPlan, new: QueryPlan, ex
 def test_the_command_that_agrees_can_be_copied_where_the_query_s_name_has_spaces() -> None:
     query = attrs.evolve(writing("foreachBatch"), name="per hour")
     report = CompatibilityReport(app="flights", source="snapshot s1", items=())
-    report = with_again(report, app_plan(query), app_plan(query), {"per hour": "batches 1 to 2"}, ())
+    report = add_replayed_batches(report, app_plan(query), app_plan(query), {"per hour": "batches 1 to 2"}, ())
     assert "agree to it with --agree 'per hour:again'" in report.problems[0]
 
 

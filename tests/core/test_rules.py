@@ -28,7 +28,7 @@ from airflow_provider_streamupdate.core.plan.plan import (
 )
 from airflow_provider_streamupdate.core.plan.state_stores import DEFAULT_STORE, PARTITIONS, PROVIDER, ROCKSDB
 from airflow_provider_streamupdate.core.snapshots.fresh_start import compare_fresh
-from airflow_provider_streamupdate.core.snapshots.repeated_batches import with_again
+from airflow_provider_streamupdate.core.snapshots.repeated_batches import add_replayed_batches
 
 from .builders import KEY, VALUE, aggregation, app_plan, query_plan, stage_plan
 
@@ -407,7 +407,7 @@ def test_the_example_of_a_rule(id: str) -> None:
     old, new = (p if isinstance(p, AppPlan) else app_plan(p) for p in EXAMPLES[id])
     report = (compare_fork if id.startswith("fork.") else compare)(old, new, "s1")
     if id.startswith("again."):
-        report = with_again(report, old, new, {"windows": "batches 2 to 3"}, ())
+        report = add_replayed_batches(report, old, new, {"windows": "batches 2 to 3"}, ())
     if id.startswith("fresh."):
         report = compare_fresh([old], new, {"windows": 3})
     items = report.items

@@ -7,7 +7,7 @@ from collections import Counter
 from bench import Bench, row
 from test_skipped_batch import written
 
-from airflow_provider_streamupdate.core.snapshots.repeated_batches import batches_again, with_again
+from airflow_provider_streamupdate.core.snapshots.repeated_batches import add_replayed_batches, batches_again
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 
 
@@ -32,7 +32,7 @@ def test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that
     saved, (plan, _) = SnapshotStore(bench.registry).get(older), bench.plan(by_twos, "append", older)
     again = batches_again(bench.registry, saved, running=False)
     assert again == {"q": "batches 2 to 3"}
-    report = with_again(bench.saved(older).compare(plan, ()), saved.plan, plan, again, ())
+    report = add_replayed_batches(bench.saved(older).compare(plan, ()), saved.plan, plan, again, ())
     assert [i.name for i in report.items if i.verdict == "refused"] == ["q:again"]
 
     for key in "ef":

@@ -14,7 +14,7 @@ from ...core.registry.application import Application
 from ...core.registry.deployment import FINAL_STATES, NEW
 from ...core.serde import to_json
 from ...core.snapshots.rehearsal import RehearsalReport
-from ...core.snapshots.repeated_batches import batches_again, with_again
+from ...core.snapshots.repeated_batches import add_replayed_batches, batches_again
 from ...core.snapshots.snapshots import SnapshotStore
 from .context import Context
 from .plan import Planned, app_named_in, plan_application
@@ -114,11 +114,11 @@ def with_batches_again(
     """Return the report, extended by the batches that run again when the version starts in place from the snapshot."""
     registry = context.registry.app(plan.app)
     if snapshot is None:
-        return with_again(report, plan, plan, {}, agree)
+        return add_replayed_batches(report, plan, plan, {}, agree)
     current = registry.current_id()
     running = current is not None and context.drivers(registry).state(current) not in (*FINAL_STATES, NEW)
     saved = SnapshotStore(registry).get(snapshot)
-    return with_again(report, saved.plan, plan, batches_again(registry, saved, running), agree)
+    return add_replayed_batches(report, saved.plan, plan, batches_again(registry, saved, running), agree)
 
 
 def store_report(context: Context, report: CompatibilityReport | RehearsalReport, name: str) -> None:

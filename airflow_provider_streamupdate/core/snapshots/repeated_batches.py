@@ -54,7 +54,7 @@ def checkpoints_of(app: AppRegistry, query: str, query_id: str) -> Iterator[Chec
             yield checkpoint
 
 
-def with_again(
+def add_replayed_batches(
     report: CompatibilityReport, old: AppPlan, new: AppPlan, again: Mapping[str, str], agree: Iterable[str]
 ) -> CompatibilityReport:
     """Return the report with what running these batches again means for each query (``query:again``). InvalidInputError
