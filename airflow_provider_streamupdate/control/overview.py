@@ -114,7 +114,7 @@ def each_app(
 
     names = folder.names()
     for start in range(0, len(names), APPS_AT_ONCE):
-        for app, found in folder.each(look, names[start : start + APPS_AT_ONCE]):
+        for app, found in folder.read_many(look, names[start : start + APPS_AT_ONCE]):
             if found is not None:
                 yield app, found
 

@@ -221,7 +221,10 @@ class Checkpoint:
         def store_files(store: tuple[str, str | None]) -> list[str]:
             return self._store_files(store[0], state.names(store[0]), version, store[1])
 
-        return [*paths, *chain.from_iterable(self.folder.each(store_files, stores))]  # reads the files that name others
+        return [
+            *paths,
+            *chain.from_iterable(self.folder.read_many(store_files, stores)),
+        ]  # reads the files that name others
 
     def _files_ahead(self, state: Listed, version: int) -> list[str]:
         """The files written at a version that is not committed, on top of the one before; none unless every store of

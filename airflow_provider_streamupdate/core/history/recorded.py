@@ -100,4 +100,4 @@ def _read(app: Folder, paths: list[str], read: Any, left_out: list[str]) -> list
             return None
         return found
 
-    return [found for found in app.each(one, paths) if found is not None]
+    return [found for found in app.read_many(one, paths) if found is not None]

@@ -205,7 +205,7 @@ class AppRegistry:
             names = list(
                 {*self.folder.latest(names, count), *([f"deployments/{current}/spec.json"] if current else [])}
             )
-        found = self.folder.each(lambda path: self._spec(path.split("/")[1]), names)
+        found = self.folder.read_many(lambda path: self._spec(path.split("/")[1]), names)
         return sorted((spec for spec in found if spec), key=lambda spec: spec.submitted_at)
 
     def spec(self, deployment: str) -> DeploymentSpec:
@@ -313,7 +313,9 @@ class AppRegistry:
         names = [f"updates/{name}.json" for name in self.update_ids()]
         if len(names) > count:
             names = self.folder.latest(names, count)
-        found = self.folder.each(lambda path: self.update(path.removeprefix("updates/").removesuffix(".json")), names)
+        found = self.folder.read_many(
+            lambda path: self.update(path.removeprefix("updates/").removesuffix(".json")), names
+        )
         return sorted((record for record in found if record), key=lambda record: record.started_at)
 
     def update_under_way(self) -> UpdateRecord | None:

@@ -85,7 +85,7 @@ class Folder:
         """Whether frequent or sequential reads cost nothing."""
         return self.backend.cheap_calls
 
-    def each(self, read: Callable[[_Of], _Found], of: Iterable[_Of]) -> list[_Found]:
+    def read_many(self, read: Callable[[_Of], _Found], of: Iterable[_Of]) -> list[_Found]:
         """Call `read` for each item and return the results in order: several at once where a call is a request. On a
         local disk threads only cost time (measured)."""
         if self.cheap_calls:
@@ -204,7 +204,7 @@ class Folder:
                 return self.modified(path), path
             return -1.0, path
 
-        return [path for at, path in heapq.nlargest(count, self.each(written, paths)) if at >= 0]
+        return [path for at, path in heapq.nlargest(count, self.read_many(written, paths)) if at >= 0]
 
     @tried_again
     def files(self, relative: str = "", hidden: bool = False) -> list[str]:

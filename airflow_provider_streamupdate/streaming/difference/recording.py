@@ -78,7 +78,7 @@ def compare_recorded(spark: SparkSession, comparison: Comparison) -> None:
 def _read(spark: SparkSession, rows: Folder, batches: Sequence[int]) -> DataFrame:
     """The rows of these batches, and in the column _BATCH whose they are."""
     names = json.loads(rows.read(_NAMES) or b"[]")
-    where = rows.each(lambda batch: rows_of(rows, batch), batches)
+    where = rows.read_many(lambda batch: rows_of(rows, batch), batches)
     frame = spark.read.parquet(*(rows.sub(folder).uri for folder in where))
     batch = F.regexp_extract("_metadata.file_path", r"/(\d+)-[0-9a-f]+/[^/]*$", 1).cast("int")
     return frame.select("*", batch).toDF(*names, _BATCH)
