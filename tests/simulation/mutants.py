@@ -109,14 +109,14 @@ def _quiet_never_counts(original: Callable[..., Any]) -> Callable[..., Any]:
     def observe(self: Pulse, whose: str, value: object) -> Beat:
         return Beat(0.0, True)
 
-    return look
+    return observe
 
 
 def _impatient(original: Callable[..., Any]) -> Callable[..., Any]:
     def observe(self: Pulse, whose: str, value: object) -> Beat:
         return Beat(1000.0, False)
 
-    return look
+    return observe
 
 
 def _nobody_lives(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -99,7 +99,7 @@ class CommandBox:
             self.deliver()
         names = set(self.folder.names())
         commands = []
-        for name in _asked(names):
+        for name in _command_names(names):
             answered = f"{name}.result.json" in names or self._answer_path(name) in self._undelivered
             if not answered and (text := self.folder.read(f"{name}.json")) is not None:
                 try:
@@ -116,7 +116,7 @@ class CommandBox:
 
     def told_to_end(self) -> bool:
         """Return whether the driver was told to end, and has not answered that it could not."""
-        for name in _asked(set(self.folder.names())):
+        for name in _command_names(set(self.folder.names())):
             with contextlib.suppress(CorruptError, NewerFormatError):
                 text = self.folder.read(f"{name}.json")
                 command = self._command(name, text) if text is not None else None
@@ -164,5 +164,5 @@ class CommandBox:
         return self.folder.exists(f"{base}.1.json")
 
 
-def _asked(names: Iterable[str]) -> list[str]:
+def _command_names(names: Iterable[str]) -> list[str]:
     return [n[:-5] for n in names if n.endswith(".json") and not n.endswith(".result.json")]

@@ -47,7 +47,7 @@ class Registry:
         app = self.app(name)
         app.check_not_deleted()
         if not app.has_deployments():
-            raise NotFoundError(f"no app {name!r} under {self.root}{_known(name, self.apps())}")
+            raise NotFoundError(f"no app {name!r} under {self.root}{_known_apps(name, self.apps())}")
         return app
 
     def with_snapshots(self, name: str) -> AppRegistry:
@@ -63,7 +63,7 @@ class Registry:
         return [self.app(name) for name in names if self.folder.names(f"{name}/snapshots")]
 
 
-def _known(name: str, apps: list[str]) -> str:
+def _known_apps(name: str, apps: list[str]) -> str:
     """The hint for a name that no app has."""
     if not apps:
         return " (known: none); correct the root, or submit the app first"

@@ -45,7 +45,7 @@ def abandoned(app: AppRegistry) -> list[str]:
         name
         for name, text in texts.items()
         if text is not None
-        and _gone(from_json(text, UsedBy, folder.path(_mark(name))), app, f"rehearsals/{_mark(name)}")
+        and _is_abandoned(from_json(text, UsedBy, folder.path(_mark(name))), app, f"rehearsals/{_mark(name)}")
     ]
 
 
@@ -62,7 +62,7 @@ def _all(app: AppRegistry) -> Folder:
     return app.folder.sub("rehearsals")
 
 
-def _gone(user: UsedBy, app: AppRegistry, path: str) -> bool:
+def _is_abandoned(user: UsedBy, app: AppRegistry, path: str) -> bool:
     """Whether the owner has certainly ended, or, where that is unknown, took the folder too long ago, also by the
     storage's clock."""
     lives = user.process.lives()
