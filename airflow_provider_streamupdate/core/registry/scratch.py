@@ -10,7 +10,7 @@ from .. import clock
 from ..processes.elapsed import written_ago
 from ..processes.kernel import own_pid
 from ..processes.process_identity import ProcessIdentity
-from ..serde import from_json, to_json
+from ..serde import read_file, to_json
 from ..storage import Folder
 from .registry import AppRegistry
 
@@ -33,20 +33,15 @@ def take(app: AppRegistry, name: str) -> Folder:
     for other in abandoned(app):
         folder.remove(other)
     user = UsedBy(host=socket.gethostname(), pid=own_pid(), at=clock.now(), process=ProcessIdentity.own())
-    folder.write(f"{name}/used-by.json", to_json(user))
+    folder.write(_mark(name), to_json(user))
     return folder.sub(name)
 
 
 def abandoned(app: AppRegistry) -> list[str]:
     """Names of the scratch folders whose process is gone."""
     folder = _all(app)
-    texts = {name: folder.read(_mark(name)) for name in folder.names()}
-    return [
-        name
-        for name, text in texts.items()
-        if text is not None
-        and _is_abandoned(from_json(text, UsedBy, folder.path(_mark(name))), app, f"rehearsals/{_mark(name)}")
-    ]
+    users = {name: read_file(folder, _mark(name), UsedBy) for name in folder.names()}
+    return [name for name, user in users.items() if user and _is_abandoned(user, app, f"rehearsals/{_mark(name)}")]
 
 
 def _mark(name: str) -> str:
@@ -54,7 +49,7 @@ def _mark(name: str) -> str:
 
 
 def remove(app: AppRegistry, name: str) -> None:
-    """Nothing when it is gone."""
+    """Remove a scratch folder, if it is there."""
     _all(app).remove(name)
 
 
