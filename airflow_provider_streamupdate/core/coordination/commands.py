@@ -24,16 +24,16 @@ CHANGE = "change"
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """kind: one of the words above. snapshot: its name; cancel: end the app with it; successor: the deployment whose
-    driver stands by to go on from there. change: the parameters to go on with."""
+    """A command to a driver."""
 
     name: str
-    kind: str
+    kind: str  # one of the words above
     issued_at: str = attrs.field(validator=clock.is_moment)
     snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
-    cancel: bool = False
+    cancel: bool = False  # end the app with the snapshot
+    # the deployment whose driver stands by to continue from there
     successor: str | None = attrs.field(default=None, validator=named("deployment"))
-    change: ChangeRequest | None = None
+    change: ChangeRequest | None = None  # the parameters to continue with
 
 
 @attrs.frozen(kw_only=True)

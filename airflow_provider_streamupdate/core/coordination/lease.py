@@ -33,19 +33,17 @@ DEFAULT_SECONDS = 1800.0  # an owner without a process keeps the app for so long
 
 @attrs.frozen(kw_only=True)
 class Lease:
-    """owner: what for (the id of the deployment being brought in, for an update); holder: who works on it now;
-    renewed_at, uptime: the holder's last sign of life, by its wall clock and since its machine's boot
-    work: what the holder does, in words, unless it is an update; taken_at: since when, ISO"""
+    """The lease of an app."""
 
     number: int
-    owner: str
+    owner: str  # what the app is locked for; for an update, the id of the new deployment
     token: str
     expires_at: str = attrs.field(validator=clock.is_moment)
-    holder: ProcessIdentity | None = None
-    renewed_at: str = attrs.field(default="", validator=clock.is_moment)
+    holder: ProcessIdentity | None = None  # the process that works on it; None: between two steps
+    renewed_at: str = attrs.field(default="", validator=clock.is_moment)  # the holder's last sign of life
     released: bool = False
-    uptime: Uptime | None = None
-    work: str = ""
+    uptime: Uptime | None = None  # the same moment, since the holder's machine was booted
+    work: str = ""  # what the holder does, in words, unless it is an update
     taken_at: str = attrs.field(default="", validator=clock.is_moment)
 
     @property

@@ -13,12 +13,11 @@ from .kernel import this_kernel
 
 @attrs.frozen(kw_only=True)
 class Uptime:
-    """A moment, in `seconds` since the boot of that id. namespace: each may have a boot time of its own
-    (time_namespaces(7))"""
+    """A moment on the clock of one boot of one machine."""
 
     boot: str
-    namespace: str
-    seconds: float
+    namespace: str  # each container may have a boot time of its own (time_namespaces(7))
+    seconds: float  # since the boot
 
     @classmethod
     def now(cls) -> Uptime | None:

@@ -21,13 +21,12 @@ import attrs
 
 @attrs.frozen
 class ProcessInfo:
-    """A process that is there. start: when it began, in the kernel's own unit; session: the id of its session;
-    zombie: it has ended, and its parent has not waited for it"""
+    """An existing process."""
 
     pid: int
-    start: int
-    session: int
-    zombie: bool
+    start: int  # when it began, in the kernel's own unit
+    session: int  # the id of its session
+    zombie: bool  # it has ended, and its parent has not waited for it
 
 
 class NotInspectableError(Exception):

@@ -16,11 +16,10 @@ KNOWN = 10_000  # heartbeats that are kept in mind
 
 @attrs.frozen
 class Beat:
-    """quiet: seconds for which this same heartbeat has been seen; changed: another one was seen before it, so its
-    writer was alive while this reader watched"""
+    """A heartbeat as one reader saw it."""
 
-    quiet: float
-    changed: bool
+    quiet: float  # seconds for which this same heartbeat has been seen
+    changed: bool  # another one was seen before it, so its writer was alive while this reader watched
 
 
 @attrs.define

@@ -165,43 +165,38 @@ class DriverClaim:
 
 @attrs.frozen(kw_only=True)
 class QueryStatus:
-    """One query's progress. Times ISO, rates rows per second, lag rows behind (None: unknown), in all and by source.
-    source_rates: rows per second that arrive, by source (none: a version before this, or Spark does not tell which)
-    state_rows: by stage, after batch `rows_batch` (None: they may be counted twice, or in part); state_bytes: of all
-    stages, on the executors' disks (RocksDB) or else in their memory (None: unknown); removed_rows: those
-    that have left each stage after batch `removed_since` (None: not known). first_batch: the first one this driver
-    committed. idle: it looked for data, found none, and has found none since. batch_running: seconds that it has been
-    seen to work at the batch in flight, which has data (0: there is none, or a version before this). error: what it
-    failed with (None: it did not). figures: of its last batches."""
+    """One query's progress, as its driver sees it. Times are ISO, rates are rows per second, None means unknown."""
 
-    batch: int = -1
+    batch: int = -1  # the last committed one
     last_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
-    first_batch: int | None = None
+    first_batch: int | None = None  # the first one that this driver committed
     first_commit_at: str | None = attrs.field(default=None, validator=clock.is_moment)
     input_rows_per_second: float | None = None
     processed_rows_per_second: float | None = None
     batch_seconds: float | None = None
-    lag: float | None = None
-    source_lag: dict[str, float] = attrs.field(factory=dict)
-    source_rates: dict[str, float] = attrs.field(factory=dict)
+    lag: float | None = None  # rows behind, all sources together
+    source_lag: dict[str, float] = attrs.field(factory=dict)  # rows behind, by source
+    source_rates: dict[str, float] = attrs.field(
+        factory=dict
+    )  # arriving, by source; empty: not told
     watermark: str | None = None
-    state_rows: dict[str, int] = attrs.field(factory=dict)
-    rows_batch: int | None = None
-    state_bytes: int | None = None
-    removed_rows: dict[str, int] | None = None
+    state_rows: dict[str, int] = attrs.field(factory=dict)  # by stage
+    rows_batch: int | None = (
+        None  # the batch of state_rows; None: they may be counted twice or in part
+    )
+    state_bytes: int | None = None  # of all stages, on the executors' disks (RocksDB) or else in their memory
+    removed_rows: dict[str, int] | None = None  # that left each stage after batch `removed_since`
     removed_since: int | None = None
     active: bool = True
-    idle: bool = False
-    batch_running: float = 0.0
-    error: str | None = None
-    figures: tuple[BatchFigures, ...] = ()
+    idle: bool = False  # it looked for data, found none, and has found none since
+    batch_running: float = 0.0  # seconds for which the batch in flight has been running; 0: it has no data
+    error: str | None = None  # None: it did not fail
+    figures: tuple[BatchFigures, ...] = ()  # of its last batches
 
 
 @attrs.frozen(kw_only=True)
 class Status:
-    """The driver's heartbeat. beat: grows with every one, so that no two are the same; process: the one that writes it
-    (None: a version before this). requests: calls to the root's storage that the driver's agent has made (None: the
-    same)."""
+    """The driver's heartbeat."""
 
     state: DriverState
     epoch: int
@@ -215,9 +210,9 @@ class Status:
     spark_version: str | None = None
     host: str | None = None
     pid: int | None = None
-    beat: int = 0
-    process: ProcessIdentity | None = None
-    requests: int | None = None
+    beat: int = 0  # grows with every heartbeat, so that no two are the same
+    process: ProcessIdentity | None = None  # the one that writes this
+    requests: int | None = None  # calls of the driver's agent to the root's storage
     drain_began_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # the last time; None: never
     idle_at_drain: tuple[str, ...] = ()  # the queries for which nothing waited then
     # By query: when it first found nothing to read, before it committed a batch.

@@ -16,9 +16,9 @@ _OWNER = "hot standby of "  # in the spec of one
 
 @attrs.frozen(kw_only=True)
 class HotStandby:
-    """deployment: the one that was started last to stand by; asked_by, asked_at: who wants one, since when (ISO)"""
+    """The wish for a hot standby."""
 
-    deployment: str = attrs.field(validator=named("deployment"))
+    deployment: str = attrs.field(validator=named("deployment"))  # the one that was started last to stand by
     asked_by: str
     asked_at: str = attrs.field(validator=clock.is_moment)
 

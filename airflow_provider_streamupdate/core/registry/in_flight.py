@@ -30,29 +30,27 @@ _PARTS = {
 
 @attrs.frozen(kw_only=True)
 class ChangeRequest:
-    """The request to a driver. id: the update's; params: all parameters from now on; digest: the application's with
-    them; asked_by: a person or a task; agree: names of the losses that are agreed to."""
+    """The request to a driver to continue with other parameters."""
 
-    id: str = attrs.field(validator=named("change"))
-    params: dict[str, str]
-    digest: str
-    asked_by: str
-    agree: tuple[str, ...] = ()
+    id: str = attrs.field(validator=named("change"))  # the update's
+    params: dict[str, str]  # all of them, from now on
+    digest: str  # of the application with these parameters
+    asked_by: str  # a person or a task
+    agree: tuple[str, ...] = ()  # names of the losses that are agreed to
 
 
 @attrs.frozen(kw_only=True)
 class ParameterChange:
-    """A change that was made: ``deployments/<id>/changes/<number>.json``, created exclusively by the driver between the
-    last batch with the old values and the first with the new ones. The last one counts, also for a driver that is
-    started later. before, digest_before: the values before the change. undoes: the reason, when it takes back the
-    change before it."""
+    """A change that was made: ``deployments/<id>/changes/<number>.json``. The driver creates it exclusively between the
+    last batch with the old values and the first with the new ones. The last change counts, also for a driver that is
+    started later."""
 
     number: int
     request: ChangeRequest
-    before: dict[str, str]
+    before: dict[str, str]  # all parameters before the change
     digest_before: str
     at: str = attrs.field(validator=clock.is_moment)
-    undoes: str | None = None
+    undoes: str | None = None  # the reason, when it takes back the change before it
 
     @property
     def changed(self) -> dict[str, tuple[str | None, str | None]]:

@@ -48,12 +48,11 @@ def own_log(launch: Launch, deployment: Folder) -> Path | None:
 
 @attrs.frozen
 class OutputLog:
-    """path: the file that is written to; limit: the size in bytes at which it is rotated; kept: how many older files
-    are kept, as ``<path>.1`` (the newest), ``<path>.2`` ..."""
+    """The driver's log and how it is rotated."""
 
     path: Path
-    limit: int
-    kept: int
+    limit: int  # bytes, at which it is rotated
+    kept: int  # older files, as ``<path>.1`` (the newest), ``<path>.2`` ...
 
     @classmethod
     def of(cls, launch: Launch | None, deployment: Folder, settings: DriverSettings) -> OutputLog | None:

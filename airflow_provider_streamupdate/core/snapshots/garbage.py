@@ -18,12 +18,11 @@ from .pending_exports import Export
 
 @attrs.frozen(kw_only=True)
 class Garbage:
-    """Paths of objects, relative to the app's folder. failed: of exports that are dead, by export; orphans: of no
-    snapshot and no export that has a mark; kept: why some are left where they are, in words."""
+    """Objects that nothing needs, as paths below the app's folder."""
 
-    failed: dict[Export, list[str]]
-    orphans: list[str]
-    kept: list[str]
+    failed: dict[Export, list[str]]  # of dead exports
+    orphans: list[str]  # of no snapshot, and of no export that has a mark
+    kept: list[str]  # why some objects stay, in words
 
     @property
     def paths(self) -> list[str]:

@@ -35,15 +35,15 @@ _LOOK_SECONDS = 0.2
 
 @attrs.frozen(kw_only=True)
 class Export:
-    """`snapshot`: the name it is to have. host, pid: who does it, to be told."""
+    """An export under way, or the remains of one."""
 
     export: str = ""
     started_at: str = ""
-    snapshot: str = ""
+    snapshot: str = ""  # the name it is to have
     deployment: str = ""
-    host: str = ""
+    host: str = ""  # host and pid are for people
     pid: int | None = None
-    mark: str = ""  # where the mark lies; not in it
+    mark: str = ""  # where the mark lies; empty in the mark itself
 
     def __str__(self) -> str:
         by = f" by process {self.pid} on {self.host}" if self.pid else ""

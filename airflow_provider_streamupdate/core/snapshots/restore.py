@@ -54,31 +54,24 @@ class MigratedStage:
 
 @attrs.frozen(kw_only=True)
 class RestorePlan:
-    """moves: (snapshot file, path in the new checkpoint). offsets: entries of the offset log, which get a line for each
-    of the new plan's sources, in its order. empty: new stages, which need a store without rows at
-    store version `version` in each of `partitions` partitions. migrated: stages whose state is rewritten, so that
-    their files are not among the moves. stores: the settings of the new state stores (stores.py), which the entries of
-    the offset log get; conf: the configuration they then record. commits: entries of the commit log that name state
-    files (checkpoint format v2), and operators: old operator id -> new of the stages whose files are among the moves.
-    made_state_name: the name, without its ending, of the state files made for empty and migrated stages; it has the id
-    `made_state_id` in v2. ahead: the state of a batch in flight is brought, too, and empty and migrated stages get
-    it as well. Those only when the sink is known to have that batch: Spark would go on from this state where a batch
-    that runs again has written its changes beside it."""
+    """The way from a snapshot to a new checkpoint."""
 
-    moves: tuple[tuple[SnapshotFile, str], ...]
-    offsets: tuple[SnapshotFile, ...]
+    moves: tuple[tuple[SnapshotFile, str], ...]  # snapshot file, path in the new checkpoint
+    offsets: tuple[SnapshotFile, ...]  # of the offset log; each gets a line for each source of the new plan
     old_order: tuple[str, ...]
     new_order: tuple[str, ...]
-    empty: tuple[StagePlan, ...]
-    migrated: tuple[MigratedStage, ...]
-    version: int
+    empty: tuple[StagePlan, ...]  # new stages, which need a store without rows in each partition
+    migrated: tuple[MigratedStage, ...]  # their state is rewritten, so that their files are not among the moves
+    version: int  # of the state stores
     partitions: int
-    stores: dict[str, str]
-    conf: dict[str, str]
-    commits: tuple[SnapshotFile, ...] = ()
-    operators: dict[int, int] = attrs.field(factory=dict)
-    made_state_name: str = ""
-    made_state_id: str | None = None
+    stores: dict[str, str]  # settings of the new state stores, which the offset log's entries get
+    conf: dict[str, str]  # the configuration that these entries then record
+    commits: tuple[SnapshotFile, ...] = ()  # of the commit log, where it names state files (checkpoint format v2)
+    operators: dict[int, int] = attrs.field(factory=dict)  # old operator id -> new, of the stages that move
+    made_state_name: str = ""  # of the state files made for empty and migrated stages, without its ending
+    made_state_id: str | None = None  # the id in that name; None in format v1
+    # The state of the batch in flight is brought, too. Only when the sink is known to have that batch: otherwise Spark
+    # would continue from this state where a batch that runs again has written its changes beside it.
     ahead: bool = False
 
     @property
