@@ -35,14 +35,13 @@ Upgrade = Callable[[Fields], Fields]
 class Format:
     """The JSON of one class.
 
-    holds: the class, as ``module.Class`` below this package; for events, whose lines are of no class, a word
     version: what is written; since: the first release that reads it
-    upgrades: from a version to the next one; one that is not here has the same fields as the next, or fewer
     """
 
-    holds: str
+    holds: str  # the class, as ``module.Class`` below this package; for events, whose lines are of no class, a word
     version: int = 1
     since: str = "0.1.0"
+    # from a version to the next one; one that is not here has the same fields as the next, or fewer
     upgrades: Mapping[int, Upgrade] = attrs.field(factory=dict)
 
     def stamped(self, fields: Fields) -> Fields:
@@ -85,18 +84,16 @@ class Format:
 class File:
     """A kind of file.
 
-    path: below the app's folder; ``<name>`` stands for one part of a path, ``...`` for the rest of one
     about: what it tells; drivers: whether a running driver reads it, too
-    format: None for what has none of this package's: `why` says whose it is, or why it needs no version
-    unless: what a path of this kind does not contain
     """
 
-    path: str
+    path: str  # below the app's folder; ``<name>`` stands for one part of a path, ``...`` for the rest of one
     about: str
+    # None for what has none of this package's: `why` says whose it is, or why it needs no version
     format: Format | None = None
     why: str = ""
     drivers: bool = False
-    unless: str = "\0"
+    unless: str = "\0"  # what a path of this kind does not contain
 
     def matches(self, path: str) -> bool:
         return _pattern(self.path).fullmatch(path) is not None and self.unless not in path

@@ -110,12 +110,12 @@ def with_lineage(changelog: bytes, lineage: Mapping[int, str], where: str) -> by
 
 @attrs.frozen(kw_only=True)
 class _Beginning:
-    """rest: what follows the lineage in its last block; blocks_at: where the blocks after that one lie."""
+    """The beginning of a changelog."""
 
     version: str
     lineage: dict[int, str]
-    rest: bytes
-    blocks_at: int
+    rest: bytes  # what follows the lineage in its last block
+    blocks_at: int  # where the blocks after that one lie
 
 
 def _beginning(changelog: bytes, where: str) -> _Beginning:

@@ -11,16 +11,13 @@ from ..serde import parse_json
 
 @attrs.frozen(kw_only=True)
 class OffsetEntry:
-    """One entry of the offset log.
-
-    sources: the raw JSON offsets, ``-`` for a source that has none yet, in the entry's order
-    names: the sources' names in an entry of version 2 (OffsetMap, written when sources have `.name()`); empty in
-        version 1 (OffsetSeq), which is ordered by position
-    """
+    """One entry of the offset log."""
 
     watermark_ms: int
     conf: dict[str, str]
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # the raw JSON offsets, ``-`` for a source that has none yet, in the entry's order
+    # the sources' names in an entry of version 2 (OffsetMap, written when sources have `.name()`); empty in
+    # version 1 (OffsetSeq), which is ordered by position
     names: tuple[str, ...] = ()
 
     @classmethod

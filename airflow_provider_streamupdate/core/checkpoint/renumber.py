@@ -131,9 +131,9 @@ def _set_aside(folder: Folder, batch: int, files: list[_StateFile]) -> Folder:
 
 
 def _bring_changelog(source: Folder, folder: Folder, file: _StateFile, shift: int, bare: QuerySnapshot | None) -> None:
-    """bare: of a store with nothing but changes, where the lineage has to lead to the empty store below them
-    (RocksDB.loadWithCheckpointId takes it for granted below version 1 only). Spark's checksum would be another one; it
-    reads a file without (ChecksumCheckpointFileManager)."""
+    """Bring a changelog under its new number. bare: of a store with nothing but changes, where the lineage has to lead
+    to the empty store below them (RocksDB.loadWithCheckpointId takes it for granted below version 1 only). Spark's
+    checksum would be another one; it reads a file without (ChecksumCheckpointFileManager)."""
     if file.crc:
         return
     where, data = source.path(file.path), source.read(file.path) or b""

@@ -19,47 +19,37 @@ _OBJECT = re.compile(r"objects/[^/]+/[^/]+")
 
 @attrs.frozen(kw_only=True)
 class SnapshotFile:
-    """One file of a query's checkpoint.
+    """One file of a query's checkpoint."""
 
-    path: relative to the query's checkpoint, e.g. ``state/0/1/7.zip``
-    object: where the bytes are, relative to the app's folder (``objects/...``); the path again before it is stored
-    sha256: None only before it is stored
-    """
-
-    path: str = attrs.field(validator=inside)
+    path: str = attrs.field(validator=inside)  # relative to the query's checkpoint, e.g. ``state/0/1/7.zip``
     size: int
+    # where the bytes are, relative to the app's folder (``objects/...``); the path again before it is stored
     object: str = attrs.field(validator=inside)
-    sha256: str | None = None
+    sha256: str | None = None  # None only before it is stored
 
 
 @attrs.frozen(kw_only=True)
 class QuerySnapshot:
-    """A query's state after `batch` committed (state store version ``batch + 1``).
+    """A query's state after `batch` committed (state store version ``batch + 1``)."""
 
-    batch: -1 before the first commit: there are no files, and a restore starts without state
-    in_flight: a later batch whose offsets are logged but which did not commit; carried so that its rerun has the
-        same offsets and the same batch id (exactly-once sinks depend on it)
-    state_ahead: all tasks of that batch have written their state (version ``batch + 2``); it is carried, too, for a
-        sink that skips it (not in state format 2, where Spark does not find it)
-    conf: the configuration recorded in the offset log; it wins over the session's on a restart
-    state_rows, lag, source_lag: as last reported (a baseline for verifying); rows_batch: the batch the rows are of
-        (None: not known, or they may be counted twice)
-    state_format: of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
-    """
-
-    batch: int
+    batch: int  # -1 before the first commit: there are no files, and a restore starts without state
     query_id: str
     files: tuple[SnapshotFile, ...]
     watermark_ms: int = 0
+    # A later batch whose offsets are logged but which did not commit. It is carried so that its rerun has the same
+    # offsets and batch id (exactly-once sinks depend on it).
     in_flight: int | None = None
+    # All tasks of that batch have written their state (version ``batch + 2``). It is carried, too, for a sink that
+    # skips the batch (not in state format 2, where Spark does not find it).
     state_ahead: bool = False
-    conf: dict[str, str] = attrs.field(factory=dict)
+    conf: dict[str, str] = attrs.field(factory=dict)  # recorded in the offset log; it wins over the session's
     committed_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    # As last reported, a baseline for verifying:
     state_rows: dict[str, int] = attrs.field(factory=dict)
-    rows_batch: int | None = None
+    rows_batch: int | None = None  # the batch of state_rows; None: they may be counted twice
     lag: float | None = None
     source_lag: dict[str, float] = attrs.field(factory=dict)
-    state_format: int = 1
+    state_format: int = 1  # of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
 
     @property
     def made_state_id(self) -> str | None:

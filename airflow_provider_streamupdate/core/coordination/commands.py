@@ -38,10 +38,10 @@ class Command:
 
 @attrs.frozen(kw_only=True)
 class CommandResult:
-    """error: None when the command was carried out."""
+    """The answer to a command."""
 
     done_at: str = attrs.field(validator=clock.is_moment)
-    error: str | None = None
+    error: str | None = None  # None: it was carried out
 
 
 class CommandBox:

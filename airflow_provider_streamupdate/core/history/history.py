@@ -46,9 +46,9 @@ class Minutes:
 
 @attrs.frozen(kw_only=True)
 class Month:
-    """spans: by driver (`driver_key`) and query, oldest first, an hour each"""
+    """The hours of one month."""
 
-    spans: dict[str, Spans] = attrs.field(factory=dict)
+    spans: dict[str, Spans] = attrs.field(factory=dict)  # by driver (`driver_key`) and query, oldest first
 
     @spans.validator
     def _of_drivers(self, _field: object, spans: dict[str, Spans]) -> None:

@@ -12,27 +12,20 @@ from .. import clock
 
 @attrs.frozen(kw_only=True)
 class Span:
-    """at: its beginning (ISO)
+    """The figures of one query over a stretch of time. None means unknown."""
 
-    batches: that were committed in it; timed: those of them whose figures are known, which these are of: rows_in,
-    rows_out (None where Spark does not report it of each), seconds (all executions together) and longest (one)
-    lag: rows behind, at its end (None: unknown); lag_most: at most
-    watermark_age: seconds by which the watermark was behind the clock, at its end (None: there is none)
-    state_rows: by stage, at its end; state_bytes: of all stages
-    """
-
-    at: str = attrs.field(validator=clock.is_moment)
-    batches: int = 0
-    timed: int = 0
+    at: str = attrs.field(validator=clock.is_moment)  # its beginning (ISO)
+    batches: int = 0  # that were committed in it
+    timed: int = 0  # batches whose figures are known; the five figures below are of these
     rows_in: int = 0
-    rows_out: int | None = None
-    seconds: float = 0.0
-    longest: float = 0.0
-    lag: float | None = None
-    lag_most: float | None = None
-    watermark_age: float | None = None
-    state_rows: dict[str, int] = attrs.field(factory=dict)
-    state_bytes: int | None = None
+    rows_out: int | None = None  # None where Spark does not report it for each batch
+    seconds: float = 0.0  # of all executions together
+    longest: float = 0.0  # seconds of one execution
+    lag: float | None = None  # rows behind, at its end
+    lag_most: float | None = None  # rows behind, at most
+    watermark_age: float | None = None  # seconds by which the watermark was behind the clock, at its end
+    state_rows: dict[str, int] = attrs.field(factory=dict)  # by stage, at its end
+    state_bytes: int | None = None  # of all stages
 
 
 def watermark_age(watermark: str | None, now: datetime) -> float | None:

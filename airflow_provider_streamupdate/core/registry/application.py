@@ -17,24 +17,18 @@ from .driver_settings import DriverSettings
 
 @attrs.frozen(kw_only=True)
 class Application:
-    """An application as it is submitted.
+    """An application as it is submitted."""
 
-    file: path of the Python file that defines the `StreamingApp`
-    py_files: more Python files, zips or wheels for the driver and the executors (spark-submit --py-files)
-    files: data files placed in the working directory of the executors (spark-submit --files)
-    params: what the query functions get as ``params`` (``--set key=value``)
-    conf: Spark configuration (``--conf key=value``)
-    master: Spark master, e.g. ``local[2]``; None leaves it to the launcher (connection, spark-defaults)
-    env_vars: environment of the driver
-    """
-
-    file: str
+    file: str  # path of the Python file that defines the `StreamingApp`
+    # more Python files, zips or wheels for the driver and the executors (spark-submit --py-files)
     py_files: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # data files placed in the working directory of the executors (spark-submit --files)
+    # what the query functions get as ``params`` (``--set key=value``)
     params: dict[str, str] = attrs.field(factory=dict)
-    conf: dict[str, str] = attrs.field(factory=dict)
+    conf: dict[str, str] = attrs.field(factory=dict)  # Spark configuration (``--conf key=value``)
+    # Spark master, e.g. ``local[2]``; None leaves it to the launcher (connection, spark-defaults)
     master: str | None = None
-    env_vars: dict[str, str] = attrs.field(factory=dict)
+    env_vars: dict[str, str] = attrs.field(factory=dict)  # environment of the driver
 
     def check(self) -> None:
         """Cheap checks before anything is started: the files exist, and the application file parses and is no

@@ -48,28 +48,25 @@ SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is 
 class DeploymentSpec:
     """A submitted version of an app; never changed afterwards.
 
-    application: paths point into the deployment's own folder (a copy, so that a rollback runs the old code)
     parent: the deployment it took over from; from_snapshot: the snapshot its state came from
-    agree: names of the losses that were agreed to
-    renames: stages and sources of the snapshot under the names they have in this version
-    fresh: it starts without state on purpose, although the app had some
     fork: it goes on with the state under query ids of its own; from_app: the app the snapshot is of (None: its own)
-    owner: who submitted it (a token; the same owner may submit again and gets the same deployment)
     """
 
     app: str = attrs.field(validator=named("app"))
     deployment: str = attrs.field(validator=named("deployment"))
+    # paths point into the deployment's own folder (a copy, so that a rollback runs the old code)
     application: Application
     digest: str
     submitted_at: str = attrs.field(validator=clock.is_moment)
     parent: str | None = attrs.field(default=None, validator=named("deployment"))
     from_snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
-    agree: tuple[str, ...] = ()
+    agree: tuple[str, ...] = ()  # names of the losses that were agreed to
+    # stages and sources of the snapshot under the names they have in this version
     renames: dict[str, str] = attrs.field(factory=dict)
-    owner: str = ""
+    owner: str = ""  # who submitted it (a token; the same owner may submit again and gets the same deployment)
     fork: bool = False
     from_app: str | None = attrs.field(default=None, validator=named("app"))
-    fresh: bool = False
+    fresh: bool = False  # it starts without state on purpose, although the app had some
 
 
 @attrs.frozen(kw_only=True)
@@ -131,26 +128,20 @@ class DriverRole(TextEnum):
 
 @attrs.frozen(kw_only=True)
 class Launch:
-    """The start of one epoch's driver: its process (group) on `host`, and its log.
-
-    cluster: the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
-    handed_over: the process only submitted the driver, which runs elsewhere
-    killed: it was killed from outside, so it could not report it
-    process: the one that was started, which leads the session of all of the driver
-    mark: what the environment of every process of the driver holds (`control/drivers/process.py`)
-    """
+    """The start of one epoch's driver: its process (group) on `host`, and its log."""
 
     epoch: int
     host: str
     pid: int | None
     log: str
     launched_at: str = attrs.field(validator=clock.is_moment)
+    # the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
     cluster: str = "local"
     record: dict[str, Any] = attrs.field(factory=dict)
-    handed_over: bool = False
-    killed: bool = False
-    process: ProcessIdentity | None = None
-    mark: str | None = None
+    handed_over: bool = False  # the process only submitted the driver, which runs elsewhere
+    killed: bool = False  # it was killed from outside, so it could not report it
+    process: ProcessIdentity | None = None  # the one that was started, which leads the session of all of the driver
+    mark: str | None = None  # what the environment of every process of the driver holds (`control/drivers/process.py`)
 
 
 @attrs.frozen(kw_only=True)
@@ -176,14 +167,10 @@ class QueryStatus:
     batch_seconds: float | None = None
     lag: float | None = None  # rows behind, all sources together
     source_lag: dict[str, float] = attrs.field(factory=dict)  # rows behind, by source
-    source_rates: dict[str, float] = attrs.field(
-        factory=dict
-    )  # arriving, by source; empty: not told
+    source_rates: dict[str, float] = attrs.field(factory=dict)  # arriving, by source; empty: not told
     watermark: str | None = None
     state_rows: dict[str, int] = attrs.field(factory=dict)  # by stage
-    rows_batch: int | None = (
-        None  # the batch of state_rows; None: they may be counted twice or in part
-    )
+    rows_batch: int | None = None  # the batch of state_rows; None: they may be counted twice or in part
     state_bytes: int | None = None  # of all stages, on the executors' disks (RocksDB) or else in their memory
     removed_rows: dict[str, int] | None = None  # that left each stage after batch `removed_since`
     removed_since: int | None = None

@@ -14,14 +14,11 @@ PATIENCE = "STREAMUPDATE_STORAGE_PATIENCE"
 
 @attrs.frozen(kw_only=True)
 class DriverSettings:
-    """log_bytes: the size at which its log is rotated
-    log_files: how many rotated logs are kept
-    patience: how many seconds the root's storage may fail before the driver ends because of it
-    """
+    """The settings of a driver itself."""
 
-    log_bytes: int = 10_000_000
-    log_files: int = 5
-    patience: int = 600
+    log_bytes: int = 10_000_000  # the size at which its log is rotated
+    log_files: int = 5  # how many rotated logs are kept
+    patience: int = 600  # how many seconds the root's storage may fail before the driver ends because of it
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> DriverSettings:

@@ -20,12 +20,9 @@ _TEXTS = ("error", "reason")  # of an event: its other values are words of this 
 
 @attrs.frozen
 class Hiding:
-    """Hides what deployments were given under names that suggest a secret, and whatever looks like a secret.
+    """Hides what deployments were given under names that suggest a secret, and whatever looks like a secret."""
 
-    values: what is hidden, the longest first
-    """
-
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()  # what is hidden, the longest first
 
     @classmethod
     def of(cls, specs: Iterable[DeploymentSpec]) -> Hiding:

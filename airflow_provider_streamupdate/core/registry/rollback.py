@@ -12,27 +12,20 @@ from .deployment import Current
 
 @attrs.frozen(kw_only=True)
 class RollbackRecord:
-    """number: 1 for an app's first one
-    left: the deployment that was ended; back_to: the one that runs again
-    started_at, ended_at: ISO; ended_at is None while it is under way, or was interrupted
-    reason: why, where an update failed, or nothing was started
-    asked_by: who asked for it (a user and host, or a DAG's run)
-    from_epoch: the app's when it began; None: nothing ran
-    epoch: of the driver that runs since (None: not yet, or the one before was never stopped)
-    later_ids: the queries whose sink functions skip batch ids they have seen, as the caller declared: what they compute
-        again gets ids after those of the deployment that was left
-    """
+    """The record of a rollback."""
 
-    number: int
+    number: int  # 1 for an app's first one
     app: str = attrs.field(validator=named("app"))
-    left: str = attrs.field(validator=named("deployment"))
-    back_to: str = attrs.field(validator=named("deployment"))
+    left: str = attrs.field(validator=named("deployment"))  # the one that was ended
+    back_to: str = attrs.field(validator=named("deployment"))  # the one that runs again
     started_at: str = attrs.field(validator=clock.is_moment)
-    asked_by: str = ""
-    reason: str | None = None
-    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
-    from_epoch: int | None = None
-    epoch: int | None = None
+    asked_by: str = ""  # who asked for it (a user and host, or a DAG's run)
+    reason: str | None = None  # why, where an update failed, or nothing was started
+    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # None: under way or interrupted
+    from_epoch: int | None = None  # the app's when it began; None: nothing ran
+    epoch: int | None = None  # of the driver that runs since (None: not yet, or the one before was never stopped)
+    # the queries whose sink functions skip batch ids they have seen, as the caller declared: what they compute
+    # again gets ids after those of the deployment that was left
     later_ids: tuple[str, ...] = ()
 
     def under_way(self, current: Current | None) -> bool:

@@ -15,20 +15,14 @@ PATH, OFF = "supervision.json", "supervision-off.json"
 
 @attrs.frozen(kw_only=True)
 class Supervision:
-    """attempts: drivers that a supervisor started in a row and that did not recover
-    epoch: of the driver it started last; started_at: when, ISO
-    next_start_at: when it starts the next one at the earliest, if that driver dies (ISO); limit: after how many starts
-        it gives up
-    gave_up: why it does not try again; None: it does. A driver that somebody else starts ends that; gave_up_at: since
-        when, ISO
-    """
+    """The starts that a supervisor made for an app."""
 
-    attempts: int = 0
-    epoch: int | None = None
+    attempts: int = 0  # drivers that were started in a row and did not recover
+    epoch: int | None = None  # of the driver that was started last
     started_at: str = attrs.field(default="", validator=clock.is_moment)
-    gave_up: str | None = None
-    next_start_at: str = attrs.field(default="", validator=clock.is_moment)
-    limit: int = 0
+    gave_up: str | None = None  # why no other start is made; a driver that somebody else starts ends that
+    next_start_at: str = attrs.field(default="", validator=clock.is_moment)  # the earliest, if that driver dies
+    limit: int = 0  # starts after which the supervisor gives up
     gave_up_at: str = attrs.field(default="", validator=clock.is_moment)
 
 

@@ -39,60 +39,46 @@ REFUSED, SUPERSEDED = Outcome.REFUSED, Outcome.SUPERSEDED
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """One try of a step.
+    """One try of a step."""
 
-    step: the step's name (control/update/step.py)
-    began_at, ended_at: ISO; ended_at None: it is under way, or its process died
-    by: who ran it: a user and host, or a task of a DAG's run
-    traceparent: the span in which it ran, as W3C Trace Context writes it; None: no trace is kept of that
-    error: what it failed with
-    """
-
-    step: str
+    step: str  # the step's name (control/update/step.py)
     began_at: str = attrs.field(validator=clock.is_moment)
-    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
-    by: str = ""
+    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # None: under way, or its process died
+    by: str = ""  # who ran it: a user and host, or a task of a DAG's run
+    # the span in which it ran, as W3C Trace Context writes it; None: no trace is kept of that
     traceparent: str | None = None
-    error: str | None = None
+    error: str | None = None  # what it failed with
 
 
 @attrs.frozen(kw_only=True)
 class UpdateRecord:
-    """old: deployment that ran before
-    digest: of the new application
-    strategy: how the old one is replaced (control/update/strategies)
-    in_place: no deployment is brought in: the old one continues, and `new` is the update's own id
-    old_dead: the old version's driver had failed, was lost or had finished when the update began
-    outcome: None while under way
-    pause_seconds: from the old version's last commit, or the begin of its drain if nothing waited then, to the new
-        one's first commit, or its first look that found nothing to read (None: there was no pause)
-    paused_at: when that began
-    asked_by: who asked for it: a user and host, or a DAG's run (empty: an earlier release wrote this)
-    snapshot_checked_at: when every byte of `snapshot` was last verified
-    ended_at: when `outcome` was written (None: under way, or of an earlier release)
-    attempts: the tries of the steps, in the order in which they began (empty: of an earlier release)
-    """
+    """The record of an update."""
 
     app: str = attrs.field(validator=named("app"))
-    old: str | None = attrs.field(validator=named("deployment"))
+    old: str | None = attrs.field(validator=named("deployment"))  # deployment that ran before
     new: str = attrs.field(validator=named("deployment"))
     started_at: str = attrs.field(validator=clock.is_moment)
-    digest: str = ""
-    strategy: str = "restart"
-    in_place: bool = False
-    old_dead: bool = False
+    digest: str = ""  # of the new application
+    strategy: str = "restart"  # how the old one is replaced (control/update/strategies)
+    in_place: bool = False  # no deployment is brought in: the old one continues, and `new` is the update's own id
+    old_dead: bool = False  # the old version's driver had failed, was lost or had finished when the update began
     step: str = "planned"
     step_times: dict[str, str] = attrs.field(factory=dict, validator=clock.is_moment)
     snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
+    # when every byte of `snapshot` was last verified
     snapshot_checked_at: str | None = attrs.field(default=None, validator=clock.is_moment)
-    outcome: Outcome | None = None
+    outcome: Outcome | None = None  # None while under way
     reason: str | None = None
+    # from the old version's last commit, or the begin of its drain if nothing waited then, to the new one's first
+    # commit, or its first look that found nothing to read (None: there was no pause)
     pause_seconds: float | None = None
-    paused_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    paused_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # when that began
     verified: tuple[str, ...] = ()
+    # when `outcome` was written (None: under way)
     ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)
+    # the tries of the steps, in the order in which they began
     attempts: tuple[Attempt, ...] = ()
-    asked_by: str = ""
+    asked_by: str = ""  # who asked for it: a user and host, or a DAG's run
 
     def under_way(self, current: str | None) -> bool:
         """Return whether the update has not ended, and one of its versions is the current deployment."""

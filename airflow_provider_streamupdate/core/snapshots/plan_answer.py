@@ -19,13 +19,11 @@ PLANNED = "planned.json"  # in the deployment's folder
 
 @attrs.frozen(kw_only=True)
 class PlanError:
-    """type: a class of `core.errors`, by name, or ``ApplicationError``
-    traceback: the whole one, where the error was not this package's own; None elsewhere
-    """
+    """An error of an application, as its driver reports it."""
 
-    type: str
+    type: str  # a class of `core.errors`, by name, or ``ApplicationError``
     message: str
-    traceback: str | None = None
+    traceback: str | None = None  # the whole one, where the error was not this package's own; None elsewhere
 
     @classmethod
     def of(cls, error: BaseException, hiding: Hiding | None = None) -> PlanError:
@@ -37,20 +35,14 @@ class PlanError:
 
 @attrs.frozen(kw_only=True)
 class PlanAnswer:
-    """The answer of a plan-only driver, or of one that gets ready to run a new version.
+    """The answer of a plan-only driver, or of one that gets ready to run a new version."""
 
-    plan: None with an error
-    report: whether it can go on from the saved state; None when it was not compared with any
-    rehearsal: what it did when it was to rehearse
-    warnings: of parameters that no query reads
-    error: what is wrong with the application
-    """
-
-    plan: AppPlan | None = None
+    plan: AppPlan | None = None  # None with an error
+    # whether it can go on from the saved state; None when it was not compared with any
     report: CompatibilityReport | None = None
-    rehearsal: Rehearsal | None = None
-    warnings: tuple[str, ...] = ()
-    error: PlanError | None = None
+    rehearsal: Rehearsal | None = None  # what it did when it was to rehearse
+    warnings: tuple[str, ...] = ()  # of parameters that no query reads
+    error: PlanError | None = None  # what is wrong with the application
 
 
 def write_answer(app: AppRegistry, deployment: str, answer: PlanAnswer) -> None:

@@ -19,7 +19,7 @@ _wait: ContextVar[Wait | None] = ContextVar("wait", default=None)  # of this thr
 
 
 class Patience:
-    """seconds: between the last time the storage answered and the end of it"""
+    """The time for which the storage may fail. seconds: from its last answer on"""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

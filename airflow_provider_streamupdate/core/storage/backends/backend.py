@@ -32,32 +32,15 @@ class Backend(ABC):
     kind for both.
     """
 
-    links: ClassVar[bool] = False
-    """A copy within it is a hard link, where both ends are on one device: it moves no bytes and needs no space."""
-
-    cheap_calls: ClassVar[bool] = False
-    """A call crosses no network, so that asking often, or one after the other, costs nothing."""
-
-    renames: ClassVar[bool] = False
-    """A whole folder can be renamed in one step, which needs no space (`rename`)."""
-
-    touches: ClassVar[bool] = False
-    """The time of a file's last write can be set without writing, which needs no space (`touch`)."""
-
-    empty_folders: ClassVar[bool] = False
-    """Folders are there by themselves, so that an empty one has to be removed (`remove_empty`)."""
-
-    locks: ClassVar[bool] = False
-    """Processes of this machine can keep each other out (`lock`)."""
-
-    symlinks: ClassVar[bool] = False
-    """It may hold symbolic links, and files that are no plain ones (`check_regular`)."""
-
-    hadoop_checksums: ClassVar[bool] = False
-    """Hadoop writes a hidden checksum file beside each file."""
-
-    syncs: bool = False
-    """What others wrote, and what was copied, lasts only once it has been synced (`sync`)."""
+    links: ClassVar[bool] = False  # a copy within one device is a hard link, which moves no bytes and needs no space
+    cheap_calls: ClassVar[bool] = False  # a call crosses no network, so that frequent or sequential calls cost nothing
+    renames: ClassVar[bool] = False  # a whole folder can be renamed in one step, which needs no space (`rename`)
+    touches: ClassVar[bool] = False  # a file's time of writing can be set without writing or space (`touch`)
+    empty_folders: ClassVar[bool] = False  # folders exist by themselves: an empty one is removed (`remove_empty`)
+    locks: ClassVar[bool] = False  # processes of this machine can exclude each other (`lock`)
+    symlinks: ClassVar[bool] = False  # it may hold symbolic links, pipes and devices (`check_regular`)
+    hadoop_checksums: ClassVar[bool] = False  # Hadoop writes a hidden checksum file beside each file
+    syncs: bool = False  # what others wrote, and what was copied, lasts only once it has been synced (`sync`)
 
     def path_here(self, path: str) -> Path | None:
         """Return the path for any process of this machine; None where files lie elsewhere."""

@@ -35,9 +35,7 @@ def _opener(path: str, flags: int) -> int:
 
 @attrs.frozen
 class Disk(Backend):
-    """syncs: whether files are synced. If not, nothing certainly survives a power failure.
-    root: the folder that says who may use what is made below it (sharing.py); None: nobody does
-    """
+    """A local disk."""
 
     links = True
     cheap_calls = True
@@ -47,7 +45,8 @@ class Disk(Backend):
     locks = True
     symlinks = True
     hadoop_checksums = True
-    syncs: bool = attrs.field(default=True, eq=False)
+    syncs: bool = attrs.field(default=True, eq=False)  # False: nothing certainly survives a power failure
+    # the folder that says who may use what is made below it (sharing.py); None: nobody does
     root: str | None = attrs.field(default=None, eq=False)
 
     def path_here(self, path: str) -> Path:
