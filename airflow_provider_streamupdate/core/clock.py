@@ -19,7 +19,7 @@ class Clock(Protocol):
         """Return seconds since some moment; never goes back, and cannot be set."""
 
     def sleep(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Wait for a time in seconds."""
 
 
 class SystemClock:
@@ -55,7 +55,7 @@ def monotonic() -> float:
 
 
 def sleep(seconds: float) -> None:
-    """Return after so many seconds."""
+    """Wait for a time in seconds."""
     _clock.sleep(seconds)
 
 
@@ -65,7 +65,7 @@ def now() -> str:
 
 
 def later(seconds: float) -> str:
-    """The UTC time in so many seconds, to the second."""
+    """Return the UTC time `seconds` from now, to the second."""
     return (utc_now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
@@ -80,8 +80,8 @@ def from_epoch_ms(milliseconds: float) -> str:
 
 
 def parse(text: str) -> datetime:
-    """ISO text to an aware datetime, in UTC where it says no zone; a trailing Z is accepted on Python 3.10 too.
-    ValueError when it is none."""
+    """Parse ISO text into an aware datetime, in UTC without a zone; a trailing Z is accepted on Python 3.10, too.
+    ValueError when it is not ISO text."""
     found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
@@ -99,7 +99,7 @@ def is_moment(_instance: object, field: Any, value: Any) -> None:
 
 
 def format_timestamp(text: str) -> str:
-    """A stored time for people, to the second, e.g. ``2026-11-21 03:20:48 UTC``."""
+    """Return a stored time for people, to the second, e.g. ``2026-11-21 03:20:48 UTC``."""
     return parse(text).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

@@ -68,8 +68,8 @@ def check_new_id(name: str) -> str:
 
 
 def numbers(files: Iterable[str]) -> list[int]:
-    """The numbers after which files are named as this package names them (``12.json``). Others are nobody's: what
-    Python takes for digits is more (``²``), and ``007`` would be looked for as ``7``."""
+    """Return the numbers of files that are named as this package names them (``12.json``). Others are ignored: Python
+    also accepts digits such as ``²``, and ``007`` would be read as ``7``."""
     return [int(file[:-5]) for file in files if _NUMBERED.fullmatch(file)]
 
 

@@ -198,7 +198,7 @@ def _read_value(value: str) -> str:
 
 def _read(text: str) -> tuple[str, list[_Pass]]:
     """Return the text without the escapes of all spellings, its other characters as the octets of UTF-8; and the passes
-    in which that was made of it."""
+    that led from one to the other."""
     passes = [_Pass(text, _NO_ASCII, lambda found: _octets(found[0]))]
     for _ in range(_LAYERS):
         passes.append(_Pass(passes[-1].text, _ESCAPES, _unescaped))

@@ -62,8 +62,8 @@ def with_lost_cause(text: str, stack: str) -> str:
 
 
 def _split_error(body: str) -> tuple[str, str]:
-    """Split what follows the head of a traceback: the error in one line, and the rest. One that is cut off is told by
-    its last place."""
+    """Split what follows the head of a traceback into the error, in one line, and the rest. A traceback that is cut
+    off is described by its last file and line."""
     frames: list[str] = []
     lines = body.splitlines(keepends=True)
     for number, line in enumerate(lines):

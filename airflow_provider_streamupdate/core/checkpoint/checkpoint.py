@@ -100,7 +100,7 @@ class Checkpoint:
         batch skips it, so the state is not made again (FileStreamSink.addBatch). Not in format v2, where Spark itself
         does not find it.
         `source_order` is the plan's; without it, every line of an offset entry counts as a separate source.
-        `again`: so many of the last batches are to be run again; fewer where there were no more.
+        `again`: how many of the last batches are to run again; fewer where there are no more.
         `with_files`: False: without any, for who has run the same batches. Where each call is a request, they cost at
         least one for each store: 20 s of a pause (*measured* with 600).
         Before the first commit there is nothing to carry: batch -1, no files.
@@ -150,7 +150,7 @@ class Checkpoint:
             paths += [path for left in ahead for path in self._with_named(left)]
         paths = list(dict.fromkeys(paths))
         for path in paths:
-            if names_files(path) and not is_store_file(path):  # those were looked at as they were listed
+            if names_files(path) and not is_store_file(path):  # those were checked when they were listed
                 check_named_files(path, self._need(path), self.folder.path(path))
         return tuple(SnapshotFile(path=p, size=self._size(p, state), object=p) for p in paths), bool(ahead)
 
@@ -227,7 +227,7 @@ class Checkpoint:
         ]  # reads the files that name others
 
     def _files_ahead(self, state: Listed, version: int) -> list[str]:
-        """The files written at a version that is not committed, on top of the one before; none unless every store of
+        """Return the files written at a version that is not committed; none unless every store of
         every partition has some."""
         paths = []
         for operator in _numbers(state.names("state")):

@@ -7,7 +7,7 @@ from ..errors import FencedError, NotRunningError
 from ..registry.deployment import FINISHED, RUNNING, STANDBY
 from .watched import Watched
 
-POLL_SECONDS = 0.2  # how often one that seems silent is looked at
+POLL_SECONDS = 0.2  # between two checks of a deployment that seems silent
 
 
 class Successor(Watched):

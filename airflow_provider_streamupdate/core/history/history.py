@@ -65,12 +65,12 @@ def hour_of(moment: datetime) -> datetime:
 
 
 def driver_key(deployment: str, epoch: int) -> str:
-    """How a month names a driver."""
+    """Return the key of a driver in a month."""
     return f"{epoch}-{deployment}"
 
 
 def of_driver(key: str) -> tuple[str, int]:
-    """The deployment and the epoch of a key. ValueError when it is none."""
+    """Return the deployment and epoch of a driver's key; ValueError when it is not one."""
     epoch, separator, deployment = key.partition("-")
     if not separator or not deployment:
         raise ValueError(f"{key!r} names no driver")
@@ -107,12 +107,12 @@ def joined(before: Minutes | None, later: Minutes) -> Minutes:
 
 
 def minute_files(app: Folder) -> list[tuple[datetime, str]]:
-    """The hour and the path of each, oldest first. What is none is left alone."""
+    """Return the hour and path of each file of minutes, oldest first. Other files are ignored."""
     return sorted((at, path) for at, rest, path in _dated(app, MINUTES, _HOUR) if rest)
 
 
 def month_files(app: Folder) -> list[tuple[datetime, str]]:
-    """The first moment and the path of each, oldest first."""
+    """Return the first moment and path of each file of a month, oldest first."""
     return sorted((at, path) for at, rest, path in _dated(app, MONTHS, _MONTH) if not rest)
 
 
@@ -143,9 +143,9 @@ def read_month(app: Folder, path: str) -> Month | None:
 
 
 def sum_up(app: Folder, now: datetime) -> None:
-    """Bring the hours that have ended into their months, and remove what is more than is kept. A damaged file is given
-    up: nothing but charts depends on it. What a newer version of this package wrote is left to that one, and what the
-    storage does not give to the next time. Hours of a clock that was ahead take no room of those that have passed."""
+    """Merge the hours that have ended into their months, and remove old files. A damaged file is dropped. Files of a
+    newer version of this package are left to that version, unreadable ones to the next call. Hours in the future, from
+    a clock that was ahead, do not displace those that have passed."""
     files = minute_files(app)
     ended = [(hour, path) for hour, path in files if hour < hour_of(now)]
     done: set[str] = set()
@@ -171,7 +171,7 @@ def _newest(moments: Iterable[datetime], now: datetime, count: int) -> set[datet
 
 
 def _sum_up_month(app: Folder, month: str, ended: Sequence[tuple[datetime, str]], now: datetime) -> set[str]:
-    """The files that are of no use any more."""
+    """Merge ended hours into one month; return the files of minutes that are no longer needed."""
     path = f"{MONTHS}/{month}.json"
     try:
         before = read_month(app, path) or Month()
@@ -202,7 +202,7 @@ def _key_of(path: str) -> str:
 
 
 def with_hours(month: Month, ended: Iterable[Minutes]) -> Month:
-    """The month with these hours, each in place of what it has of the same driver, query and hour."""
+    """Return the month with these hours. Each replaces the one of the same driver, query and hour."""
     spans = {key: dict(queries) for key, queries in month.spans.items()}
     for minutes in ended:
         queries = spans.setdefault(driver_key(minutes.deployment, minutes.epoch), {})

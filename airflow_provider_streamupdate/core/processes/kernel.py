@@ -88,7 +88,7 @@ class Linux(Unknown):
             found = os.readlink("/proc/self/ns/pid")
         except OSError:
             return None
-        with contextlib.suppress(OSError):  # kernels before 5.6 have none; starts are told by it
+        with contextlib.suppress(OSError):  # kernels before 5.6 have none; starts are counted in it
             found += " " + os.readlink("/proc/self/ns/time")
         return found
 

@@ -76,8 +76,8 @@ class ProcessIdentity:
 
     def signal(self, number: int) -> bool:
         """Send a signal to this very process; False when it was not sent, because the process is gone, another user's,
-        or cannot be told from another. What is looked at and what is signalled are one process where the system has
-        descriptors of processes (Linux: pidfd_open(2)), also when the pid is given to another one in between."""
+        or cannot be distinguished from another. Where the system has descriptors of processes (Linux: pidfd_open(2)),
+        the inspected process is the signalled one, even when its pid is reused in between."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:

@@ -26,7 +26,7 @@ class DriverState(TextEnum):
     DRAINING = "draining"
     SUSPENDED = "suspended"
     CANCELLED = "cancelled"  # somebody asked for it
-    STOPPED = "stopped"  # by a signal, which nobody gave by a command: at a reboot, for example
+    STOPPED = "stopped"  # by a signal without a command: at a reboot, for example
     FINISHED = "finished"
     FAILED = "failed"
     LOST = "lost"  # a reader's: it is gone, or was watched in vain for a sign of life
@@ -41,7 +41,7 @@ DEAD_STATES = frozenset({FAILED, LOST, STOPPED})  # ended, and nobody asked for 
 FINAL_STATES = DEAD_STATES | {CANCELLED, FINISHED}
 
 HEARTBEAT_SECONDS = 1.0
-SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is lost, if its process cannot be looked at
+SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is lost, if its process cannot be inspected
 
 
 @attrs.frozen(kw_only=True)

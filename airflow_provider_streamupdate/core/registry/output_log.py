@@ -26,10 +26,10 @@ _NAME = re.compile(r"driver-\d+\.log")
 
 
 def own_log(launch: Launch, deployment: Folder) -> Path | None:
-    """Return the log of a deployment's driver, links resolved; None when launch.json names a file that is none.
+    """Return the log of a deployment's driver, links resolved; None when launch.json names another file.
 
-    Whoever may write to the root could have any file of this machine shown, or emptied. So the log lies in the
-    deployment's folder, or, of a root elsewhere, in a folder that only this user can have made.
+    Otherwise any user who can write to the root could have any file of this machine shown or emptied. So the log lies
+    in the deployment's folder, or, of a root elsewhere, in a folder that only this user can have made.
     """
     log, here = Path(os.path.realpath(launch.log)), deployment.path_here
     if not _NAME.fullmatch(log.name):
@@ -56,7 +56,7 @@ class OutputLog:
 
     @classmethod
     def of(cls, launch: Launch | None, deployment: Folder, settings: DriverSettings) -> OutputLog | None:
-        """The log of this driver; None when it is on another machine, or is none."""
+        """Return the log of this driver; None when it is on another machine, or not a driver's log."""
         if launch is None or launch.process is None or not launch.process.here():
             return None
         path = own_log(launch, deployment)

@@ -102,7 +102,7 @@ class AppRegistry:
         """NewerFormatError when a newer version of this package wrote what an operation on the app rests on: who is
         current, its files, and the records that were written last."""
         folder, paths, last = self.folder, ["current.json"], self.folder.names("rollbacks")
-        with contextlib.suppress(CorruptError):  # whoever needs it says so
+        with contextlib.suppress(CorruptError):  # reported by the code that needs it
             if current := self.current():
                 names = ("spec", "launch", "status", "plan")
                 paths += [f"deployments/{current.deployment}/{name}.json" for name in names]
@@ -123,7 +123,7 @@ class AppRegistry:
         return current.cancelled if current is not None else None
 
     def deletion(self) -> Deletion | None:
-        """Return who deleted the app, and when, while something of it is left; None: nobody has."""
+        """Return who deleted the app, and when, while something of it is left; None when it was not deleted."""
         return self._read(DELETION, Deletion)
 
     def set_deletion(self, deletion: Deletion) -> None:
@@ -228,7 +228,7 @@ class AppRegistry:
 
     def remove_deployment(self, deployment: str) -> None:
         """Remove a deployment that has never run a query and whose driver is gone."""
-        for part in ("spec.json", ""):  # without the first it is none, whatever is left of it
+        for part in ("spec.json", ""):  # without the first the deployment does not exist, whatever is left
             self.folder.remove(f"deployments/{deployment}/{part}".rstrip("/"))
 
     def changes(self, deployment: str) -> list[ParameterChange]:
@@ -384,8 +384,8 @@ class AppRegistry:
         return attrs.evolve(spec, application=attrs.evolve(spec.application, params=now.params), digest=now.digest)
 
     def copies(self) -> list[tuple[str, str]]:
-        """Files of deployments and updates that tell of another one than their path, and that one. They are left out
-        everywhere."""
+        """Return the files of deployments and updates that describe another one than their path says, with that one's
+        name. They are ignored everywhere."""
         specs = {f"deployments/{name}/spec.json": name for name in self.folder.names("deployments")}
         updates = {f"updates/{name}.json": name for name in self.update_ids()}
         found: list[tuple[str, str]] = []

@@ -29,7 +29,7 @@ class Outcome(TextEnum):
     PROMOTED = "promoted"
     ROLLED_BACK = "rolled-back"
     REFUSED = "refused"
-    SUPERSEDED = "superseded"  # nobody went on with it before another version was brought in
+    SUPERSEDED = "superseded"  # abandoned before another version was brought in
     CANCELLED = "cancelled"  # somebody cancelled the app meanwhile
 
 

@@ -77,7 +77,7 @@ def begun(folder: Folder, snapshot: str, deployment: str) -> Iterator[Export]:
 
 def stands(folder: Folder, export: Export) -> bool:
     """Whether no process has taken it for dead."""
-    return folder.read(export.mark) is not None  # read, not looked for: NFS remembers for a minute what was there
+    return folder.read(export.mark) is not None  # read it: NFS caches for a minute whether a file exists
 
 
 def end(folder: Folder, export: Export) -> None:

@@ -158,8 +158,8 @@ def _moves(
 
 
 def bring_ahead(plan: RestorePlan, source: Folder, checkpoint: Folder, copied: dict[str, int]) -> int:
-    """Bring the state files that stay what they are, for a restore that comes later, from a checkpoint that goes on;
-    how many were still missing. `copied`: what is there already, path -> bytes; it is added to."""
+    """Copy the immutable state files of a checkpoint that is still in use, for a later restore; return how many were
+    missing. `copied`: path -> bytes of what is there already; it is updated."""
     known: set[str] = set()
     missing = [m for m in plan.moves if _LASTING.fullmatch(m[1]) and copied.get(m[1]) != m[0].size]
     if not checkpoint.same_disk(source):
@@ -205,7 +205,7 @@ def bring_files(
 
     Small files (logs, metadata) are compared by checksum on the way; state files by size, because reading them would
     make the cost grow with the state: they were read before the start (operations/submit.py, shared_objects.py).
-    Without `state` those are only looked for. `copied` is what `bring_ahead` has brought.
+    Without `state` those are only checked. `copied` is what `bring_ahead` has brought.
     """
     if not plan.moves and not plan.offsets:
         raise CorruptError(

@@ -49,7 +49,7 @@ class SnapshotStore:
         self.folder = app.folder
 
     def names(self) -> list[str]:
-        """Without what cannot be a snapshot's: somebody else's folders."""
+        """Return the names of the snapshots. Folders that cannot be a snapshot's are ignored."""
         return [n for n in self.folder.names("snapshots") if is_name(n) and self.exists(n)]
 
     def exists(self, name: str) -> bool:
@@ -65,8 +65,8 @@ class SnapshotStore:
         return self.read()[1]
 
     def newest(self) -> Snapshot:
-        """NotFoundError when there is none; NewerFormatError when one of them cannot be read by this version, since it
-        may be the newest."""
+        """Return the newest snapshot; NotFoundError when there is none, NewerFormatError when this version cannot read
+        one that may be newer."""
         found, damaged = self.read()
         if newer := [each for each in damaged if each.error == NewerFormatError.__name__]:
             raise NewerFormatError(newer[0].problem)
@@ -231,8 +231,8 @@ class SnapshotStore:
     def _new_bytes(
         self, deployment: str, queries: Mapping[str, QuerySnapshot], checkpoints: Mapping[str, Folder]
     ) -> int:
-        """Bytes that an export would write: none for what is shared or linked. Not looked for where free room cannot
-        be told."""
+        """Return the bytes that an export would write, without shared and linked files; 0 where free space is
+        unknown."""
         copied = [query for query in queries if not self.folder.same_disk(checkpoints[query])]
         if not copied or self.folder.free() is None:
             return 0

@@ -125,7 +125,7 @@ class Folder:
 
     @tried_again
     def read(self, relative: str, first: int | None = None) -> bytes | None:
-        """The bytes of a file, or its `first` ones; None when there is none."""
+        """Return the bytes of a file, or its first ones; None when there is none."""
         with self._errors("read", relative):
             try:
                 return self.backend.read(self.path(relative), first)
@@ -218,8 +218,8 @@ class Folder:
 
     @tried_again
     def sizes(self, relative: str = "") -> dict[str, int]:
-        """Bytes of the files below a folder, by their paths here, as far as a listing tells them: where each call is a
-        request, one for a thousand files. A file that is missing in it may be there."""
+        """Return the sizes of the files below a folder by path, where a listing tells them (one request for a thousand
+        files). A file that is missing in it may exist."""
         with self._errors("list", relative):
             try:
                 found = self.backend.sizes(self.path(relative))
@@ -239,7 +239,7 @@ class Folder:
             return self.backend.size(self.path(relative))
 
     def file_names(self, relative: str) -> FileNames:
-        """The file that a path names, and how often it is named; FileNotFoundError when there is none."""
+        """Return the file at a path and its number of names; FileNotFoundError when there is none."""
         with self._errors("look for", relative):
             return self.backend.file_names(self.path(relative))
 

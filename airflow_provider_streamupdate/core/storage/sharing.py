@@ -30,7 +30,7 @@ def share(made: str | int, folder: str) -> None:
     by_root = os.geteuid() == 0 and above.st_uid != 0
     if not (by_root or _is_shared(above.st_mode)):
         return
-    # Who is not a member of the group cannot give it; NFS may take root for nobody.
+    # Only a member of the group can set it; NFS may map root to nobody.
     with contextlib.suppress(PermissionError):
         os.chown(made, above.st_uid if by_root else AS_IT_IS, above.st_gid)
     if _is_shared(above.st_mode):

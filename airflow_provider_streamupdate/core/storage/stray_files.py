@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from .. import clock
 from . import Folder
 
-STRAY_SECONDS = 3600.0  # no file of ours takes so long to write; a driver's are looked at once it is gone
+STRAY_SECONDS = 3600.0  # no file of ours takes so long to write; a driver's files are checked once it is gone
 _OURS = re.compile(r"\..+\.[0-9a-f]{32}|_probe-[0-9a-f]{32}")  # Folder.write and create, HDFS; Folder.check_writable
 _SPARKS = re.compile(r"\..+\.tmp(\.crc)?")  # CheckpointFileManager
 
 
 def find(folder: Folder, apart: Sequence[str] = (), top: str = "") -> list[str]:
-    """Paths of stray temporary files below `top`. Spark's own are looked for in checkpoints alone, and none at all
-    below the paths `apart`: their writer may be alive."""
+    """Return the paths of stray temporary files below `top`. Spark's own are searched in checkpoints only, and nothing
+    below the paths `apart`, whose writer may be alive."""
     found = []
     for path in (f"{top}/{below}" if top else below for below in folder.files(top, hidden=True)):
         name = path.rpartition("/")[2]

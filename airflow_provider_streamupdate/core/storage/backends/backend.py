@@ -16,7 +16,7 @@ CHUNK = 1 << 20  # bytes moved at a time
 class FileNames(NamedTuple):
     """A file and how often it is named: hard links are names of one file."""
 
-    file: object  # tells it from all others of the backend
+    file: object  # identifies it among the files of the backend
     names: int
     size: int
 
@@ -95,7 +95,7 @@ class Backend(ABC):
     @abstractmethod
     def files(self, path: str, hidden: bool) -> list[str]:
         """Paths, relative to the folder, of all files below it, in any order; a symbolic link is a file. With `hidden`
-        files and folders, and then without what cannot be looked into."""
+        files and folders; unreadable folders are left out then."""
 
     def sizes(self, path: str) -> dict[str, int]:
         """Return the sizes of all files below a folder, by relative path, where one listing tells them; empty
@@ -132,7 +132,7 @@ class Backend(ABC):
         return None
 
     def leaving_no_folder(self, path: str) -> AbstractContextManager[None]:
-        """Folders made inside the block, down to this one, are removed at its end, as far as they are empty."""
+        """Remove the folders that were made inside the block, down to this one, if they are empty."""
         return contextlib.nullcontext()
 
     # Asked only of a backend that says so above.

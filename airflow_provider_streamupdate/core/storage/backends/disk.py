@@ -46,7 +46,7 @@ class Disk(Backend):
     symlinks = True
     hadoop_checksums = True
     syncs: bool = attrs.field(default=True, eq=False)  # False: nothing certainly survives a power failure
-    # the folder that says who may use what is made below it (sharing.py); None: nobody does
+    # the folder whose owner and mode are passed on to what is made below it (sharing.py); None: no such folder
     root: str | None = attrs.field(default=None, eq=False)
 
     def path_here(self, path: str) -> Path:
@@ -60,8 +60,7 @@ class Disk(Backend):
             return file.read(-1 if first is None else first)
 
     def open(self, path: str) -> IO[bytes]:
-        """CorruptError for what is there and has no end: a pipe waits for somebody who writes, a device may go on for
-        ever."""
+        """Open a file for reading; CorruptError for a pipe or a device, which may never end."""
         file = open(path, "rb", opener=_opener)  # noqa: SIM115 (the caller closes it)
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
@@ -268,7 +267,7 @@ class Disk(Backend):
         syncing.sync(base, paths, but)
 
     def check_regular(self, base: str, relative: str, known: set[str]) -> None:
-        """Nothing when there is no such file. (A pipe would keep its reader waiting for ever.)"""
+        """Do nothing when there is no such file. (A reader of a pipe would wait for ever.)"""
         at, segments = base, relative.split("/")
         for number, segment in enumerate(segments, 1):
             at, last = f"{at}/{segment}", number == len(segments)

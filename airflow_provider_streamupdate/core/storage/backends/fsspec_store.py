@@ -52,7 +52,7 @@ class FsspecStore(Backend):
             self.fs.pipe_file(path, data, mode="create")
         except Exception as error:  # every fsspec back end has its own exceptions
             if isinstance(error, FileExistsError) or (isinstance(error, OSError) and code(error) in REFUSED):
-                # Whose one is that cannot be read now is not known, and raised. One that was removed since is nobody's.
+                # If the file cannot be read, its creator is unknown: raise. If it was removed since, nobody holds it.
                 with contextlib.suppress(FileNotFoundError):
                     return unique and self.read(path) == data
                 return False
