@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.control.update.inheritance import inherit, se
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
-from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.application import Application, default_deployment_id
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.serde import to_json
 
@@ -92,6 +92,11 @@ def test_the_digest_tells_whether_two_run_alike(application: Application, tmp_pa
     Path(application.file).write_text("# another\n")
     digests.add(application.digest())
     assert len(digests) == 7 and digest not in digests
+
+
+def test_default_ids_are_short_and_unused() -> None:
+    digest = "0123456789abcdef"
+    assert default_deployment_id("a", digest, {"01234567", "01234567-2"}) == "01234567-3"
 
 
 # What an update takes over from the running version

@@ -223,16 +223,6 @@ FAILED_LOG = [
 ]
 
 
-def test_the_lines_around_an_error_hold_its_cause() -> None:
-    found = log_tail.around_error(FAILED_LOG, 30)
-    assert "KeyError: 'EUR'" in found and len(found) == 31 and "PythonRunner" not in "".join(found)
-    assert found[-1] == "... (58 more lines)" and "EUR" not in "".join(FAILED_LOG[-30:])
-    assert log_tail.around_error(FAILED_LOG[:90], 10) == FAILED_LOG[80:90], "cut off within the traceback: the end"
-    java = ["26/11/28 ERROR SparkContext: no host", *("INFO bye" for _ in range(50))]
-    assert log_tail.around_error(java, 10)[0] == java[0]
-    assert log_tail.around_error(["a", "b"], 10) == ["a", "b"] and log_tail.around_error([], 10) == []
-
-
 def test_log_shows_the_error_of_a_failed_driver(tmp_path: Path) -> None:
     logged = Logged(tmp_path, "\n".join(FAILED_LOG))
     client, app = logged.client, logged.app

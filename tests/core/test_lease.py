@@ -86,6 +86,17 @@ def test_the_same_owner_goes_on_when_the_process_is_gone(folder: Folder) -> None
     assert lease.read(folder) == taken
 
 
+def test_a_sign_of_life_during_the_wait_counts(folder: Folder) -> None:
+    held, asked = lease.acquire(folder, "v2", ME), []
+
+    def alive(_held: Lease) -> bool:
+        asked.append(lease.renew(folder, held))
+        return len(asked) > 1
+
+    with pytest.raises(LeaseHeldError, match="process 1 on here works on v2"):
+        lease.acquire(folder, "v2", OTHER, alive=alive)
+
+
 def test_the_same_owner_goes_on_when_the_process_has_left(folder: Folder) -> None:
     lease.leave(folder, lease.acquire(folder, "v2", ME))
     with pytest.raises(LeaseHeldError, match="v2 holds the lease until"):  # it is the owner's all the same
@@ -115,6 +126,20 @@ def test_a_lease_that_is_taken_over_between_listing_and_reading_is_no_free_one(
         return read(self, path)
 
     monkeypatch.setattr(Folder, "read", slow)
+    with pytest.raises(LeaseHeldError, match="faster holds"):
+        lease.acquire(folder, "slower")
+
+
+def test_of_two_takers_the_faster_wins(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    create, interrupted = Folder.create, []
+
+    def slow(self: Folder, path: str, data: bytes, nonce: str | None = None) -> bool:
+        if not interrupted:
+            interrupted.append(path)
+            lease.acquire(folder, "faster")
+        return create(self, path, data, nonce)
+
+    monkeypatch.setattr(Folder, "create", slow)
     with pytest.raises(LeaseHeldError, match="faster holds"):
         lease.acquire(folder, "slower")
 

@@ -11,7 +11,7 @@ from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
 from airflow_provider_streamupdate.core.errors import NoRoomError, StorageError
 from airflow_provider_streamupdate.core.snapshots.restore import bring_ahead, plan_restore, room_needed
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.core.storage.space import MARGIN_BYTES, check_room, no_room
+from airflow_provider_streamupdate.core.storage.space import MARGIN_BYTES, check_room, no_room, size
 
 from .builders import CONF, query_plan, stage_plan
 
@@ -65,6 +65,7 @@ def test_what_would_fill_the_disk_is_refused(here: Folder, monkeypatch: pytest.M
     assert "streamupdate gc" in str(e.value) and here.path() in str(e.value)
     monkeypatch.setattr(Folder, "free", lambda _: 0)
     check_room(here, 0, "links")
+    assert (size(999), size(3.4e12)) == ("999 bytes", "3.4 TB")
 
 
 def test_copying_ahead_is_refused_before_the_first_file(

@@ -154,6 +154,10 @@ def test_a_root_below_a_file_is_told(tmp_path: Path, verb: str) -> None:
         {"write": folder.check_writable, "create": lambda: folder.create("a", b""), "list": folder.names}[verb]()
 
 
+def test_hadoop_has_another_name_for_s3() -> None:
+    assert Folder(FsspecStore(ObjectStore()), "bucket/root").uri == "s3a://bucket/root"
+
+
 def test_a_store_that_lets_a_file_be_created_twice_is_refused() -> None:
     store = ObjectStore(skip_instance_cache=True)
     store.exclusive = False
