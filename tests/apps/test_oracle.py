@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 
-from scripts.demolib.oracle import Alarm, Window, expected_alarms, expected_windows, found_windows
+from scripts.demolib.oracle import Alarm, Window, expected_alarms, expected_windows
 
 TWO_HOURS = timedelta(hours=2)
 
@@ -43,39 +43,6 @@ def test_windows_follow_the_version_that_saw_the_flight():
     assert oracle.watermark == datetime(2013, 1, 2, tzinfo=timezone.utc)
 
 
-def test_a_window_is_written_once_the_watermark_reaches_its_end():
-    day = [flight("01-01T10:00", 1)]
-    assert not expected_windows(day, [flight("01-02T01:59", 0)], TWO_HOURS).rows & Counter(
-        [Window("daily", "2013-01-01T00:00:00Z", "JFK", 1, 1.0)]
-    )
-    at_the_end = expected_windows(day, [flight("01-02T02:00", 0)], TWO_HOURS).rows
-    assert at_the_end == Counter([Window("daily", "2013-01-01T00:00:00Z", "JFK", 1, 1.0)])
-
-
-def test_cancelled_flights_move_the_watermark_of_version_1_only():
-    day = [flight("01-01T10:00", 1)]
-    cancelled = [flight("01-02T05:00", None)]
-    assert expected_windows(day + cancelled, [], TWO_HOURS).rows.total() == 1
-    assert expected_windows(day, cancelled, TWO_HOURS).rows.total() == 0
-
-
-def test_a_window_of_cancelled_flights_only_has_no_delay():
-    oracle = expected_windows([flight("01-01T10:00", None), flight("01-03T10:00", 1)], [], TWO_HOURS)
-    assert oracle.rows == Counter([Window("daily", "2013-01-01T00:00:00Z", "JFK", 1, None)])
-
-
-def test_windows_written_twice_are_counted_twice():
-    row = {
-        "batch": 3,
-        "stage": "daily",
-        "start": "2013-01-01T00:00:00Z",
-        "origin": "JFK",
-        "flights": 1,
-        "delay": 2.0,
-    }
-    assert found_windows([row, {**row, "batch": 4}]).total() == 2
-
-
 def test_alarms_follow_the_version_that_saw_the_event():
     before = [
         event("a", "motion", 0),  # not active yet
@@ -100,8 +67,3 @@ def test_alarms_follow_the_version_that_saw_the_event():
     assert expected_alarms(before, after, timedelta(seconds=10)) == Counter(
         [alarm("a", 2), alarm("a", 12), alarm("b", 21)]
     )
-
-
-def test_every_motion_of_an_active_room_is_an_alarm_of_its_own():
-    events = [event("a", "activate", 1), event("a", "motion", 2), event("a", "motion", 2)]
-    assert expected_alarms(events, [], timedelta(0)) == Counter({alarm("a", 2): 2})

@@ -14,17 +14,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import commands, lease
 from airflow_provider_streamupdate.core.errors import FencedError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.deployment import Current, Status
 from airflow_provider_streamupdate.core.registry.driver_settings import DriverSettings
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
-from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.patience import tried_again
-from airflow_provider_streamupdate.streaming.agent import hand_over as hand_over_module
 from airflow_provider_streamupdate.streaming.agent import obeying as module
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
 from airflow_provider_streamupdate.streaming.agent.obeying import obey
@@ -181,41 +178,6 @@ def test_it_does_not_go_on_when_another_failure_comes_after_the_claim(
     monkeypatch.setattr(module.Successor, "death", lambda self: 1 / 0)
     _, queries, error = hand_over(app)
     assert "two may commit now" in str(error) and queries.started == []
-
-
-@pytest.mark.parametrize("what", ["ends", "lives on", "is silent", "of another release", "told to end"])
-def test_a_successor_that_lives_has_ended_before_the_old_one_goes_on(
-    app: AppRegistry, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """Found from outside: a batch of it could come to the sink after the old one had looked there."""
-    looks: list[int] = []  # at the successor, once the epoch was taken back
-
-    def gone(*_: Any) -> bool:
-        if app.current_id() == "one":
-            looks.append(len(queries.started))
-            if what == "told to end" and len(looks) > 3:
-                agent.driver.signals.number = 15
-        return what == "ends" and len(looks) > 3
-
-    monkeypatch.setattr(module.Successor, "is_gone", gone)
-    monkeypatch.setattr(module.Successor, "death", lambda self: "no sign of life" if looks and silent else None)
-    silent = what == "is silent"
-    monkeypatch.setattr(hand_over_module, "GONE_SECONDS", 60.0 if what in ("ends", "is silent", "told to end") else 0.1)
-    set_status(app, "two", successor("standby"))
-    plan = to_json(app_plan()) if what != "of another release" else b"{"
-    app.deployment_folder("two").write("plan.json", plan)
-    agent = driver(app, pace=Pace(commands=0.01, takeover=0.05))
-    queries: Queries = agent.driver.engine  # type: ignore[assignment]
-    if what == "told to end":
-        with pytest.raises(SystemExit):
-            hand_over(app, agent)
-        assert queries.started == [] and app.current_id() == "one"
-        return
-    _, _, error = hand_over(app, agent)
-    assert error is None and queries.started == ["one"]
-    assert looks and set(looks) == {0} and (len(looks) == 4 or what != "ends")
-    fenced = {Checkpoint(app.checkpoint("two", q.name)).fenced() is not None for q in app_plan().queries}
-    assert fenced == {what in ("lives on", "is silent")}, "it begins no other batch"
 
 
 def runs(app: AppRegistry, looks: int, patience: int) -> tuple[Agent, Serving]:

@@ -21,10 +21,9 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import LeaseHeldError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
-from airflow_provider_streamupdate.core.registry.deployment import SILENT_SECONDS, Status
+from airflow_provider_streamupdate.core.registry.deployment import SILENT_SECONDS
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
-from tests.cases import one_is_fast
 from tests.core.builders import deploy, set_status, status
 
 from .conftest import MINUTES_AHEAD, Stranger
@@ -78,67 +77,12 @@ def test_a_living_holder_keeps_its_lease_after_the_clock_was_set(
         pass
 
 
-class Beating:
-    """A driver on another machine, as it is seen from here: nothing but its heartbeat, by a clock of its own."""
-
-    def __init__(self, app: AppRegistry, seconds_behind: float) -> None:
-        self.app, self.behind = app, seconds_behind
-        self.beats = 0
-        self.beat()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def beat(self) -> None:
-        self.beats += 1
-        at = clock.from_epoch_ms((time.time() - self.behind) * 1000)
-        found: Status = status(heartbeat_at=at, process=ProcessIdentity(host="elsewhere", pid=1, boot="b", start=1))
-        set_status(self.app, "v1", attrs.evolve(found, beat=self.beats))
-
-    def _run(self) -> None:
-        while not self._over.wait(0.2):
-            self.beat()
-
-    def __enter__(self) -> Beating:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Heartbeats come five times as often, and are waited for a tenth of the time."""
     monkeypatch.setattr(drivers_module, "SILENT_SECONDS", SILENT_SECONDS / 10)
     monkeypatch.setattr(holding_module, "WATCH_SECONDS", 2.0)
     return
-
-
-@pytest.mark.parametrize("behind", one_is_fast([AHEAD, -AHEAD, 86400.0]))
-@pytest.mark.usefixtures("impatient")
-def test_a_driver_that_beats_is_alive_whatever_the_clocks_say(
-    app: AppRegistry, drivers: Drivers, behind: float
-) -> None:
-    shown = Drivers(app, None, "", {}, watch=False)
-    with Beating(app, behind):
-        assert shown.state("v1") in ("silent", "running"), "a list does not wait, and calls nothing lost"
-        for _ in range(20):
-            assert drivers.state("v1") == "running" and not drivers.gone("v1")
-            time.sleep(0.2)
-        assert shown.state("v1") == "running"
-    assert drivers.state("v1") == "running", "its last heartbeat is young, as seen from here"
-    time.sleep(drivers_module.SILENT_SECONDS)
-    assert drivers.state("v1") == "lost" == shown.state("v1") and drivers.gone("v1")
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_driver_that_is_silent_is_lost_once_it_was_watched_in_vain(app: AppRegistry, drivers: Drivers) -> None:
-    Beating(app, AHEAD)
-    began = time.monotonic()
-    assert Drivers(app, None, "", {}, watch=False).state("v1") == "silent"
-    assert drivers.state("v1") == "lost"
-    assert time.monotonic() - began >= drivers_module.SILENT_SECONDS - 0.5
 
 
 @pytest.mark.usefixtures("impatient")

@@ -18,7 +18,7 @@ from ...core.errors import CorruptError, InUseError, RefusedError
 from ...core.registry.deployment import CANCELLED, FINISHED, Deletion
 from ...core.registry.registry import DELETION, AppRegistry
 from ...core.snapshots.snapshots import SnapshotStore
-from ...core.storage import usage
+from ...core.storage.space import bytes_freed
 from ...core.users import user_and_host
 from ..app_lease import holding
 from ..waiting import Phase, Progress, quiet
@@ -123,7 +123,7 @@ def _size(registry: AppRegistry, stay: tuple[str, ...]) -> int:
     folder = registry.folder
     paths = [path for path in folder.files(hidden=True) if path.split("/")[0] not in stay]
     sizes = folder.sizes()  # in an object store, where asking for each file would take long
-    return sum(sizes.get(path, 0) for path in paths) if sizes else usage.freed(folder, [paths])[0]
+    return sum(sizes.get(path, 0) for path in paths) if sizes else bytes_freed(folder, [paths])[0]
 
 
 def _check_stopped(context: Context, registry: AppRegistry) -> None:

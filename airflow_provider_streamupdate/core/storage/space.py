@@ -1,8 +1,9 @@
-"""Space on a root's file system: is there enough for the next write, and was the disk full?"""
+"""Space on a root's file system: whether it is enough for the next write, and what a removal frees."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable, Sequence
 
 from ..errors import NoRoomError, StorageError
 from . import Folder
@@ -39,3 +40,21 @@ def size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def bytes_freed(folder: Folder, groups: Sequence[Iterable[str]]) -> list[int]:
+    """Return the bytes that removing all the paths frees, by group. A file with several names (hard links) counts in
+    the group of the last one."""
+    left: dict[object, int] = {}
+    totals = []
+    for paths in groups:
+        total = 0
+        for path in paths:
+            try:
+                there = folder.file_names(path)
+            except FileNotFoundError:
+                continue  # removed since it was listed
+            left[there.file] = left.get(there.file, there.names) - 1
+            total += there.size if left[there.file] == 0 else 0
+        totals.append(total)
+    return totals

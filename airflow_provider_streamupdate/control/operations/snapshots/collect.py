@@ -16,7 +16,7 @@ from ....core.snapshots import garbage, superseded
 from ....core.snapshots.snapshots import SnapshotStore
 from ....core.snapshots.superseded import Retention, Superseded
 from ....core.storage import stray_files as strays
-from ....core.storage import usage
+from ....core.storage.space import bytes_freed
 from ...drivers.drivers import Drivers
 from ...waiting import Progress, quiet
 from ..batch_ids import has_later_ids
@@ -220,7 +220,7 @@ def _since(registry: AppRegistry, spec: DeploymentSpec) -> str:
 
 
 def _measured(registry: AppRegistry, found: list[_Found]) -> tuple[Thing, ...]:
-    counted = usage.freed(registry.folder, [each.paths for each in found])
+    counted = bytes_freed(registry.folder, [each.paths for each in found])
     return tuple(attrs.evolve(each.thing, bytes=count) for each, count in zip(found, counted, strict=True))
 
 
