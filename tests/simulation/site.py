@@ -33,7 +33,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import from_json
-from airflow_provider_streamupdate.core.storage.backends import opening
+from airflow_provider_streamupdate.core.storage.backends import roots
 from airflow_provider_streamupdate.streaming.agent import signals
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
 
@@ -181,7 +181,7 @@ class Site:
                 (sys, "stdout", self.said),
             ):
                 patches.enter_context(mock.patch.object(target, attribute, stand_in))
-            patches.enter_context(mock.patch.dict(opening.OPENERS, openers))
+            patches.enter_context(mock.patch.dict(roots.OPENERS, openers))
             patches.enter_context(SiteDrivers(self).installed())
             patches.enter_context(self.invariants.watched())
             boundaries.watch(lambda name: self.reached(name))

@@ -29,7 +29,7 @@ from ..boundaries import storage_call
 from ..errors import CorruptError, InvalidInputError, StorageError
 from .backends.backend import CHUNK, Backend, FileNames
 from .backends.disk import Disk
-from .backends.opening import backend_at
+from .backends.roots import backend_at
 from .patience import tried_again
 
 READS_AT_ONCE = 16

@@ -48,7 +48,7 @@ class Backend(ABC):
 
     @abstractmethod
     def address(self, path: str) -> str:
-        """Return the address that `opening.backend_at` understands."""
+        """Return the address that `roots.backend_at` understands."""
 
     def hadoop_uri(self, path: str) -> str:
         """Return the address that Hadoop understands."""
