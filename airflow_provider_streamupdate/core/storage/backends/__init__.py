@@ -2,7 +2,7 @@
 
 backend.py       the contract: what every store does, and what it says of itself
 roots.py       which backend a root has
-disk.py          this machine's disk; syncing.py: what survives a power failure there
+disk.py          this machine's disk; durability.py: what survives a power failure there
 fsspec_store.py  any other file system of fsspec
 s3.py            ... that is S3's
 webhdfs.py       ... that is HDFS, by its HTTP API

@@ -21,7 +21,7 @@ import attrs
 
 from ...errors import CorruptError
 from .. import sharing
-from . import syncing
+from . import durability
 from .backend import CHUNK, Backend, FileNames
 
 _TRIES = 20  # to write into a folder that somebody removes whenever it is empty, or remove one that is written into
@@ -92,7 +92,7 @@ class Disk(Backend):
 
     def _sync_folder_of(self, path: str) -> None:
         if self.syncs:
-            syncing.sync_folder(os.path.dirname(path))
+            durability.sync_folder(os.path.dirname(path))
 
     def _temporary(self, path: str, data: bytes) -> str:
         folder, name = os.path.split(path)
@@ -111,7 +111,7 @@ class Disk(Backend):
                 file.write(data)
                 if self.syncs:
                     file.flush()
-                    syncing.flush(file.fileno())
+                    durability.flush(file.fileno())
         except BaseException:  # a full disk, above all: what is left would make it fuller
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -132,7 +132,7 @@ class Disk(Backend):
         else:
             self._share(path, path)
         if lasting:
-            syncing.sync_folder(above)
+            durability.sync_folder(above)
 
     def _share(self, path: str, made: str | int) -> None:
         if self.root is not None and path.startswith(f"{self.root}/"):
@@ -264,7 +264,7 @@ class Disk(Backend):
                     path = os.path.dirname(path)
 
     def sync(self, base: str, paths: Iterable[str], but: Collection[str]) -> None:
-        syncing.sync(base, paths, but)
+        durability.sync(base, paths, but)
 
     def check_regular(self, base: str, relative: str, known: set[str]) -> None:
         """Do nothing when there is no such file. (A reader of a pipe would wait for ever.)"""
