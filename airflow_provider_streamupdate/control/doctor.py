@@ -16,7 +16,7 @@ import attrs
 from ..core import clock
 from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
-from ..core.storage.sharing import foreign_folders
+from ..core.storage.ownership import foreign_folders
 from ..core.users import group_name, user_name
 from .drivers.launcher import (
     check_java,

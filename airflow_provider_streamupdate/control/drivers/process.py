@@ -24,7 +24,7 @@ from ...core.boundaries import boundary
 from ...core.processes.kernel import Kernel, NotInspectableError, ProcessInfo, this_kernel
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry.deployment import Launch, Status
-from ...core.storage.sharing import share, umask_in
+from ...core.storage.ownership import share, umask_in
 
 # A driver begins only when it reads a line: if the process that starts it dies before, nothing of the driver runs.
 GATE = ["/bin/sh", "-c", 'read -r line && exec "$@" </dev/null', "driver"]

@@ -20,7 +20,7 @@ from typing import IO, Any
 import attrs
 
 from ...errors import CorruptError
-from .. import sharing
+from .. import ownership
 from . import durability
 from .backend import CHUNK, Backend, FileNames
 
@@ -46,7 +46,7 @@ class Disk(Backend):
     symlinks = True
     hadoop_checksums = True
     syncs: bool = attrs.field(default=True, eq=False)  # False: nothing certainly survives a power failure
-    # the folder whose owner and mode are passed on to what is made below it (sharing.py); None: no such folder
+    # the folder whose owner and mode are passed on to what is made below it (ownership.py); None: no such folder
     root: str | None = attrs.field(default=None, eq=False)
 
     def path_here(self, path: str) -> Path:
@@ -136,7 +136,7 @@ class Disk(Backend):
 
     def _share(self, path: str, made: str | int) -> None:
         if self.root is not None and path.startswith(f"{self.root}/"):
-            sharing.share(made, self.root)
+            ownership.share(made, self.root)
 
     def copy_from(self, source: Backend, path: str, target: str) -> None:
         self._make_folder(os.path.dirname(target), lasting=False)
