@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.errors import CorruptError
 from airflow_provider_streamupdate.core.snapshots.restore import bring_files, plan_restore
 from airflow_provider_streamupdate.core.storage import Folder, call_count
 from airflow_provider_streamupdate.core.storage.backends.fsspec_store import FsspecStore
-from airflow_provider_streamupdate.core.storage.listed import Listed
+from airflow_provider_streamupdate.core.storage.listing import Listing
 from tests.stores import ObjectStore
 
 from .builders import CheckpointFiles, golden, query_plan
@@ -57,7 +57,7 @@ def test_names_files_and_sizes_are_those_that_a_folder_tells(tmp_path: Path) -> 
     there = bucket(disk)
     there.write("state/.hidden", b"")
     there.write("state/0/.tmp/x", b"1")
-    listed = Listed.of(there, "state")
+    listed = Listing.of(there, "state")
     folders = {path.rpartition("/")[0] for path in there.files("", hidden=True)} | {"state", "state/7", "nothing"}
     assert listed.sizes
     for folder in sorted(f for f in folders if f.startswith("state")):

@@ -16,7 +16,7 @@ from ..errors import CorruptError, NotFoundError
 from ..names import check_path
 from ..serde import parse_json
 from ..storage import Folder
-from ..storage.listed import Listed
+from ..storage.listing import Listing
 from .commit_log import LINEAGE_BYTES, CommitEntry, read_lineage
 from .named_files import check_named_files, files_of_zip, is_store_file, names_files
 from .offset_log import OffsetEntry
@@ -139,7 +139,7 @@ class Checkpoint:
         paths += [f"offsets/{b}" for b in (*wanted, *([in_flight] if in_flight is not None else []))]
         paths += [f"commits/{b}" for b in wanted if self.folder.exists(f"commits/{b}")]
         paths += self.source_files(batch if in_flight is None else in_flight, source_order)
-        state = Listed.of(self.folder, "state")  # after the commit: what it needs is there
+        state = Listing.of(self.folder, "state")  # after the commit: what it needs is there
         for operator in sorted({*_numbers(state.names("state")), *(commit.state_ids or {})}):
             ids = None
             if commit.state_ids is not None:
@@ -205,7 +205,7 @@ class Checkpoint:
         return [f"{folder}/{n}" for _, n in kept]
 
     def _operator_files(
-        self, state: Listed, operator: int, version: int, ids: list[dict[str, str]] | None
+        self, state: Listing, operator: int, version: int, ids: list[dict[str, str]] | None
     ) -> list[str]:
         """The files of one operator's state at a store version, and Spark's own description of it. `ids`: of each
         partition's stores, in format v2."""
@@ -226,7 +226,7 @@ class Checkpoint:
             *chain.from_iterable(self.folder.read_many(store_files, stores)),
         ]  # reads the files that name others
 
-    def _files_ahead(self, state: Listed, version: int) -> list[str]:
+    def _files_ahead(self, state: Listing, version: int) -> list[str]:
         """Return the files written at a version that is not committed; none unless every store of
         every partition has some."""
         paths = []
@@ -294,7 +294,7 @@ class Checkpoint:
     def _numbers(self, relative: str) -> list[int]:
         return _numbers(self.folder.names(relative))
 
-    def _size(self, path: str, state: Listed) -> int:
+    def _size(self, path: str, state: Listing) -> int:
         check_path(path, self.folder.path())
         self.folder.check_regular(path, self._known)
         try:
@@ -315,7 +315,7 @@ def _numbers(names: list[str]) -> list[int]:
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
-def _stores(state: Listed, partition: str) -> list[str]:
+def _stores(state: Listing, partition: str) -> list[str]:
     """The stores that have files in a partition's folder, in format v1."""
     names = state.names(partition)
     # named stores, for example a join's four

@@ -20,7 +20,7 @@ from ..errors import CorruptError
 from ..plan.plan import QueryPlan, StagePlan
 from ..plan.state_stores import PARTITIONS, other_partitions, other_provider, store_settings
 from ..storage import CHUNK, Folder
-from ..storage.listed import Listed
+from ..storage.listing import Listing
 from ..storage.space import check_room
 from .snapshots import COPIES_AT_ONCE
 
@@ -215,7 +215,7 @@ def bring_files(
     there = copied or {}
     known: set[str] = set()
     places = Counter(_place(file.object) for file, _ in plan.moves)
-    listed = Listed.of_folders(source, (place for place, count in places.items() if place and count > FEW_FILES))
+    listed = Listing.of_folders(source, (place for place, count in places.items() if place and count > FEW_FILES))
 
     def bring(move: tuple[SnapshotFile, str]) -> None:
         file, path = move
@@ -284,7 +284,7 @@ def _place(path: str) -> str:
     return "state" if path.startswith("state/") else path.rpartition("/")[0]
 
 
-def check_file(source: Folder, file: SnapshotFile, known: set[str], listed: Listed | None = None) -> None:
+def check_file(source: Folder, file: SnapshotFile, known: set[str], listed: Listing | None = None) -> None:
     """CorruptError unless a file that is to be brought is there, of its size, and no link; a small one by its checksum,
     too. known: as `Folder.check_regular` has it. listed: sizes that are known already"""
     shown = f"{source.path(file.object)} ({file.path})"

@@ -10,7 +10,7 @@ from .folder import Folder
 
 
 @attrs.frozen
-class Listed:
+class Listing:
     """Names, files and sizes below a folder. Where a listing of all files is no cheaper than many (`Folder.sizes`),
     each is asked for when it is needed.
 
@@ -22,7 +22,7 @@ class Listed:
     _children: dict[str, set[str]]
 
     @classmethod
-    def of(cls, folder: Folder, relative: str) -> Listed:
+    def of(cls, folder: Folder, relative: str) -> Listing:
         sizes = folder.sizes(relative)
         children: dict[str, set[str]] = {}
         for path in sizes:
@@ -33,7 +33,7 @@ class Listed:
         return cls(folder, sizes, children)
 
     @classmethod
-    def of_folders(cls, folder: Folder, relatives: Iterable[str]) -> Listed:
+    def of_folders(cls, folder: Folder, relatives: Iterable[str]) -> Listing:
         """Only sizes."""
         sizes: dict[str, int] = {}
         for relative in sorted(set(relatives)):
