@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_streamupdate.control import app_lease as module
 from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import lease, watched
+from airflow_provider_streamupdate.core.coordination import lease, watched_driver
 from airflow_provider_streamupdate.core.coordination.lease import Lease
 from airflow_provider_streamupdate.core.coordination.successor import Successor
 from airflow_provider_streamupdate.core.errors import LeaseHeldError, NotRunningError, StorageError
@@ -261,7 +261,7 @@ def test_a_driver_is_dead_when_its_jvm_is_dead_too(handed_over: AppRegistry, jvm
 
 
 def test_one_that_gives_no_sign_of_life_is_not_ready(handed_over: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(watched_driver, "SILENT_SECONDS", 0.5)
     elsewhere = ProcessIdentity(host="elsewhere", pid=1)
     note(handed_over, elsewhere, elsewhere, heartbeat_at="2020-01-01T00:00:00+00:00")
     with pytest.raises(NotRunningError, match="it has given no sign of life"):

@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.coordination.successor import Successor
-from airflow_provider_streamupdate.core.coordination.watched import Watched
+from airflow_provider_streamupdate.core.coordination.watched_driver import Watched
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.processes.pulse import Beat, Pulse
 from airflow_provider_streamupdate.core.registry.deployment import RUNNING

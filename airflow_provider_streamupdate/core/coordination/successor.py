@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import clock
 from ..errors import FencedError, NotRunningError
 from ..registry.deployment import FINISHED, RUNNING, STANDBY
-from .watched import Watched
+from .watched_driver import Watched
 
 POLL_SECONDS = 0.2  # between two checks of a deployment that seems silent
 

@@ -8,7 +8,7 @@ from ....core import clock
 from ....core.coordination import lease
 from ....core.coordination.commands import CommandBox
 from ....core.coordination.lease import Lease
-from ....core.coordination.watched import Watched
+from ....core.coordination.watched_driver import Watched
 from ....core.errors import LeaseHeldError, StorageError
 from ....core.processes.process_identity import ProcessIdentity
 from ....core.processes.pulse import Pulse
