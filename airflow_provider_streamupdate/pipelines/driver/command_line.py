@@ -14,8 +14,7 @@ from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.report import CompatibilityReport, ReportItem
 from ...core.coordination import lease
-from ...core.coordination.lease import Lease
-from ...core.coordination.renewing import renewing
+from ...core.coordination.lease import Lease, renewing
 from ...core.errors import NotFoundError, RefusedError
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.serde import to_json
