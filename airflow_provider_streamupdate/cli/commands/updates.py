@@ -321,9 +321,9 @@ def _print_report(report: CompatibilityReport) -> None:
     print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
     echo()
     if report.picture is not None:
-        from ...core.compatibility.picture.drawing import drawn
+        from ...core.compatibility.picture import picture_lines
 
-        for line in drawn(report.picture):
+        for line in picture_lines(report.picture):
             echo(line)
         echo()
     print_table(
