@@ -16,14 +16,14 @@ def widgets() -> dict[str, Any]:
     from flask_appbuilder.fieldwidgets import BS3PasswordFieldWidget, BS3TextFieldWidget
     from wtforms import PasswordField, StringField
 
-    def made(field: dict[str, Any]) -> Any:
+    def widget_of(field: dict[str, Any]) -> Any:
         schema = field["schema"]
         kind, widget = StringField, BS3TextFieldWidget
         if schema.get("format") == "password":
             kind, widget = PasswordField, BS3PasswordFieldWidget
         return kind(field["label"], description=field["description"], default=schema.get("default"), widget=widget())
 
-    return {name: made(field) for name, field in connection_type()["conn-fields"].items()}
+    return {name: widget_of(field) for name, field in connection_type()["conn-fields"].items()}
 
 
 def behaviour() -> dict[str, Any]:

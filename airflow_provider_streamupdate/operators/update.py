@@ -142,7 +142,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
             self.touch(self.app, **began)
             if deferrable and self.step_name == Step.SNAPSHOT:
                 self._defer_until_caught_up(update)
-            result = _AROUND.get(self.step_name, _plainly)(self, context, engine, update)
+            result = _STEP_RUNNERS.get(self.step_name, _run_step)(self, context, engine, update)
             if self.step_name == Step.SNAPSHOT:
                 self.touch(self.app, snapshot=result, **began)
         rehearses = self.options.get("rehearse") is not None  # else there is no such task
@@ -181,7 +181,7 @@ _COLORS = {
 }
 
 
-def _plainly(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+def _run_step(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
     return engine.run(task.step_name, update)
 
 
@@ -255,7 +255,7 @@ def _with_difference(task: StreamUpdateStepOperator, context: Any, engine: Updat
         raise
 
 
-_AROUND: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
+_STEP_RUNNERS: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
     Step.CHECK: _with_report,
     Step.REHEARSE: _with_report,
     Step.STANDBY: _with_driver,

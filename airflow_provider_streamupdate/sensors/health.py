@@ -91,6 +91,6 @@ class StreamHealthSensor(StreamSensor):
         parse_slo(given)  # raises what is wrong with it
         return given
 
-    def found(self, value: Any) -> Any:
+    def result_of(self, value: Any) -> Any:
         note_step(self.client, self.app, optional_text(self.deployment_id), "verified", value.get("holds", ()))
         return value

@@ -66,21 +66,12 @@ def event(trigger: BaseTrigger) -> dict[str, Any]:
     return dict(only)
 
 
-def test_snapshot_trigger_waits_until_the_driver_is_gone(site: Site) -> None:
-    site.submit(DRAIN_SECONDS=0.5)
-    site.client.begin_snapshot("alarm", "s1", cancel=True)
-    done = event(SnapshotTrigger(name="s1", cancel=True, **COMMON))
-    assert done["status"] == "done"
-    assert value_of(done)["kind"] == "cancelled"
-    assert site.drivers_alive() == []
-
-
 class Saying(CancelTrigger):
     """Finds a value, or an error, as it was told."""
 
     said: Any = None
 
-    def look(self, client: Any) -> Any:
+    def poll(self, client: Any) -> Any:
         if isinstance(self.said, Exception):
             raise self.said
         return self.said
@@ -112,19 +103,6 @@ def test_the_deadline_is_reported_with_how_things_stand(site: Site) -> None:
         value_of(late)
     with pytest.raises(AirflowSensorTimeout):
         value_of(late, timed_out=AirflowSensorTimeout)
-
-
-def test_an_error_of_the_root_is_reported(site: Site) -> None:
-    missing = event(CancelTrigger(**COMMON))
-    assert (missing["status"], missing["error"]) == ("error", "NotFoundError")
-    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
-        value_of(missing)
-
-
-def test_health_trigger_fires_when_batches_advance(site: Site) -> None:
-    site.submit()
-    health = value_of(event(HealthTrigger(batches=5, **COMMON)))
-    assert health["healthy"] and health["status"]["queries"]["events"]["batch"] >= 4
 
 
 @pytest.mark.parametrize("deferrable", [False, True])

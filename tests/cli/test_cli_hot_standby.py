@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-import threading
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import commands, lease
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
-from airflow_provider_streamupdate.core.registry import hot_standby, supervision
+from airflow_provider_streamupdate.core.registry import hot_standby
 from airflow_provider_streamupdate.core.serde import to_json
 
 from .another import client_of
@@ -166,38 +163,12 @@ def test_a_rollback_after_it_took_over_goes_to_the_version_before(running: Site)
     running.crash("v2")
     until(lambda: running.current.deployment == "v2-standby-1", "it takes over")
     running.client.wait_healthy("alarm")
-    assert "none yet: the one before took over" in running.run("status", "alarm").stdout
+    assert "none yet: the previous one took over" in running.run("status", "alarm").stdout
     assert document(running.run("standby", "off", "alarm", "--json"))["ended"] is None
     assert running.alive() == ["v2-standby-1"], "it is the app"
     result = running.run("rollback", "alarm")
     assert result.exit_code == 0, result.stderr
     assert running.current.deployment == "v1" and running.alive() == ["v1"]
-
-
-def test_one_that_dies_as_it_starts_is_told_and_the_app_runs_on(running: Site) -> None:
-    name = f"deployments/v1/application/{running.application().name}"
-    running.app.folder.write(name, (running.app.folder.read(name) or b"") + b"FAIL = 'follow'\n")
-    result = running.run("standby", "on", "alarm")
-    text = " ".join(result.stderr.split())
-    assert result.exit_code == 1 and "hot standby v1-standby-1 of alarm is failed" in text
-    assert "alarm runs without one; correct the cause and run streamupdate standby on alarm again" in text
-    until(lambda: running.alive() == ["v1"], "it ends")
-
-
-def test_a_supervisor_starts_the_next_one(hot: Site) -> None:
-    told, end, client = list[str](), threading.Event(), client_of(hot)
-    thread = threading.Thread(target=lambda: client.supervise((), Backoff(), 0.1, 60.0, told.append, end=end))
-    thread.start()
-    try:
-        hot.crash("v1")
-        until(lambda: hot.alive() == [HOT, "v1-standby-2"], "it takes over, and has one of its own")
-        until(lambda: any("v1-standby-2 stands by" in line for line in told), "it tells so")
-        assert hot.current.deployment == HOT
-        assert supervision.read(hot.app.folder).attempts == 0, "nothing was started again"
-    finally:
-        end.set()
-        thread.join(60)
-    assert not thread.is_alive()
 
 
 def test_what_cannot_have_one_is_told_so(running: Site) -> None:
@@ -214,20 +185,3 @@ def test_what_cannot_have_one_is_told_so(running: Site) -> None:
     assert running.run("cancel", "alarm").exit_code == 0
     assert "app alarm is cancelled (deployment v1); only an app that runs can have" in refused("on", "alarm")
     assert running.alive() == []
-
-
-def test_its_driver_dies_and_the_app_runs_on(hot: Site) -> None:
-    hot.crash(HOT)
-    told: dict[str, Any] = document(hot.run("status", "alarm", "--json"))["hot_standby"]
-    assert told["state"] == "lost"
-    assert hot.run("standby", "on", "alarm").exit_code == 0
-    assert hot.alive() == ["v1", "v1-standby-2"]
-
-
-def test_a_deployment_with_a_long_name_has_one(site: Site) -> None:
-    """Found from outside: with the suffix the name was too long."""
-    assert site.run("submit", site.application(), "--deployment", "v" * 196).exit_code == 0
-    site.client.wait_healthy("alarm")
-    for switch in ("on", "off"):
-        result = site.run("standby", switch, "alarm")
-        assert result.exit_code == 0, result.stderr
