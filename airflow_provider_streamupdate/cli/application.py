@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .failure import FAILED, USAGE, Failure
+from .messages import FAILED, USAGE, Failure, echo
 from .option_types import KeyValue
-from .printable import echo
 
 if TYPE_CHECKING:
     from ..core.registry.application import Application

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .printable import printable
+from .messages import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

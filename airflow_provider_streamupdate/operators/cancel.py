@@ -74,7 +74,7 @@ class StreamCancelOperator(StreamUpdateOperator):
             )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with airflow_errors(context):
             return self._ended(value_of(event))
 

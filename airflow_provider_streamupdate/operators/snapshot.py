@@ -82,7 +82,7 @@ class StreamSnapshotOperator(StreamUpdateOperator):
         )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with airflow_errors(context):
             return self._taken(value_of(event))
 

@@ -128,7 +128,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
         return self._run(context, self.deferrable)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with self.step(context):
             value_of(event)
         return self._run(context, deferrable=False)

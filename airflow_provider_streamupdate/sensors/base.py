@@ -77,7 +77,7 @@ class StreamSensor(BaseSensorOperator):
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with airflow_errors(context):
             return self.result_of(value_of(event, timed_out=AirflowSensorTimeout))
 

@@ -88,7 +88,7 @@ class StreamHealthSensor(StreamSensor):
         if self.slo is None:
             return None
         given = list(text_list(self.slo, "slo"))
-        parse_slo(given)  # raises what is wrong with it
+        parse_slo(given)  # InvalidInputError for an invalid limit
         return given
 
     def result_of(self, value: Any) -> Any:

@@ -432,29 +432,6 @@ def test_a_root_that_does_not_answer_is_given_up_and_what_nobody_waits_for_is_no
     assert len(begun) == AT_ONCE
 
 
-def test_connections_of_other_types_are_not_shown_and_those_of_the_database_are(
-    page: Page, site: Site, app: Any, tmp_path: Path
-) -> None:
-    from airflow.models.connection import Connection
-    from airflow.utils.session import create_session
-
-    deploy(Registry(str(tmp_path / "second")).app("alarm"))
-    site.define("elsewhere", conn_type="http", host="x")
-    extra = json.dumps({"root": str(tmp_path / "second")})
-    with create_session() as session:
-        session.add(Connection(conn_id="from_the_database", conn_type="streamupdate", extra=extra))
-    try:
-        found = page.get("/api/apps")
-    finally:
-        with create_session() as session:
-            session.query(Connection).filter_by(conn_id="from_the_database").delete()
-    assert [c["conn_id"] for c in found["connections"]] == ["from_the_database", "streamupdate_default"]
-    assert [(a["conn_id"], a["app"]) for a in found["apps"]] == [
-        ("from_the_database", "alarm"),
-        ("streamupdate_default", "flights"),
-    ]
-
-
 def test_a_snapshot_that_was_asked_for_is_the_drivers_to_take(page: Page, app: Any) -> None:
     assert page.ask("POST", SNAPSHOTS, "editor", json={"name": "by-hand"}).status_code == 202
     [command] = CommandBox(app.deployment_folder("v1"), 1).pending()
@@ -475,37 +452,12 @@ def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app
         assert page.get("/api/context?dag_id=other")["apps"] == []
 
 
-def test_a_run_that_was_asked_for_is_shown_as_soon_as_it_is_queued(page: Page, app: Any) -> None:
-    assert page.get(APP)["requests"] == []
-    asked = {"app": "flights", "conn_id": "streamupdate_default"}
-    with (
-        _run("stream_rollback", "asked-here", state="queued", conf=asked),
-        _run("stream_rollback", "another-app", state="queued", conf={**asked, "app": "orders"}),
-        _run("stream_rollback", "elsewhere", state="queued", conf={**asked, "conn_id": "another"}),
-    ):
-        _note("stream_rollback", is_paused=True)
-        [request] = page.get(APP)["requests"]
-        assert (request["dag_id"], request["run_id"], request["state"]) == ("stream_rollback", "asked-here", "queued")
-        assert request["paused"] is True
-        assert request["queued_at"] and request["started_at"] is None and request["tasks"] == []
-        assert page.get(APP, "admin")["requests"] == [request]
-
-
 def test_a_check_is_shown_with_its_report(page: Page, app: Any) -> None:
     report = {"app": "flights", "source": "deployment v1", "outcome": "compatible", "items": []}
     conf = {"app": "flights", "application": "x", "check_only": True}
     with _run("stream_update", "a-check", {"report": report}, conf=conf, task="update.check"):
         [request] = page.get(APP)["requests"]
     assert (request["check_only"], request["report"], request["rehearsal"]) == (True, report, None)
-
-
-def _note(dag_id: str, **fields: Any) -> None:
-    """What Airflow's database says of a DAG."""
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        session.query(DagModel).filter_by(dag_id=dag_id).update(fields)
 
 
 def _update(**more: Any) -> UpdateRecord:

@@ -15,7 +15,6 @@ from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
-    TaskDeferred,
 )
 from airflow.serialization.serialized_objects import BaseSerialization
 from airflow.triggers.base import BaseTrigger
@@ -113,21 +112,6 @@ def test_health_sensor_fails_at_once_when_the_driver_failed(site: Site, context:
     with pytest.raises(AirflowFailException, match="app alarm is not healthy: deployment v1 is lost"):
         sensor.execute(context)
     assert "not healthy" in context["ti"].pushed["error"]
-
-
-def test_health_sensor_deferred(site: Site, context: Context) -> None:
-    site.submit(FAIL="stuck")
-    sensor = StreamHealthSensor(
-        task_id="t", app="alarm", deployment_id="v1", batches=7, deferrable=True, timeout=30, poke_interval=3
-    )
-    with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute(context)
-    arguments = deferred.value.trigger.serialize()[1]
-    assert arguments["deployment"] == "v1" and arguments["batches"] == 7 and arguments["poll_interval"] == 3
-    late = {"status": "error", "error": "WaitTimeoutError", "message": "timed out while"}
-    with pytest.raises(AirflowSensorTimeout, match="timed out while"):
-        sensor.execute_complete(context, late)
-    assert sensor.execute_complete(context, {"status": "done", "value": {"healthy": True}}) == {"healthy": True}
 
 
 def test_snapshot_sensor(site: Site, context: Context) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.app_lease import holding
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.supervision import watch
 from airflow_provider_streamupdate.core import clock
@@ -141,21 +140,6 @@ def test_an_event_that_is_none_is_told(app: Path, root: Path, run: Run, line: by
     _all_is_shown(root, run, repr(line[:20]))
     with pytest.raises(CorruptError, match=r"events\.jsonl"):
         StreamUpdateClient(str(root)).app_document("flights")
-
-
-@pytest.mark.parametrize("name", ["²", "٣", "007", "-1", "1e3", "00", " 1", "x"])
-@pytest.mark.parametrize("folder", ["lease", "supervisor/lease", "rollbacks", "drivers", "epochs", "updates"])
-def test_a_file_that_only_looks_numbered_is_nobody_s(app: Path, root: Path, run: Run, folder: str, name: str) -> None:
-    set_status(Registry(str(root)).app("flights"), "v1", status("failed", error="x"))
-    file = app / folder / f"{name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(b"{}")
-    _all_is_shown(root, run, f"{folder}/{name}")
-    registry = Registry(str(root)).app("flights")
-    held = lease.read(registry.folder)
-    assert held is not None and held.number == 1
-    with holding(registry, "v1"):
-        pass
 
 
 @pytest.mark.slow

@@ -157,15 +157,6 @@ def request(**changes: Any) -> dict[str, Any]:
     }
 
 
-def task(name: str, state: str, started: float | None, ended: float | None = None) -> dict[str, Any]:
-    return {
-        "task_id": f"update.{name}",
-        "state": state,
-        "started_at": None if started is None else at(started),
-        "ended_at": None if ended is None else at(ended),
-    }
-
-
 def update(**changes: Any) -> dict[str, Any]:
     return {
         "old": "page-views-3f9c2a71",

@@ -159,32 +159,6 @@ def test_the_log_is_asked_for_only_while_it_is_open(show: Show, answers: Answers
     assert asked() == before
 
 
-def test_the_running_step_is_shown_with_its_time(show: Show, answers: Answers) -> None:
-    answers.app["current"]["deployment"] = "page-views-3f9c2a71"
-    for one in answers.app["deployments"]:
-        one["current"] = one["deployment"] == "page-views-3f9c2a71"
-    answers.app["updates"] = [made.update()]
-    page = show()
-    under_way = page.locator(".under-way")
-    step = under_way.locator(".step")
-    expect(step).to_have_text(re.compile(r"^getting the new version ready, [2-4]\d\.\d s$"))  # 20 s after `checked`
-    expect(under_way).not_to_contain_text("planned")
-    answers.blocked = True  # it ticks without an answer
-    page.clock.run_for(60_000)
-    expect(step).to_have_text(re.compile(r"^getting the new version ready, ([89]|1[01])\d\.\d s$"))
-    answers.blocked = False
-    # the run that works on it knows better
-    run = made.request(tasks=[made.task("check", "success", -25, -20), made.task("rehearse", "running", -5)])
-    answers.app["requests"] = [run]
-    answers.app["runs"] = [
-        {k: run[k] for k in ("dag_id", "run_id", "state")}
-        | {"task_id": "update.plan", "app": made.APP, "deployment": "page-views-9d21b0c4"}
-    ]
-    page.clock.run_for(2000)
-    expect(step).to_have_text(re.compile(r"^rehearsing, \d+\.\d s$"))
-    expect(page.locator(".request")).to_have_count(0)  # it is the same
-
-
 BUTTONS = ("Take a snapshot", "Update…", "Restart…", "Roll back…")
 LIVES = "Restart: the driver is alive (running)"
 
@@ -439,49 +413,6 @@ def test_the_nodes_of_a_picture_are_reached_by_keyboard(show: Show, answers: Ans
     expect(focused).to_have_count(0)
 
 
-def test_what_runs_is_pictured_with_its_figures(show: Show, answers: Answers) -> None:
-    page = show()
-    section = page.get_by_label("Picture")
-    expect(section.locator(".figures")).to_have_text(
-        "12,346 rows/s in, 23,457 rows/s processed, 1,234,567 rows behind, 123.5 MB of state"
-    )
-    lane = section.get_by_role("group", name="Query views")
-    expect(lane.locator(".node .mark-word")).to_have_text(["1.2M rows behind", "12.3M state rows", "42 rows a batch"])
-    expect(lane.locator(".rate")).to_have_text("12.3K/s")
-    expect(section.get_by_role("group", name="Query alerts-by-country").locator(".node")).to_have_count(2)
-    expect(section).to_contain_text("? the plan is older")
-    # its figures go on, and who reads a node stays there
-    lane.get_by_role("button", name=re.compile("^stage views")).focus()
-    expect(section.locator(".node-told").first).to_contain_text("12,345,678 state rows")
-    answers.app["picture"]["queries"][0]["nodes"][3]["figures"] = {"state_rows": 12345679}
-    page.clock.run_for(2100)
-    expect(section.locator(".node-told").first).to_contain_text("12,345,679 state rows")
-    expect(page.locator(".node:focus .name")).to_have_text("views")
-    answers.app["picture"] = None  # before its plan is there
-    page.clock.run_for(2100)
-    expect(section).to_have_count(0)
-
-
-def test_the_update_under_way_is_pictured_once(show: Show, answers: Answers) -> None:
-    """By its report, also when the command line works on it."""
-    new = "page-views-9d21b0c4"
-    answers.app["updates"] = [made.update(old="v4")]
-    answers.app["report"] = {**made.report(made.item("views/views")), "deployment": new, "picture": made.picture()}
-    page = show()
-    section = page.get_by_label("Picture")
-    expect(section).to_contain_text(f"The update to {new}")
-    expect(section.get_by_role("group", name="Query views, new version")).to_be_visible()
-    report = {**made.report(made.item("views/views")), "picture": made.picture()}
-    answers.app["requests"] = [made.request(report=report)]
-    page.clock.run_for(2100)
-    expect(page.locator("#last-check")).to_be_visible()
-    expect(page.locator(".pictures")).to_have_count(1)
-    answers.app["report"]["picture"] = None  # a report of an earlier release
-    del report["picture"]
-    page.clock.run_for(2100)
-    expect(section).not_to_contain_text("The update to")
-
-
 LOSS = made.item("views/daily", verdict="ignored", needs_agreement=True, reason="it is gone from the plan")
 SAME = made.item("views/weekly", verdict="refused", offer="views/weekly:same", reason="it is written otherwise")
 
@@ -565,78 +496,6 @@ def test_labels_lie_over_no_other(show: Show) -> None:
     svg = page.locator("svg.timeline").bounding_box()
     assert svg
     assert all(svg["x"] <= t["x"] and t["x"] + t["width"] <= svg["x"] + svg["width"] for t in texts), texts
-
-
-def test_a_chart_without_figures_says_so_beside_its_axis_and_none_of_lag_is_shown(show: Show, answers: Answers) -> None:
-    answers.app.update(status=None, snapshots=[])
-    answers.past = made.past(points=0)
-    page = show()
-    figures = page.locator("figure")
-    expect(figures).to_have_count(3)
-    for n in range(3):
-        [told] = boxes_of(figures.nth(n).locator(".over"))
-        assert told["text"] == "nothing reported yet"
-        canvas = figures.nth(n).locator("canvas")
-        corner = canvas.bounding_box()
-        assert corner
-        axis = canvas.evaluate("canvas => canvas.written")
-        moved = [{**box, "x": box["x"] + corner["x"], "y": box["y"] + corner["y"]} for box in axis]
-        # the words themselves: the paragraph is as wide as the chart
-        told.update(x=told["x"] + told["width"] / 2 - 75, width=150)
-        assert axis and not overlaps([told, *moved])
-
-
-def test_the_time_of_the_charts_is_chosen_by_keyboard_and_stays(show: Show, answers: Answers) -> None:
-    page = show()
-    times = page.get_by_role("group", name="Time").get_by_role("button")
-    expect(times).to_have_text(["Last hour", "Last day", "Last 90 days"])
-    expect(times.nth(0)).to_have_attribute("aria-pressed", "true")
-    times.nth(0).focus()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    expect(times.nth(2)).to_have_attribute("aria-pressed", "true")
-    expect(times.nth(0)).to_have_attribute("aria-pressed", "false")
-    page.reload()
-    expect(times.nth(2)).to_have_attribute("aria-pressed", "true")
-    asked = [query for query in answers.queries if query.startswith("seconds=")]
-    assert asked[0] == "seconds=3600" and asked[-1] == f"seconds={90 * 86400}"
-
-
-def test_all_charts_show_the_same_time_and_what_was_written_down(show: Show, answers: Answers) -> None:
-    """The axis ends now and begins an hour ago; the pointer in one chart shows the values of all."""
-    page = show()
-    figures = page.locator("figure")
-    expect(figures).to_have_count(6)
-    page.wait_for_function(DRAWN)
-    axes = [figures.nth(n).locator("canvas").evaluate("canvas => canvas.written.map(w => w.text)") for n in range(6)]
-    clocks = [[text for text in axis if re.fullmatch(r"\d\d:\d\d", text)] for axis in axes]
-    assert len(clocks[0]) >= 2 and all(each and set(each) <= set(clocks[0]) for each in clocks), clocks
-    box = figures.first.locator(".u-over").bounding_box()
-    assert box
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    for n, words in enumerate(("12,3", "1,2", " s", "12,345", "MB", "60.0 s")):
-        expect(figures.nth(n).locator(".u-legend")).to_contain_text(words)
-
-
-def test_nothing_is_cut_in_a_small_window(show: Show, answers: Answers) -> None:
-    answers.app["requests"] = [made.request(report=made.report(made.item("views/views"), LOSS, SAME), state="success")]
-    answers.app["status"]["queries"]["alerts-by-country"] = made.query(error=made.ERROR)
-    page = show()
-    assert cut(page.locator("body")) == []
-    page.get_by_role("button", name="Update…").click()
-    form = page.locator("dialog")
-    form.get_by_label("views/weekly:same").check()
-    form.get_by_role("button", name="Add a rename").click()
-    assert cut(page.locator("body")) == []
-    box = form.bounding_box()
-    assert box and box["y"] >= 0 and box["y"] + box["height"] <= IN_FRAME["height"], box
-    expect(form.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
-    dead = made.listed(state="lost", needs=[made.need("lost", button="restart"), made.need("behind", "warning")])
-    answers.apps = made.apps(made.listed(), {**dead, "app": "another"})
-    listed = show("")
-    expect(listed.locator("#apps tbody tr:not(.more)")).to_have_count(2)
-    assert cut(listed.locator("body")) == []
 
 
 def test_what_changes_is_told_to_who_does_not_see_it(show: Show, answers: Answers) -> None:
@@ -751,16 +610,6 @@ def test_a_button_of_the_list_asks_at_once_by_keyboard_and_only_once(
     expect(form).to_be_visible()
 
 
-def test_a_viewer_sees_what_is_needed_and_cannot_do_it(show: Show, answers: Answers) -> None:
-    answers.me.update(may_edit=False, may_trigger=dict.fromkeys(made.DAGS, False))
-    answers.app.update(state="lost", needs=[made.need("lost", button="restart")])
-    page = show(f"{ONE}&do=restart")
-    button = page.locator("#needs li button")
-    expect(button).to_be_disabled()
-    expect(button).to_have_attribute("title", "you may not trigger DAG stream_restart")
-    expect(page.get_by_role("dialog")).to_have_count(0)
-
-
 # An update over time
 
 
@@ -793,40 +642,6 @@ def test_the_steps_of_an_update_and_its_pause_are_drawn_to_scale(show: Show) -> 
     expect(page.locator("svg.update-steps").nth(1)).to_have_attribute("aria-label", re.compile(r"^The pause: 1\.23 s"))
     texts = boxes_of(page.locator(".review svg.update-steps text"))
     assert not overlaps(texts), texts
-
-
-def test_three_days_of_waiting_do_not_squeeze_the_rest(show: Show, answers: Answers) -> None:
-    """The update waits for an approval since 20 s after its check; who may answer is told, with the way there."""
-    days = 3 * 86_400
-    run = made.request(
-        run_id="r1",
-        started_at=made.at(-days - 60),
-        tasks=[made.task("check", "success", -days - 50, -days - 20), made.task("approve", "awaiting_input", -days)],
-    )
-    steps = [
-        {"step": "planned", "at": made.at(-days - 60), "seconds": 0.0},
-        {"step": "checked", "at": made.at(-days - 20), "seconds": 40.0},
-    ]
-    answers.app["updates"] = [made.update(old="v4", started_at=made.at(-days - 61), steps=steps)]
-    answers.app["requests"] = [run]
-    answers.app["runs"] = [
-        {k: run[k] for k in ("dag_id", "run_id", "state")}
-        | {"task_id": "update.plan", "app": made.APP, "deployment": "page-views-9d21b0c4"}
-    ]
-    page = show()
-    parts = widths(page)
-    items = page.get_by_label("Update under way").locator(".step-list li")
-    expect(items.nth(3)).to_contain_text("waiting for an approval 3.0 d")
-    assert len(parts) == 4 and parts[1] > 2 * parts[3] > 0, parts  # 40 s of checking beside three days
-    expect(page.locator("path.cut")).to_have_count(1)
-    told = page.locator(".under-way")
-    expect(told).to_contain_text("It waits for an approval in Airflow")
-    link = told.get_by_role("link", name="approve or reject it")
-    expect(link).to_have_attribute("href", re.compile("/runs/r1/tasks/update.approve$"))
-    expect(items.last).to_have_text("promoted: pending")
-    answers.app["needs"] = [made.need("update-stuck", "warning"), made.need("behind", "warning")]
-    page.clock.run_for(2100)
-    expect(page.locator("#needs li")).to_have_count(1)  # it waits for a person, and is not stuck
 
 
 def test_an_update_that_was_rolled_back_or_refused_is_told(show: Show, answers: Answers) -> None:

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from browsing import boxes_of, cut, inside, overlaps, too_faint
+from browsing import inside
 from conftest import APP, APPS, WAIT, Site
 from playwright.sync_api import FrameLocator, Page, expect
 
@@ -21,24 +21,6 @@ ACTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("POST", f"{API}/snapshots/no/verify", {}),
     ("DELETE", f"{API}/snapshots/no", {}),
 )
-# What is seen behind an element, and its text's colour, as the browser paints them: red, green, blue, alpha of 255.
-PAINTED = """
-    const painted = colour => {
-      const context = new OffscreenCanvas(1, 1).getContext("2d");
-      context.fillStyle = colour;
-      context.fillRect(0, 0, 1, 1);
-      return [...context.getImageData(0, 0, 1, 1).data];
-    };
-    const background = element => painted(getComputedStyle(element).backgroundColor);
-"""
-COLOURS = f"""element => {{
-    {PAINTED}
-    let seen = element;
-    while (background(seen)[3] < 255 && seen.parentElement) seen = seen.parentElement;
-    return [background(seen), painted(getComputedStyle(element).color)];
-}}"""
-OWN = f"element => {{ {PAINTED} return background(element); }}"
-SMALL = (1024, 700)
 Open = Callable[..., Page]
 Shot = Callable[..., None]
 
@@ -107,29 +89,6 @@ def test_a_viewer_reads_and_can_use_no_button(site: Site, open_page: Open) -> No
         assert page.request.fetch(f"{site.url}/{path}", method=method, data=body).status == 403, path
     run = page.request.post(f"{site.url}/api/v2/dags/stream_update/dagRuns", data={"logical_date": None, "conf": {}})
     assert run.status == 403
-
-
-def test_it_is_as_dark_as_airflow(open_page: Open, screenshot: Shot) -> None:
-    page = open_page("viewer", LIST, theme="dark")
-    frame = inside(page)
-    expect(frame.locator("#apps tbody tr")).to_have_count(1, timeout=WAIT)
-    expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
-    assert frame.locator("body").evaluate(COLOURS) == page.locator("body").evaluate(COLOURS)
-    screenshot(page, "ui-list-dark", height=420)
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_dialog_hides_what_is_behind_it(open_page: Open, screenshot: Shot, theme: str) -> None:
-    """Airflow's body lets its root's colour show through."""
-    page = open_page("editor", f"{LIST}/{ADDRESS}", theme=theme)
-    frame = inside(page)
-    frame.get_by_role("button", name="Update…").click()
-    dialog = frame.locator("dialog")
-    expect(dialog).to_be_visible()
-    background, text = dialog.evaluate(COLOURS)
-    assert background == dialog.evaluate(OWN)  # and is not what shows through it
-    assert abs(sum(background[:3]) - sum(text[:3])) > 300, (background, text)
-    screenshot(page, f"ui-dialog-{theme}")
 
 
 def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None:
@@ -226,18 +185,6 @@ def run(site: Site) -> str:
     return str(found["dag_run_id"])
 
 
-def test_the_list_tells_the_pause(open_page: Open) -> None:
-    row = inside(open_page("viewer", LIST)).locator("#apps tbody tr")
-    expect(row.locator("td").nth(10)).to_have_text("promoted", timeout=WAIT)
-    expect(row.locator("td").nth(11)).to_have_text(re.compile(r"^\d+(\.\d+)? (s|min)$"))
-
-
-def test_the_app_leads_to_its_run(open_page: Open, run: str) -> None:
-    page = open_page("viewer", f"{LIST}/{ADDRESS}")
-    inside(page).locator("#updates").get_by_role("link", name="stream_update").click()
-    page.wait_for_url(re.compile("/dags/stream_update/runs/" + re.escape(run.split(":")[0])))
-
-
 @pytest.mark.parametrize("place", ["", "/runs/{run}", "/runs/{run}/tasks/update.plan"])
 def test_the_app_is_a_tab_of_what_updates_it(open_page: Open, run: str, place: str) -> None:
     page = open_page("viewer", "dags/stream_update" + place.format(run=run))
@@ -304,31 +251,6 @@ def test_a_rollback_is_asked_for_by_its_button_and_stays_in_the_history(
     expect(timeline.locator(".axis text").first).to_have_text(re.compile(r"^\d\d:\d\d"))
     expect(frame.locator("#stages")).not_to_contain_text("carried")
     screenshot(page, "ui-rolled-back")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_small_window_shows_all_of_it(open_page: Open, screenshot: Shot, theme: str) -> None:
-    """In Airflow's frame, with the colours that Airflow has."""
-    listed = open_page("viewer", LIST, theme, SMALL)
-    expect(inside(listed).locator("#apps tbody tr")).to_have_count(1, timeout=WAIT)
-    page = open_page("editor", f"{LIST}/{ADDRESS}", theme, SMALL)
-    frame = inside(page)
-    expect(frame.locator("#updates tbody tr")).to_have_count(2, timeout=WAIT)
-    for shown in (listed, page):
-        body = inside(shown).locator("body")
-        assert cut(body) == []
-        seen, faint = too_faint(body)
-        assert seen > 20 and not faint
-    for n in range(frame.locator("figure").count()):
-        assert not overlaps(boxes_of(frame.locator("figure").nth(n).locator(".mark")))
-    assert not overlaps(boxes_of(frame.locator("svg.timeline text")))
-    screenshot(listed, f"ui-list-1024-{theme}")
-    screenshot(page, f"ui-app-1024-{theme}")
-    frame.get_by_role("button", name="Update…").click()
-    dialog = frame.locator("dialog")
-    expect(dialog.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
-    assert cut(dialog) == [] and too_faint(dialog)[1] == []
-    screenshot(page, f"ui-dialog-1024-{theme}")
 
 
 def test_who_approves_an_update_sees_what_it_changes(site: Site, open_page: Open, screenshot: Shot) -> None:

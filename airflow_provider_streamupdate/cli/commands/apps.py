@@ -9,9 +9,9 @@ import attrs
 import click
 
 from ..application import application_argument
+from ..messages import echo
 from ..option_types import Duration
 from ..output import print_json, size
-from ..printable import echo
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
@@ -188,7 +188,7 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     in flight commits and none begins; after --drain-timeout the command fails and the drain continues.
 
     An update under way ends with it, as cancelled. APP stays down afterwards: no supervisor, hot standby or rollback of
-    that update starts it again, until restart, submit or rollback is asked for. An app that has ended is left as it is.
+    that update starts it again, until you run restart, submit or rollback. An app that has ended is not changed.
 
     \b
     Examples:
@@ -251,7 +251,7 @@ resume = _pausing(
 def delete(settings: Settings, app: str, keep_snapshots: bool, yes: bool) -> None:
     """Delete the cancelled APP: its deployments with their code and state, its records, and its snapshots.
 
-    It cannot be undone, so the app's name is asked for. Refused while the app is not cancelled, while a driver of it
+    This cannot be undone, so you must type the app's name. Refused while the app is not cancelled, while a driver of it
     may be alive, and while another app has yet to build its state from a snapshot of it. If it is interrupted, nothing
     of the app can be started any more, and the same command completes it.
 

@@ -11,9 +11,8 @@ import click
 
 from ...core.address import without_credentials
 from ...core.redaction import redacted
-from ..failure import FAILED
+from ..messages import FAILED, echo
 from ..output import ago, batch_text, heartbeat_age, moment, number, print_facts, print_json, print_table
-from ..printable import echo
 from ..settings import Settings, pass_settings, shared
 
 _SETTINGS = ("options", "given", "hadoop")  # with names of the app's choice

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from ..messages import echo
 from ..option_types import Duration
 from ..output import print_json
-from ..printable import echo
 from ..progress import note
 from ..settings import Settings, pass_settings, shared
 

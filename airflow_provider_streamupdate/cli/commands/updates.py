@@ -9,10 +9,9 @@ import attrs
 import click
 
 from ..application import application_argument
-from ..failure import FAILED, USAGE, Failure
+from ..messages import FAILED, USAGE, Failure, echo
 from ..option_types import Duration
 from ..output import print_facts, print_json, print_table, report_document
-from ..printable import echo
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named, update_options
