@@ -21,6 +21,23 @@ ACTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("POST", f"{API}/snapshots/no/verify", {}),
     ("DELETE", f"{API}/snapshots/no", {}),
 )
+# What is seen behind an element, and its text's colour, as the browser paints them: red, green, blue, alpha of 255.
+PAINTED = """
+    const painted = colour => {
+      const context = new OffscreenCanvas(1, 1).getContext("2d");
+      context.fillStyle = colour;
+      context.fillRect(0, 0, 1, 1);
+      return [...context.getImageData(0, 0, 1, 1).data];
+    };
+    const background = element => painted(getComputedStyle(element).backgroundColor);
+"""
+COLOURS = f"""element => {{
+    {PAINTED}
+    let seen = element;
+    while (background(seen)[3] < 255 && seen.parentElement) seen = seen.parentElement;
+    return [background(seen), painted(getComputedStyle(element).color)];
+}}"""
+OWN = f"element => {{ {PAINTED} return background(element); }}"
 Open = Callable[..., Page]
 Shot = Callable[..., None]
 
@@ -89,6 +106,29 @@ def test_a_viewer_reads_and_can_use_no_button(site: Site, open_page: Open) -> No
         assert page.request.fetch(f"{site.url}/{path}", method=method, data=body).status == 403, path
     run = page.request.post(f"{site.url}/api/v2/dags/stream_update/dagRuns", data={"logical_date": None, "conf": {}})
     assert run.status == 403
+
+
+def test_it_is_as_dark_as_airflow(open_page: Open, screenshot: Shot) -> None:
+    page = open_page("viewer", LIST, theme="dark")
+    frame = inside(page)
+    expect(frame.locator("#apps tbody tr")).to_have_count(1, timeout=WAIT)
+    expect(frame.locator("html")).to_have_attribute("data-theme", "dark")
+    assert frame.locator("body").evaluate(COLOURS) == page.locator("body").evaluate(COLOURS)
+    screenshot(page, "ui-list-dark", height=420)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_dialog_hides_what_is_behind_it(open_page: Open, screenshot: Shot, theme: str) -> None:
+    """Airflow's body lets its root's colour show through."""
+    page = open_page("editor", f"{LIST}/{ADDRESS}", theme=theme)
+    frame = inside(page)
+    frame.get_by_role("button", name="Update…").click()
+    dialog = frame.locator("dialog")
+    expect(dialog).to_be_visible()
+    background, text = dialog.evaluate(COLOURS)
+    assert background == dialog.evaluate(OWN)  # and is not what shows through it
+    assert abs(sum(background[:3]) - sum(text[:3])) > 300, (background, text)
+    screenshot(page, f"ui-dialog-{theme}")
 
 
 def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None:
