@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .messages import printable
+from .messages import echo, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from ..core.compatibility.report import CompatibilityReport
-    from ..core.difference.report import DifferenceReport
+    from ..control.report_data import Report
     from ..core.registry.deployment import DriverState
-    from ..core.snapshots.rehearsal import RehearsalReport
 
 _COLOURS = {
     "running": "green",
@@ -166,16 +164,18 @@ def batch_text(batch: int) -> str:
     return "none" if batch < 0 else str(batch)
 
 
-def report_document(report: CompatibilityReport | RehearsalReport | DifferenceReport) -> dict[str, Any]:
-    """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
-    from ..core.difference.report import DifferenceReport
-    from ..core.serde import to_dict
-    from ..core.snapshots.rehearsal import RehearsalReport
+def print_report(as_json: bool, report: Report, markdown: bool, show: Callable[[Any], None]) -> None:
+    """Print a report as JSON, as Markdown, or for people with `show`."""
+    if as_json:
+        print_json(report_document(report))
+    elif markdown:
+        echo(report.to_markdown().rstrip("\n"))
+    else:
+        show(report)
 
-    if isinstance(report, DifferenceReport):
-        return {**to_dict(report), "passed": report.passed, "outcome": report.outcome, "problems": report.problems}
-    if isinstance(report, RehearsalReport):
-        compared = report_document(report.compatibility)
-        told = {"passed": report.passed, "outcome": report.outcome, "problems": report.problems}
-        return {**to_dict(report), "compatibility": compared, **told}
-    return {**to_dict(report), "compatible": report.compatible, "problems": report.problems}
+
+def report_document(report: Report) -> dict[str, Any]:
+    """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
+    from ..control.report_data import report_data
+
+    return report_data(report)

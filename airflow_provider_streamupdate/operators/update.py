@@ -23,7 +23,7 @@ from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.references import secrets_in_conf
 from ..hooks.templated_values import optional_text, seconds, truth
-from ..hooks.xcom import difference_dict, plain, rehearsal_dict, report_dict
+from ..hooks.xcom import plain, push_report
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
@@ -204,12 +204,7 @@ def _show(
 ) -> dict[str, Any]:
     markdown = report.to_markdown()
     update.progress(markdown)
-    if isinstance(report, DifferenceReport):
-        shown = difference_dict(report)
-    else:
-        shown = rehearsal_dict(report) if isinstance(report, RehearsalReport) else report_dict(report)
-    context["ti"].xcom_push(key="report", value=shown)
-    context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
+    shown = push_report(context["ti"], report, markdown)
     if isinstance(report, CompatibilityReport) and not update.options.check_only:
         push_link(
             context, CompatibilityReportLink, f"{update.registry.folder.uri}/updates/{update.record.new}.report.md"

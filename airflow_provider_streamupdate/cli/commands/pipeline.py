@@ -10,12 +10,13 @@ import click
 
 from ..application import absolute_paths, driver_options
 from ..messages import FAILED, USAGE, Failure, echo
-from ..output import batch_text, print_facts, print_json, print_table, report_document
+from ..output import batch_text, print_facts, print_json, print_report, print_table, report_document
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
 
 if TYPE_CHECKING:
+    from ...core.compatibility.report import CompatibilityReport
     from ...pipelines.operations import PipelineDriver
     from ...pipelines.record import PipelineAnswer
 
@@ -103,15 +104,7 @@ def check(
         raise Failure.of(error, USAGE) from error
     report = answer.report
     assert report is not None  # there was no error
-    if settings.as_json:
-        print_json(report_document(report))
-    elif markdown:
-        echo(report.to_markdown().rstrip("\n"))
-    else:
-        echo(f"{report.app} against {report.source}: {report.outcome}")
-        print_table(
-            ["thing", "name", "verdict", "reason"], [[i.thing, i.name, i.verdict, i.reason] for i in report.items]
-        )
+    print_report(settings.as_json, report, markdown, _print_verdicts)
     ctx.exit(0 if report.compatible else FAILED)
 
 
@@ -198,7 +191,13 @@ def status(settings: Settings, storage: str) -> None:
         [name, flow.version, batch_text(flow.batch), ", ".join(s.name for s in flow.plan.stages) or "none"]
         for name, flow in sorted(record.flows.items())
     ]
-    print_table(["flow", "version", "batch", "stages"], rows)
+    print_table(["FLOW", "VERSION", "BATCH", "STAGES"], rows)
+
+
+def _print_verdicts(report: CompatibilityReport) -> None:
+    echo(f"{report.app} against {report.source}: {report.outcome}")
+    rows = [[item.thing, item.name, item.verdict, item.reason] for item in report.items]
+    print_table(["THING", "NAME", "VERDICT", "REASON"], rows)
 
 
 def _document(answer: PipelineAnswer) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import click
 from ..application import application_argument
 from ..messages import FAILED, USAGE, Failure, echo
 from ..option_types import Duration
-from ..output import print_facts, print_json, print_table, report_document
+from ..output import print_facts, print_json, print_report, print_table
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named, update_options
@@ -98,12 +98,7 @@ def check(ctx: click.Context, **given: Any) -> None:
         report = _check(settings, request)
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
-    if settings.as_json:
-        print_json(report_document(report))
-    elif request.markdown:
-        echo(report.to_markdown().rstrip("\n"))
-    else:
-        _print_report(report)
+    print_report(settings.as_json, report, request.markdown, _print_report)
     ctx.exit(0 if report.compatible else FAILED)
 
 
@@ -212,12 +207,7 @@ def rehearse(
         raise  # the new version died, or was too slow
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
-    if settings.as_json:
-        print_json(report_document(report))
-    elif markdown:
-        echo(report.to_markdown().rstrip("\n"))
-    else:
-        _print_rehearsal(report)
+    print_report(settings.as_json, report, markdown, _print_rehearsal)
     ctx.exit(0 if report.passed else FAILED)
 
 
