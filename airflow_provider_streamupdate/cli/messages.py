@@ -33,16 +33,13 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 class Failure(click.ClickException):
-    """An error that ends the command.
-
-    code: the exit code; kind: the error's type in --json output; details: more fields of the JSON document
-    """
+    """An error that ends the command."""
 
     def __init__(self, message: str, kind: str, code: int, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.kind = kind
-        self.code = code
-        self.details = details or {}
+        self.kind = kind  # the error's type in --json output
+        self.code = code  # the exit code
+        self.details = details or {}  # more fields of the JSON document
 
     def format_message(self) -> str:
         return printable(self.message)
@@ -52,7 +49,7 @@ class Failure(click.ClickException):
         """Return the failure for an error of this package; an IncompatibleError's report goes into the details."""
         details = {}
         if (report := getattr(error, "report", None)) is not None:
-            from .output import report_document
+            from ..control.report_data import report_data
 
-            details["report"] = report_document(report)
+            details["report"] = report_data(report)
         return cls(str(error), type(error).__name__, code, details)

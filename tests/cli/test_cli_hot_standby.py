@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
-import attrs
 import pytest
-
-from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.registry import hot_standby
-from airflow_provider_streamupdate.core.serde import to_json
 
 from .another import client_of
 from .conftest import Site, document, until
@@ -62,43 +54,6 @@ def test_it_is_one_driver_and_is_switched_off(hot: Site) -> None:
     assert hot.run("standby", "off", "alarm").exit_code == 0 and hot.alive() == ["v1"]
     assert document(hot.run("standby", "off", "alarm", "--json"))["ended"] is None
     assert document(hot.run("status", "alarm", "--json"))["hot_standby"] is None
-
-
-def name_another(site: Site) -> None:
-    wanted = hot_standby.read(site.app.folder)
-    assert wanted is not None
-    other = attrs.evolve(wanted, deployment="other", asked_at=clock.now())
-    site.app.folder.write(hot_standby.PATH, to_json(other))
-
-
-def change_parameters(site: Site) -> None:
-    app = site.application(RELOADABLE=["mark"])
-    result = site.run("update", app, "--strategy", "in_flight", "--set", "mark=two")
-    assert result.exit_code == 0, result.stderr
-
-
-def update_with(strategy: str) -> Callable[[Site], None]:
-    def update(site: Site) -> None:
-        result = site.run("update", site.application("v2"), "--deployment", "v2", "--strategy", strategy)
-        assert result.exit_code == 0, result.stderr
-
-    return update
-
-
-@pytest.mark.parametrize(
-    ("does", "left", "told"),
-    [
-        (name_another, ["v1"], "it is not to stand by any more"),
-        (change_parameters, ["v1"], "the parameters of v1 were changed"),
-        (lambda site: site.run("cancel", "alarm", "--drain"), [], "cancelled (while it stood by|by )"),
-        (update_with("restart"), ["v2"], "v1, which it stood by for, (was replaced|is cancelled)"),
-        (update_with("standby"), ["v2"], "v1, which it stood by for, (was replaced|is cancelled)"),
-    ],
-)
-def test_what_ends_it(hot: Site, does: Callable[[Site], object], left: list[str], told: str) -> None:
-    does(hot)
-    until(lambda: hot.alive() == left, "it ends")
-    assert re.search(told, reason(hot, HOT))
 
 
 def test_what_cannot_have_one_is_told_so(running: Site) -> None:

@@ -22,15 +22,9 @@ from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import supervision
-from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
 from .another import client_of
 from .conftest import Site, document, until
-
-
-def runs(site: Site, in_epoch: int) -> bool:
-    status = site.client.status("alarm")
-    return status.state == "running" and status.status is not None and status.status.epoch == in_epoch
 
 
 def shown(site: Site) -> dict[str, str]:
@@ -206,31 +200,3 @@ def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: 
     assert result.exit_code == 1 and "the cluster takes nothing" in document(result)[0]["reason"]
     assert supervision.read(running.app.folder).attempts == 0
     assert running.run("supervise", "--once").exit_code == 0 and running.current.epoch == 2
-
-
-def test_who_looks_is_told_when_a_dead_driver_is_started_again(running: Site) -> None:
-    app = running.app
-    assert outlooks(running) == [None, None, None], "nothing is asked about a driver that runs"
-    running.crash("v1")
-    for name, text in shown(running).items():
-        assert "supervis" not in text and "streamupdate restart alarm continues" in text, name
-    watch.take(app)
-    for name, text in shown(running).items():
-        assert "a supervisor starts it again soon; streamupdate cancel alarm keeps it down" in text, name
-    ahead = "2100-01-01T00:00:00+00:00"
-    supervision.write(
-        app.folder, Supervision(attempts=2, epoch=1, started_at=clock.now(), next_start_at=ahead, limit=10)
-    )
-    for name, text in shown(running).items():
-        assert "a supervisor starts it again at 2100-01-01 00:00:00 UTC (start 3 of 10 in a row)" in text, name
-    assert [(o["watched"], o["attempts"], o["next_start_at"]) for o in outlooks(running)] == [(True, 2, ahead)] * 3
-    watch.leave(app)
-    for name, text in shown(running).items():
-        assert "a supervisor starts it" not in text, name
-    assert running.run("supervise", "alarm", "--off", "the topic is moved").exit_code == 0
-    for name, text in shown(running).items():
-        assert re.search(r"its supervision is off since 20.* UTC: the topic is moved; streamupdate restart", text), name
-    assert running.run("supervise", "alarm", "--on").exit_code == 0
-    CommandBox(app.deployment_folder("v1"), 1).issue(commands.CANCEL)
-    for name, text in shown(running).items():
-        assert "it died after it was told to end, or suspended, so no supervisor starts it" in text, name
