@@ -209,3 +209,25 @@ def test_cluster_mode_on_a_standalone_master_is_refused(site: Site) -> None:
 
 def _option(command: list[str], name: str) -> list[str]:
     return [command[i + 1] for i, word in enumerate(command) if word == name]
+
+
+def test_a_file_name_with_a_comma_is_refused(site: Site) -> None:
+    with pytest.raises(InvalidInputError, match="contains a comma"):
+        launcher(site).command(Application(file="/apps/app.py", files=("/a,b",)), [], "/rt.zip")
+
+
+def test_an_application_may_bring_its_own_master(site: Site) -> None:
+    application = Application(file="/apps/app.py", master="local[7]")
+    command = launcher(site).command(application, ["plan"], "/rt.zip")
+    assert _option(command, "--master") == ["local[7]"]
+    assert _option(command, "--name") == ["app"]
+
+
+def test_the_environment_is_spark_own(site: Site) -> None:
+    (site.spark_submit.parent / "python").symlink_to("/bin/true")
+    site.monkeypatch.setenv("SPARK_HOME", "/other/spark")
+    application = Application(file="/apps/app.py", env_vars={"A": "own"})
+    environment = launcher(site, env_vars={"A": "default", "B": "b"}).environment(application)
+    assert (environment["A"], environment["B"]) == ("own", "b")
+    assert environment["PYSPARK_PYTHON"] == str(site.spark_submit.parent / "python")
+    assert "SPARK_HOME" not in environment

@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.forms import refuse_unknown_conf
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
-from airflow_provider_streamupdate.retention import outdated
+from airflow_provider_streamupdate.retention import clean, outdated
 from airflow_provider_streamupdate.update_dag import stream_update
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
@@ -304,3 +304,15 @@ def test_maintenance(site: Site) -> None:
     assert [(t["name"], t["reason"]) for t in collected["kept"]] == [("v1", "it is current")]
     verified = run.xcom("verify", map_index=0)
     assert set(verified) == set(left["alarm"]) and verified[left["alarm"][0]] > 1
+
+
+def test_retention_keeps_the_last_one_and_those_in_use(site: Site) -> None:
+    site.submit()
+    client = site.client
+    for name in ("periodic-1", "periodic-2", "mine", "periodic-3"):
+        client.save_snapshot("alarm", name)
+    assert clean(client, "alarm", keep_count=1, keep_seconds=1e9) == ["periodic-1", "periodic-2"]
+    lines: list[str] = []
+    client.delete_snapshot("alarm", "mine")
+    assert clean(client, "alarm", keep_count=0, keep_seconds=0, progress=lines.append) == []
+    assert "periodic-3 is the last snapshot" in lines[0]

@@ -26,6 +26,7 @@ from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator
 from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
 from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
 from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
+from airflow_provider_streamupdate.operators.rehearse import StreamRehearseOperator
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
@@ -351,3 +352,24 @@ def test_what_a_driver_needs_is_looked_at_before_anything_is_written(
     with pytest.raises(AirflowFailException, match=told):
         submit(site.application()).execute(context)
     assert list(site.root.iterdir()) == []
+
+
+def test_a_rehearsal_of_no_batches_does_nothing_and_of_no_number_is_refused(site: Site, context: Context) -> None:
+    def operator(batches: Any) -> StreamRehearseOperator:
+        return StreamRehearseOperator(task_id="t", app="alarm", application=site.application(), batches=batches)
+
+    for none in (0, "0", "", None, "None"):
+        assert operator(none).execute(context) is None
+    for bad, reason in (("many", "must be a whole number"), (-1, "ask for at least one"), (2, "no app 'alarm'")):
+        with pytest.raises(AirflowFailException, match=reason):
+            operator(bad).execute(context)
+
+
+@pytest.mark.parametrize("options", [{}, {"deferrable": True}])
+def test_an_app_whose_driver_is_dead_is_cancelled_as_well(
+    site: Site, context: Context, options: dict[str, bool]
+) -> None:
+    site.submit()
+    site.crash("v1")
+    assert cancel(**options).execute(context) == "cancelled"
+    assert site.client.status("alarm").state == "cancelled"

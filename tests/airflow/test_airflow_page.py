@@ -20,6 +20,7 @@ from airflow_site import Site
 from airflow_provider_streamupdate.control import overview
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import WaitTimeoutError
@@ -525,3 +526,16 @@ def test_the_plugin_is_one_to_airflow() -> None:
     assert [view.destination for view in views] == ["nav", "dag", "dag_run", "task_instance"]
     assert [view.name for view in views] == ["Streams", *["Streaming apps"] * 3]
     assert len({view.url_route for view in views}) == len(views)
+
+
+def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
+    some = next(path for path in Path(app.folder.path("objects")).rglob("*") if path.is_file())
+    some.unlink()  # the other snapshot has a link to the same bytes
+    for name in ("s1", "s2"):
+        assert page.ask("POST", f"{SNAPSHOTS}/{name}/verify", "editor", headers=JSON).status_code == 202
+
+    def found() -> list[Any] | None:
+        verified = [s["verified"] for s in page.get(APP)["snapshots"]]
+        return verified if all(verified) else None
+
+    assert sorted(bool(v["problem"]) for v in wait_for(found, "the verifications", 30)) == [False, True]

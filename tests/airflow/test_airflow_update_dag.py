@@ -322,3 +322,43 @@ def test_the_manual_dag_with_its_form(site: Site) -> None:
     report = run.xcom("update.rehearse", "report")
     assert report["passed"] and len(report["old"]["queries"][0]["batches"]) == 2
     assert "rehearsed" in site.client.registry.app("alarm").update("v2").step_times
+
+
+def test_what_differs_too_much_just_before_the_old_version_would_end_is_shown(
+    site: Site, context: dict[str, Any]
+) -> None:
+    """It is compared once more then: an approval may take long."""
+    site.submit()
+    update = {"application": site.application("v2", ROWS_OUT=11), "strategy": "follow"}
+    plan_of(deployment_id="v2", **update).execute(context)
+    step_of("standby", **update).execute(context)
+    context["ti"].pushed.clear()
+    with pytest.raises(AirflowFailException, match="differs too much"):
+        step_of("snapshot", max_rows_changed="5%", **update).execute(context)
+    assert context["ti"].pushed["report"]["problems"] and "too different" in context["ti"].pushed["report_markdown"]
+    assert "v1" in site.drivers_alive() and site.client.status("alarm").current.deployment == "v1"
+
+
+def test_a_rehearsal_that_fails_is_before_the_old_version_is_touched(site: Site) -> None:
+    site.submit()
+    site.client.save_snapshot("alarm", "monday")
+    application = site.application("v2", REHEARSAL="ValueError: no")
+    run = site.run_dag("stream_update", app="alarm", application=application, deployment_id="v2", rehearse=2)
+    assert (run.state, run.states["rehearse"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
+    assert run.xcom("update.rehearse", "report")["problems"] == ["query events: ValueError: no"]
+    record = site.client.registry.app("alarm").update("v2")
+    assert record.outcome == "refused" and site.drivers_alive() == ["v1"] and lease_is_free(site)
+    assert "failed its rehearsal on snapshot monday" in run.xcom("update.outcome", "error")
+
+
+def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site) -> None:
+    site.submit()
+    before = site.client.status("alarm").current
+    run = update(site, site.application("v2", FAIL="start"), deployment_id="v2")
+    assert (run.state, run.states) == ("failed", failed_at("plan"))
+    message = run.xcom("update.outcome", "error")
+    assert "did not begin: plan failed: nothing was stopped or changed: " in message
+    assert "last words of a driver that dies at start" in message
+    assert site.drivers_alive() == ["v1"] and site.client.status("alarm").current == before
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
+    assert site.client.registry.app("alarm").updates() == [] and lease_is_free(site)
