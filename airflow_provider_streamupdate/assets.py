@@ -23,17 +23,17 @@ CRASH_LOOP = AssetAlias("streamupdate:crash-loop")  # a supervisor has left the 
 
 
 def app_asset(app: str) -> Asset:
-    """``streamupdate://<app>``; schedule a DAG on it to run after each promoted deployment of `app`."""
+    """Return the asset ``streamupdate://<app>``. A DAG scheduled on it runs after each promoted deployment."""
     return create_asset(app=app)
 
 
 def create_asset(*, app: str, extra: dict[str, Any] | None = None) -> Asset:
-    """The asset of `app`, for Airflow's hook lineage. InvalidInputError for what cannot be an app's name."""
+    """Return the asset of `app`, for Airflow's hook lineage. InvalidInputError for an invalid app name."""
     return Asset(f"{SCHEME}://{quote(check_name('app', app), safe='')}", group=SCHEME, extra=extra)
 
 
 def sanitize_uri(uri: SplitResult) -> SplitResult:
-    """The URI as Airflow keeps it: the app's name with every other sign than letters, digits and ``_.-~`` as ``%xx``.
+    """Return the URI as Airflow keeps it: the app's name, with all but letters, digits and ``_.-~`` as ``%xx``.
 
     Airflow calls this for every asset of the scheme. InvalidInputError (a ValueError) for a URI that names no app, or
     has more than the name: two URIs of one app would be two assets.
@@ -54,7 +54,7 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Dataset:
-    """The dataset that stands for an app in OpenLineage: namespace ``streamupdate``, the app's name."""
+    """Return the dataset of an app in OpenLineage: namespace ``streamupdate``, the app's name."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
     return Dataset(namespace=SCHEME, name=unquote(urlsplit(asset.uri).netloc))

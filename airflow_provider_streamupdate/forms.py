@@ -14,11 +14,11 @@ from .control.update.options import OPTIONS
 from .core.errors import InvalidInputError
 from .core.names import check_keys, check_name
 from .hooks.errors import airflow_errors
-from .hooks.update_options import usual
+from .hooks.update_options import blank_text
 
 
 def suggested_apps() -> dict[str, Any]:
-    """For a Param: the names in ``[streamupdate] apps``, to choose from; any other may be entered. Nothing without it.
+    """Return the names in ``[streamupdate] apps`` as a Param's suggestions; any other name may be entered.
 
     They are a setting because Airflow parses a DAG's file every half minute and before each task: read from the root,
     they would cost a request each time, and a root that hangs would take the DAG away.
@@ -29,8 +29,11 @@ def suggested_apps() -> dict[str, Any]:
 
 
 def no_secrets() -> dict[str, Any]:
-    """Return what makes a Param that is a JSON object refuse a value under a name that suggests a secret, unless it
-    refers to a connection or a variable. Airflow checks this before it stores a run's conf, which viewers can read."""
+    """Return the schema by which a Param that is a JSON object refuses secrets in the clear.
+
+    A value under a name that suggests a secret must refer to a connection or a variable. Airflow checks this before it
+    stores a run's conf, which viewers can read.
+    """
     return {"patternProperties": {_SECRET_NAME: {"pattern": r"^(\{\{ *(conn|var)\..*\}\}|true|false|\d*)$"}}}
 
 
@@ -57,12 +60,12 @@ def refuse_unknown_conf(context: Any) -> None:
 
 
 def update_params() -> dict[str, Param]:
-    """The options of an update, by the name of their argument."""
+    """Return the options of an update as Params, by the name of their argument."""
     return {option.argument: _param(option) for option in OPTIONS if option.section}
 
 
 def update_templates() -> dict[str, str]:
-    """The arguments of `stream_update` that take what was entered there."""
+    """Return the arguments of `stream_update` that take what was entered there."""
     as_json = {option.argument: " | tojson" for option in OPTIONS if option.kind in (Kind.NAMES, Kind.RENAMES)}
     return {name: f"{{{{ params.{name}{as_json.get(name, '')} }}}}" for name in update_params()}
 
@@ -93,7 +96,7 @@ _KINDS: dict[Kind, Callable[[Option], tuple[Any, dict[str, Any], str]]] = {
 
 def _param(option: Option) -> Param:
     default, schema, of_value = _KINDS[option.kind](option)
-    description = option.text(of_value, usual(option, "Empty") if "null" in schema["type"] else "")
+    description = option.text(of_value, blank_text(option, "Empty") if "null" in schema["type"] else "")
     return Param(default, description, section=option.section, title=option.title, **schema)
 
 
@@ -102,7 +105,7 @@ def _iso(seconds: float) -> str:
 
 
 def _usable(name: str) -> bool:
-    """A name that no app can have is left out, and Airflow shows why beside the DAGs: one must not take them away."""
+    """Return whether an app can have this name. Otherwise warn, which Airflow shows beside the DAGs."""
     try:
         check_name("app", name)
     except InvalidInputError as error:

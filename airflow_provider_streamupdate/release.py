@@ -1,4 +1,4 @@
-"""A release: the version of an app that should be running, and whether it has to be brought in."""
+"""A release: the version of an app that should be running, and whether an update to it is needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELDS = ("app", *APPLICATION_FIELDS, *(option.argument for option in OPTIONS if
 
 
 def read_release(path: str) -> dict[str, Any]:
-    """A release's description from a JSON file; relative paths in it start at the file's folder."""
+    """Return a release's description from a JSON file. Relative paths in it start at the file's folder."""
     file = Path(path)
     try:
         described = json.loads(file.read_text())
@@ -35,7 +35,7 @@ def read_release(path: str) -> dict[str, Any]:
 
 
 def describe(described: Any, base: Path | None = None, where: str = "the release") -> dict[str, Any]:
-    """All FIELDS of a description, checked; InvalidInputError names what is missing or unknown."""
+    """Return all FIELDS of a description, checked. InvalidInputError names missing and unknown fields."""
     if not isinstance(described, Mapping):
         raise InvalidInputError(f"{where} must be a JSON object with {', '.join(FIELDS)}, not {described!r}")
     check_keys(described, FIELDS, where)
@@ -50,17 +50,17 @@ def describe(described: Any, base: Path | None = None, where: str = "the release
 
 
 def application_of(release: Mapping[str, Any]) -> Application:
-    """The application a description stands for, after the cheap checks."""
+    """Return the application of a release, after the cheap checks."""
     application = application_from(**{field: release[field] for field in APPLICATION_FIELDS})
     application.check()
     return application
 
 
 def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_again: bool = False) -> tuple[bool, str]:
-    """Whether to bring the release in, and why (not).
+    """Return whether an update to the release is needed, and why or why not.
 
-    try_again: also when this very release was rolled back before. One that was refused is tried every time: nothing was
-        stopped for it, and whoever watches the runs is to see it.
+    try_again: also if this release was rolled back before. A refused one is tried every time: nothing was stopped for
+        it, and the failed run shows it.
     """
     app, digest = release["app"], application_of(release).digest()
     if app not in client.apps():
@@ -72,7 +72,7 @@ def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_a
     if status.update is not None:
         folder = client.registry.app(app).folder
         if status.update.digest == digest and not lease.held(folder, lease.read(folder)):
-            return True, f"the update of app {app} to this release ({status.update.new}) was interrupted: going on"
+            return True, f"the update of app {app} to this release ({status.update.new}) was interrupted: continuing it"
         return False, f"an update of app {app} to {status.update.new} is under way: leaving it alone"
     if status.spec is not None and status.spec.digest == digest:
         return False, f"app {app} has the released version already (deployment {status.spec.deployment})"
@@ -80,7 +80,7 @@ def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_a
         return (
             False,
             f"app {app} is {status.state}; a schedule does not start what was stopped: "
-            + (status.next_step or f"streamupdate restart {app} goes on where it stopped"),
+            + (status.next_step or f"streamupdate restart {app} continues where it stopped"),
         )
     for spec in client.deployments(app):
         record = client.registry.app(app).update(spec.deployment)

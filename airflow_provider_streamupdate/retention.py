@@ -21,8 +21,10 @@ def outdated(
     keep_seconds: float,
     prefixes: Sequence[str] = OWN_PREFIXES,
 ) -> list[Snapshot]:
-    """Of `snapshots` (oldest first), those whose name begins with one of `prefixes` and which are not among
-    the newest `keep_count` of these, or are older than `keep_seconds`."""
+    """Return those of the snapshots (oldest first) beyond the newest `keep_count`, or older than `keep_seconds`.
+
+    Only names that begin with one of `prefixes` count.
+    """
     own = [s for s in snapshots if s.name.startswith(tuple(prefixes))]
     newest = {s.name for s in own[-keep_count:]} if keep_count > 0 else set()
     return [s for s in own if s.name not in newest or clock.age(s.created_at) > keep_seconds]
@@ -35,17 +37,15 @@ def clean(
     keep_seconds: float,
     progress: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Delete an app's outdated snapshots, except its last one and those in use; the names of the deleted
-    ones.
-    """
+    """Delete an app's outdated snapshots, except its last one and those in use. Return the deleted names."""
     deleted = []
-    say = progress or (lambda line: None)
+    report = progress or (lambda line: None)
     for snapshot in outdated(client.snapshots(app), keep_count, keep_seconds):
         try:
             freed = client.delete_snapshot(app, snapshot.name)
         except InUseError as error:
-            say(f"kept: {error}")
+            report(f"kept: {error}")
         else:
             deleted.append(snapshot.name)
-            say(f"deleted snapshot {snapshot.name} of {app}: {freed} bytes freed")
+            report(f"deleted snapshot {snapshot.name} of {app}: {freed} bytes freed")
     return deleted

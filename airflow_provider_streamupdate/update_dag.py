@@ -14,7 +14,7 @@ from .control.update.strategies import STRATEGIES
 from .core.registry.update import DEFAULT_STRATEGY
 from .forms import refuse_unknown_conf
 from .hooks.settings import DEFAULT_CONN_ID
-from .hooks.update_options import UpdateArguments, check_names, usual
+from .hooks.update_options import UpdateArguments, blank_text, check_names
 from .operators.promote import StreamPromoteOperator
 from .operators.update import (
     StreamUpdateBeginOperator,
@@ -27,120 +27,142 @@ from .sensors.health import StreamHealthSensor
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# The factor by which Airflow's retries slow down; before Airflow 3.2 it had no other than two, to be switched on.
+# The factor by which Airflow's retries slow down; before Airflow 3.2 it was two, and could only be switched on.
 TWICE = True if isinstance(BaseOperator.retry_exponential_backoff, bool) else 2.0
 
 
-def stream_update(
-    *,
-    app: Any,
-    application: Any,
-    verify_timeout: float | timedelta = 600.0,
-    approval: bool = False,
-    streamupdate_conn_id: str = DEFAULT_CONN_ID,
-    group_id: str = "update",
-    default_args: Mapping[str, Any] | None = None,
-    on_success_callback: Any = None,
-    on_failure_callback: Any = None,
-    **asked: Unpack[UpdateArguments],
-) -> TaskGroup:
-    """plan -> check -> (rehearse) -> (approve) -> stand by -> snapshot with cancel -> submit from snapshot -> verify ->
-    promote; rollback.
+class StreamUpdateArguments(UpdateArguments, total=False):
+    """The arguments of `stream_update` besides app and application. For type checkers."""
 
-    Use it inside a DAG; it returns the group. When a step fails after the old version was stopped, `rollback`
-    brings the old version back; when it was not stopped, `rollback` changes nothing. `outcome`, the last
-    task, fails unless the new version was promoted, so that a run that rolled back is a failed run. Every
-    task can be run again at any time: it goes on with what was done. With `rehearse` None there is no such task; with 0
-    it does nothing.
+    group_id: str
+    streamupdate_conn_id: str
+    verify_timeout: float | timedelta
+    approval: bool
+    default_args: Mapping[str, Any] | None
+    on_success_callback: Any
+    on_failure_callback: Any
 
-    verify_timeout: seconds until the new version must be healthy, `verify_for` aside
-    approval: a person must approve, with the compatibility report and what changes in code, parameters and
-        configuration in view, before the old version is stopped
-    default_args: for all tasks; unless given four retries, the first after five seconds and each of the others after
-        twice as long as the one before
-    on_success_callback, on_failure_callback: of the task `outcome`, which runs last and ends as the update did: a
-        StreamUpdateNotifier, for example
 
-    The others are templated, or may be the output of another task; a duration is seconds, a timedelta or ISO 8601 text.
-    asked: the options of an update, as control/update/options.py declares them
+def stream_update(*, app: Any, application: Any, **given: Unpack[StreamUpdateArguments]) -> TaskGroup:
+    """Return the task group of an update, for use inside a DAG.
+
+    plan -> check -> (rehearse) -> (approve) -> standby -> snapshot with cancel -> submit from snapshot -> verify ->
+    promote; rollback; outcome.
+
+    If a step fails after the old version was stopped, `rollback` brings the old version back; otherwise it changes
+    nothing. `outcome`, the last task, fails unless the new version was promoted, so a run that rolled back has failed.
+    Every task can be run again at any time and continues. With `rehearse` None there is no such task; with 0 it does
+    nothing.
 
     app: the app's name; application: path of the new version's file
+    group_id: "update" unless given; streamupdate_conn_id: the connection
+    verify_timeout: seconds until the new version must be healthy, in addition to `verify_for`; 600 unless given
+    approval: a person must approve before the old version is stopped, with the compatibility report and the changes in
+        code, parameters and configuration in view
+    default_args: for all tasks; unless given four retries, the first after five seconds, each further one after twice
+        the time
+    on_success_callback, on_failure_callback: for the task `outcome`, which ends as the update did: a
+        StreamUpdateNotifier, for example
     py_files, files, app_params, conf, env_vars: see ApplicationOperator
+
+    The options of an update follow. They are templated, and may be the output of another task; a duration is seconds, a
+    timedelta or ISO 8601 text.
+
     """
+    own: dict[str, Any] = {name: given.pop(name, default) for name, default in _DEFAULTS.items()}  # type: ignore[misc]
+    asked: dict[str, Any] = {**given}
     check_names(asked)
     options = {"application": application, **asked}
-    strategy, rehearse = asked.get("strategy", DEFAULT_STRATEGY), asked.get("rehearse")
-    common = {"app": app, "streamupdate_conn_id": streamupdate_conn_id}
-    # A restart of Airflow costs the try that was lost, and each one that is made before its API server answers: half a
-    # minute after the scheduler on a busy machine.
-    args = {
-        "retries": 4,
-        "retry_delay": timedelta(seconds=5),
-        "retry_exponential_backoff": TWICE,
-        "max_retry_delay": timedelta(minutes=1),
-        **(default_args or {}),
-    }
-    with TaskGroup(group_id, default_args=args, tooltip="Update a running app with its state") as group:
-        plan = StreamUpdateBeginOperator(task_id=Step.PLAN, options=options, **common)
-        begun = plan.output
-        update = {**common, "deployment_id": begun["deployment"]}
-        verify = {
-            "deployment_id": begun["runs"],
-            "baseline_snapshot": begun["baseline"],
-            "run_for": asked.get("verify_for"),
-            "slo": asked.get("slo") or [],
-        }
-        tasks: list[Any] = [plan]
-        for step in _steps(strategy, rehearse)[1:]:
-            if step == Step.VERIFY:
-                tasks.append(
-                    StreamHealthSensor(task_id=step, timeout=verify_timeout, poke_interval=2.0, **verify, **common)
-                )
-            elif step == Step.PROMOTE:
-                tasks.append(StreamPromoteOperator(task_id=step, **update))
-            else:
-                tasks.append(
-                    StreamUpdateStepOperator(task_id=step, step=step, options=options, digest=begun["digest"], **update)
-                )
+    strategy = asked.get("strategy", DEFAULT_STRATEGY)
+    common = {"app": app, "streamupdate_conn_id": own["streamupdate_conn_id"]}
+    tooltip = "Update a running app with its state"
+    with TaskGroup(own["group_id"], default_args={**_RETRIES, **(own["default_args"] or {})}, tooltip=tooltip) as group:
+        tasks = _step_tasks(options, own["verify_timeout"], common)
+        begun = tasks[0].output
         by_step = {task.label: task for task in tasks}
         before = [name for name in (Step.PLAN, Step.CHECK, Step.REHEARSE) if name in by_step]
-        if approval:  # the last before anything is touched; after the versions were compared, where they are
+        if own["approval"]:  # the last before anything is touched; after the versions were compared, where they are
             seen = [by_step[Step.CHECK], *([by_step[Step.STANDBY]] if _compares(strategy) else [])]
             tasks.insert(len(before) + len(seen) - 1, _approve(app, seen))
         chain(*tasks)
         steps = {task.task_id: task.label for task in tasks}
-        # The id as a template, not as a task's output: these two run last, whatever became of the plan.
+        # The id as a template, not as a task's output: these two run last, even if the plan failed.
         last = {**common, "deployment_id": str(begun["deployment"]), "steps": steps}
         rollback = StreamUpdateRollbackOperator(
             task_id="rollback", timeout=asked.get("submit_timeout"), trigger_rule="one_failed", **last
         )
-        callbacks = {"on_success_callback": on_success_callback, "on_failure_callback": on_failure_callback}
+        callbacks = {
+            name: own[name] for name in ("on_success_callback", "on_failure_callback") if own[name] is not None
+        }
         outcome = StreamUpdateEndOperator(
-            task_id="outcome",
-            retries=0,
-            check_only=asked.get("check_only"),
-            **{name: callback for name, callback in callbacks.items() if callback is not None},
-            **last,
+            task_id="outcome", retries=0, check_only=asked.get("check_only"), **callbacks, **last
         )
         [task for name, task in by_step.items() if name not in before] >> rollback
         [tasks[-1], rollback] >> outcome
     return group
 
 
+_DEFAULTS: dict[str, Any] = {
+    "group_id": "update",
+    "streamupdate_conn_id": DEFAULT_CONN_ID,
+    "verify_timeout": 600.0,
+    "approval": False,
+    "default_args": None,
+    "on_success_callback": None,
+    "on_failure_callback": None,
+}
+# A restart of Airflow costs the try that was lost, and each one before its API server answers: half a minute after the
+# scheduler on a busy machine.
+_RETRIES = {
+    "retries": 4,
+    "retry_delay": timedelta(seconds=5),
+    "retry_exponential_backoff": TWICE,
+    "max_retry_delay": timedelta(minutes=1),
+}
+
+
+def _step_tasks(options: Mapping[str, Any], verify_timeout: Any, common: Mapping[str, Any]) -> list[Any]:
+    """Return the tasks of the steps from `plan` to `promote`, in order."""
+    plan = StreamUpdateBeginOperator(task_id=Step.PLAN, options=options, **common)
+    begun, tasks = plan.output, [plan]
+    update = {**common, "deployment_id": begun["deployment"]}
+    for step in _steps(options.get("strategy", DEFAULT_STRATEGY), options.get("rehearse"))[1:]:
+        task: Any
+        if step == Step.VERIFY:
+            task = StreamHealthSensor(
+                task_id=step,
+                timeout=verify_timeout,
+                poke_interval=2.0,
+                deployment_id=begun["runs"],
+                baseline_snapshot=begun["baseline"],
+                run_for=options.get("verify_for"),
+                slo=options.get("slo") or [],
+                **common,
+            )
+        elif step == Step.PROMOTE:
+            task = StreamPromoteOperator(task_id=step, **update)
+        else:
+            task = StreamUpdateStepOperator(task_id=step, step=step, options=options, digest=begun["digest"], **update)
+        tasks.append(task)
+    return tasks
+
+
 stream_update.__doc__ = f"{stream_update.__doc__}" + "".join(
-    f"{option.argument}: {option.text(usual(option, 'None'))}\n    " for option in OPTIONS
+    f"{option.argument}: {option.text(blank_text(option, 'None'))}\n    " for option in OPTIONS
 )
 
 
 def _steps(strategy: Any, rehearse: Any) -> tuple[Step, ...]:
-    """Those of the strategy; all, when it is known only when the DAG runs."""
+    """Return the strategy's steps; all, when the strategy is known only when the DAG runs."""
     steps = STRATEGIES[strategy].steps if isinstance(strategy, str) and strategy in STRATEGIES else tuple(Step)
     return tuple(step for step in steps if step != Step.REHEARSE or rehearse is not None)
 
 
 def _compares(strategy: Any) -> bool:
-    """Whether the step `standby` tells what both versions make of the same batches. Not when the strategy is known only
-    when the DAG runs: then a rejection must leave nothing to undo."""
+    """Return whether the step `standby` compares both versions on the same batches.
+
+    False when the strategy is known only when the DAG runs: then a rejection must leave nothing to undo.
+    """
     return isinstance(strategy, str) and strategy in STRATEGIES and STRATEGIES[strategy].compares
 
 
@@ -154,7 +176,7 @@ def build_update_dag(
     tags: Sequence[str] = ("streamupdate",),
     **update: Any,
 ) -> DAG:
-    """A DAG that holds one `stream_update` group. Assign it to a module-level name in a DAG file.
+    """Return a DAG with one `stream_update` group. Assign it to a module-level name in a DAG file.
 
     schedule: when to run; None: by hand or by another DAG
     dag_kwargs: for DAG(...); when it has params, a run whose conf has another key is refused
@@ -176,8 +198,10 @@ def build_update_dag(
 
 
 def _approve(app: Any, seen: Sequence[StreamUpdateStepOperator]) -> Any:
-    """Return the person's task: to look at the reports of these steps, and at what the update changes. A rejection
-    fails the task, so that the run does not look like a success."""
+    """Return the approval task, which shows the reports of these steps and what the update changes.
+
+    A rejection fails the task, so that the run does not count as a success.
+    """
     from airflow.providers.standard.operators.hitl import ApprovalOperator
 
     shown = [

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .failure import FAILED, USAGE, Failure
+from .messages import FAILED, USAGE, Failure, echo
 from .option_types import KeyValue
-from .printable import echo
 
 if TYPE_CHECKING:
     from ..core.registry.application import Application
@@ -73,12 +72,12 @@ def _parameters(strict: bool) -> Iterator[None]:
     """Report parameters that no query function reads on standard error; with `strict`, raise a Failure instead."""
     from ..core.errors import ParameterWarning
 
-    def told(message: Warning | str, *rest: Any, **more: Any) -> None:
+    def show_warning(message: Warning | str, *rest: Any, **more: Any) -> None:
         echo(f"warning: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error" if strict else "always", ParameterWarning)
-        warnings.showwarning = told
+        warnings.showwarning = show_warning
         try:
             yield
         except ParameterWarning as error:

@@ -11,7 +11,7 @@ import click
 
 from .. import __version__
 from ..core.errors import InvalidInputError, StreamUpdateError
-from .failure import FAILED, INTERRUPTED, USAGE, Failure
+from .messages import FAILED, INTERRUPTED, USAGE, Failure
 from .output import print_json
 from .settings import shared
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .printable import printable
+from .messages import echo, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from ..core.compatibility.report import CompatibilityReport
-    from ..core.difference.report import DifferenceReport
+    from ..control.report_data import Report
     from ..core.registry.deployment import DriverState
-    from ..core.snapshots.rehearsal import RehearsalReport
 
 _COLOURS = {
     "running": "green",
@@ -55,35 +52,23 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: It
 
     The columns in `right` are aligned right. On a narrow terminal, cells are folded, never cut.
     """
-    wanted = set(right)
-    cells = [[_text(value) for value in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
-    if any("\n" in cell for row in cells for cell in row) or (sys.stdout.isatty() and _too_wide(widths)):
-        _print_folded(columns, cells, wanted)
-        return
-    # Without rich, which takes seconds for a thousand lines.
-    for number, row in enumerate((columns, *cells)):
-        padded = [
-            _styled(cell, number == 0, " " * (width - _width(cell)), column in wanted)
-            for cell, width, column in zip(row, widths, columns, strict=True)
-        ]
+    lines = [tuple(columns), *(tuple(map(_text, row)) for row in rows)]
+    if sys.stdout.isatty() or any("\n" in cell for line in lines for cell in line):
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        for line in lines[1:]:
+            table.add_row(*map(_cell, line))
+        return _print(table)
+    # For a program: the same without rich, which takes a second for a thousand lines.
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        spaces = [" " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)]
+        padded = [s + c if name in right else c + s for c, s, name in zip(line, spaces, columns, strict=True)]
         click.echo("  ".join(padded).rstrip())
-
-
-def _print_folded(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Container[str]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    _print(table)
-
-
-def _styled(text: str, header: bool, padding: str, right: bool) -> str:
-    styled = click.style(text, bold=True) if header else click.style(text, fg=_COLOURS.get(text))
-    return padding + styled if right else styled + padding
+    return None
 
 
 def _width(text: str) -> int:
@@ -92,10 +77,6 @@ def _width(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
-
-
-def _too_wide(widths: Sequence[int]) -> bool:
-    return sum(widths) + 2 * (len(widths) - 1) > shutil.get_terminal_size().columns
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -129,7 +110,8 @@ def _text(value: Any) -> str:
 
 
 def _cell(value: Any) -> Text:
-    import rich.text  # as plain text: square brackets are no markup
+    """Return a cell as plain text: square brackets are no markup."""
+    import rich.text
 
     text = _text(value)
     return rich.text.Text(text, style=_COLOURS.get(text, ""))
@@ -162,12 +144,12 @@ def ago(text: str | None) -> str | None:
     return f"{seconds:.1f} s ago" if seconds < 10 else f"{seconds:.0f} s ago"
 
 
-def heard(state: DriverState, text: str | None) -> str | None:
-    """Return the age of a driver's last heartbeat, by this machine's clock; of a silent or lost one as "silent for"."""
+def heartbeat_age(state: DriverState, text: str | None) -> str | None:
+    """Return the age of the last heartbeat, by this machine's clock; for a silent or lost driver "silent for ..."."""
     from ..core.registry.deployment import LOST, SILENT
 
-    told = ago(text)
-    return f"silent for {told.removesuffix(' ago')}" if told and state in (SILENT, LOST) else told
+    age = ago(text)
+    return f"silent for {age.removesuffix(' ago')}" if age and state in (SILENT, LOST) else age
 
 
 def number(value: float | None) -> str | None:
@@ -182,16 +164,18 @@ def batch_text(batch: int) -> str:
     return "none" if batch < 0 else str(batch)
 
 
-def report_document(report: CompatibilityReport | RehearsalReport | DifferenceReport) -> dict[str, Any]:
-    """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
-    from ..core.difference.report import DifferenceReport
-    from ..core.serde import to_dict
-    from ..core.snapshots.rehearsal import RehearsalReport
+def print_report(as_json: bool, report: Report, markdown: bool, show: Callable[[Any], None]) -> None:
+    """Print a report as JSON, as Markdown, or for people with `show`."""
+    if as_json:
+        print_json(report_document(report))
+    elif markdown:
+        echo(report.to_markdown().rstrip("\n"))
+    else:
+        show(report)
 
-    if isinstance(report, DifferenceReport):
-        return {**to_dict(report), "passed": report.passed, "outcome": report.outcome, "problems": report.problems}
-    if isinstance(report, RehearsalReport):
-        compared = report_document(report.compatibility)
-        told = {"passed": report.passed, "outcome": report.outcome, "problems": report.problems}
-        return {**to_dict(report), "compatibility": compared, **told}
-    return {**to_dict(report), "compatible": report.compatible, "problems": report.problems}
+
+def report_document(report: Report) -> dict[str, Any]:
+    """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
+    from ..control.report_data import report_data
+
+    return report_data(report)

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 
 from ..control.waiting import Phase
 from ..core.processes.repeating_thread import repeating
-from .failure import INTERRUPTED, Failure
-from .printable import echo, printable
+from .messages import INTERRUPTED, Failure, echo, printable
 from .settings import Settings
 
 QUIET_SECONDS = 15.0  # after so long without a line, a pipe gets one that says that the work continues

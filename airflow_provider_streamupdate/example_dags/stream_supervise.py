@@ -1,7 +1,7 @@
 """Watch all apps, and start their drivers again when they are lost, failed or stopped.
 
 One run follows another; each takes one worker slot for as long as it watches. An app that is in a crash loop is left
-alone: `tell` fails for it, so that a callback or notifier of yours can tell somebody, and there is an event of the
+alone: `report` fails for it, so that a callback or notifier of yours can tell somebody, and there is an event of the
 asset alias `streamupdate:crash-loop`. Apps that were cancelled or suspended are never started.
 """
 
@@ -54,11 +54,11 @@ with DAG(
 ) as dag:
 
     @task(retries=0)
-    def tell(apps: list[str]) -> None:
+    def report(apps: list[str]) -> None:
         """Fail when an app is in a crash loop."""
         if apps:
             raise AirflowFailException(
-                f"in a crash loop, and left alone: {', '.join(apps)}. The log of task supervise has the causes; mend "
+                f"in a crash loop, and left alone: {', '.join(apps)}. The log of task supervise has the causes; fix "
                 "them, then restart the apps or update them to versions that work"
             )
 
@@ -69,4 +69,4 @@ with DAG(
         attempts="{{ params.attempts }}",
         streamupdate_conn_id="{{ params.conn_id }}",
     )
-    tell(watched.output)
+    report(watched.output)

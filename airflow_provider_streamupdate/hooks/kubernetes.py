@@ -32,14 +32,14 @@ _SOURCES = ("in_cluster", "kube_config_path", "kube_config")
 
 @attrs.frozen(kw_only=True)
 class KubernetesSettings:
-    """conf: Spark configuration; env_vars: environment of spark-submit (not of drivers)."""
+    """The settings from a Kubernetes connection."""
 
-    conf: dict[str, str] = attrs.field(factory=dict)
-    env_vars: dict[str, str] = attrs.field(factory=dict)
+    conf: dict[str, str] = attrs.field(factory=dict)  # Spark configuration
+    env_vars: dict[str, str] = attrs.field(factory=dict)  # environment of spark-submit, not of drivers
 
 
 def kubernetes_settings(conn_id: str, env_vars: Mapping[str, str]) -> KubernetesSettings:
-    """Return what a connection says; EnvironmentProblem when it is not defined or cannot be used for Spark.
+    """Return a connection's settings; EnvironmentProblem when it is not defined or cannot be used for Spark.
 
     env_vars: what drivers are started with by default
     """
@@ -59,7 +59,7 @@ def kubernetes_settings(conn_id: str, env_vars: Mapping[str, str]) -> Kubernetes
 
 
 def from_extra(conn_id: str, extra: Mapping[str, Any], env_vars: Mapping[str, str]) -> KubernetesSettings:
-    """The same, of a connection's extra."""
+    """Return the settings in a connection's extra."""
     where = f"Kubernetes connection {conn_id}"
 
     def field(name: str) -> Any:
@@ -90,17 +90,17 @@ def from_extra(conn_id: str, extra: Mapping[str, Any], env_vars: Mapping[str, st
 
 
 def _kubeconfig_here(env_vars: Mapping[str, str]) -> str | None:
-    """The one that spark-submit would find by itself."""
-    usual = Path(os.path.expanduser("~/.kube/config"))
-    return {**os.environ, **env_vars}.get(KUBECONFIG) or (str(usual) if usual.exists() else None)
+    """Return the kubeconfig that spark-submit would find by itself."""
+    default = Path(os.path.expanduser("~/.kube/config"))
+    return {**os.environ, **env_vars}.get(KUBECONFIG) or (str(default) if default.exists() else None)
 
 
 def _written(inline: Any, where: str) -> Path:
-    """A file of this user's own with the kubeconfig: spark-submit reads it for as long as a driver is submitted."""
+    """Write the kubeconfig into a file of this user alone, which spark-submit reads during a submission."""
     text = json.dumps(inline) if isinstance(inline, Mapping) else str(inline)
     try:
         found = yaml.safe_load(text)
-    except yaml.YAMLError:  # which shows what it has read: not told
+    except yaml.YAMLError:  # its message would quote the file
         found = None
     mask_secret(found)
     if not isinstance(found, dict):

@@ -114,7 +114,7 @@ class ConnectionLauncher:
         )
 
     def _kubernetes(self, application: Application | None) -> KubernetesSettings:
-        """What the Kubernetes connection says, where the master is one. The Spark connection's own namespace wins."""
+        """Return the Kubernetes connection's settings, if the master is one. The Spark connection's namespace wins."""
         if self.kubernetes_conn_id is None:
             return KubernetesSettings()
         connection = BaseHook.get_connection(self.spark_conn_id)

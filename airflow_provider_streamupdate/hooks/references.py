@@ -1,6 +1,6 @@
-"""References to Airflow's connections and variables in what a form was given: no DAG run's conf holds the secret.
+"""References to Airflow's connections and variables in a form's values, so that no run's conf holds a secret.
 
-They look like Airflow's templates, but nothing else is rendered: what somebody enters in a form is not code.
+They look like Airflow's templates, but nothing else is rendered: a form's input is not code.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _REFERENCE = re.compile(
 
 
 def resolve_references(values: Mapping[str, str], what: str) -> dict[str, str]:
-    """Return the values with what the connections and variables hold that they refer to, which Airflow masks from now
-    on. InvalidInputError for a reference that cannot be read."""
+    """Return the values with their references resolved. Airflow masks the resolved secrets from now on.
+
+    InvalidInputError for a reference that cannot be read.
+    """
     return {key: _resolve(value, f"{what} {key!r}") for key, value in values.items()}
 
 

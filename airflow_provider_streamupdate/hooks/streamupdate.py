@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 
 from ..control.client import StreamUpdateClient
 from ..core.errors import NotFoundError, StreamUpdateError
-from . import form
+from ..get_provider_info import connection_type
 from .launcher import ConnectionLauncher
 from .settings import DEFAULT_CONN_ID, Settings
 
@@ -38,12 +38,12 @@ class StreamUpdateHook(BaseHook):
     @classmethod
     def get_connection_form_widgets(cls) -> dict[str, Any]:
         """Return the form's own fields, for Airflow 3.1, which does not read them from the provider's info."""
-        return form.widgets()
+        return _form_widgets()
 
     @classmethod
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
         """Return the form's hidden fields and placeholders; see get_connection_form_widgets."""
-        return form.behaviour()
+        return {key.replace("-", "_"): value for key, value in connection_type()["ui-field-behaviour"].items()}
 
     @cached_property
     def settings(self) -> Settings:
@@ -124,3 +124,18 @@ def _undefined(conn_id: str) -> NotFoundError:
     return NotFoundError(
         f"connection {conn_id} is not defined; create it in Admin > Connections with type Stream Update and a root URI"
     )
+
+
+def _form_widgets() -> dict[str, Any]:
+    """Return the form's fields by name. Airflow has WTForms and Flask-AppBuilder, or replacements, or shows no form."""
+    from flask_appbuilder.fieldwidgets import BS3PasswordFieldWidget, BS3TextFieldWidget
+    from wtforms import PasswordField, StringField
+
+    def widget_of(field: dict[str, Any]) -> Any:
+        schema = field["schema"]
+        kind, widget = StringField, BS3TextFieldWidget
+        if schema.get("format") == "password":
+            kind, widget = PasswordField, BS3PasswordFieldWidget
+        return kind(field["label"], description=field["description"], default=schema.get("default"), widget=widget())
+
+    return {name: widget_of(field) for name, field in connection_type()["conn-fields"].items()}

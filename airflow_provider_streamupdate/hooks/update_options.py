@@ -86,12 +86,12 @@ def update_options(
     )
 
 
-def usual(option: Option, blank: str) -> str:
+def blank_text(option: Option, blank: str) -> str:
     """Return the sentence on a blank value, which begins with `blank`; empty where the option's default says it."""
-    said = f"{option.default:g} s, or environment variable {option.variable}" if option.variable else option.blank
+    meaning = f"{option.default:g} s, or environment variable {option.variable}" if option.variable else option.blank
     if option.name in attrs.fields_dict(Settings):
-        said = "the connection's"
-    return f"{blank}: {said}." if said else ""
+        meaning = "the connection's"
+    return f"{blank}: {meaning}." if meaning else ""
 
 
 def check_names(given: Iterable[str]) -> None:

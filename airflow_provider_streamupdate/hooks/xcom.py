@@ -10,11 +10,9 @@ import re
 from typing import Any
 
 from ..control.operations.snapshots.collect import Collected
+from ..control.report_data import Report, report_data
 from ..core.checkpoint.snapshot import Snapshot
-from ..core.compatibility.report import CompatibilityReport
-from ..core.difference.report import DifferenceReport
 from ..core.serde import to_dict
-from ..core.snapshots.rehearsal import RehearsalReport
 
 _REFUSED = re.compile("[\x00\ud800-\udfff]")  # an app's expressions and its driver's log may hold them
 
@@ -59,32 +57,15 @@ def collected_dict(collected: Collected) -> dict[str, Any]:
     return {**plain(collected), "bytes": collected.bytes}
 
 
-def report_dict(report: CompatibilityReport) -> dict[str, Any]:
-    """Return the report, with its outcome and problems."""
-    return {
-        **plain(report),
-        "compatible": report.compatible,
-        "outcome": report.outcome,
-        "problems": plain(report.problems),
-    }
+def report_dict(report: Report) -> dict[str, Any]:
+    """Return a report of a check, a rehearsal or a comparison for a DAG."""
+    data: dict[str, Any] = plain(report_data(report))
+    return data
 
 
-def difference_dict(report: DifferenceReport) -> dict[str, Any]:
-    """Return the report, with its outcome and problems."""
-    return {
-        **plain(report),
-        "passed": report.passed,
-        "outcome": report.outcome,
-        "problems": plain(report.problems),
-    }
-
-
-def rehearsal_dict(report: RehearsalReport) -> dict[str, Any]:
-    """Return the report, with its outcome and problems."""
-    return {
-        **plain(report),
-        "compatibility": report_dict(report.compatibility),
-        "passed": report.passed,
-        "outcome": report.outcome,
-        "problems": plain(report.problems),
-    }
+def push_report(ti: Any, report: Report, markdown: str) -> dict[str, Any]:
+    """Leave a report in XCom, as plain data under ``report`` and as text under ``report_markdown``; return the data."""
+    data = report_dict(report)
+    ti.xcom_push(key="report", value=data)
+    ti.xcom_push(key="report_markdown", value=plain(markdown))
+    return data

@@ -1,4 +1,4 @@
-"""What became of an app, for the person on call: what happened, why, what runs now, what to do, and where to look."""
+"""The report on an update for the person on call: outcome, reason, what runs now, the next step, and links."""
 
 from __future__ import annotations
 
@@ -29,32 +29,25 @@ _NEXT: dict[Outcome | None, str] = {ROLLED_BACK: _CORRECT, REFUSED: _CORRECT}
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """app: its name; update: the id of the update (None: none was begun); outcome: how it ended (promoted, rolled-back,
-        refused, superseded; None: it has not)
-    previous: the deployment that ran before; runs: the one that runs now; state: what its driver does
-    strategy, step: the update's strategy, and its last step; pause_seconds: for how long input waited
-    reason: why it ended so; next_step: what to do; None: nothing
-    problem: why not all of this is known; None: it is
-    links: addresses by what they lead to (``Streams``, ``Spark UI``, ``Driver log``)
-    """
+    """A report on an app and its update."""
 
     app: str
-    update: str | None = None
-    outcome: str | None = None
-    previous: str | None = None
-    runs: str | None = None
-    state: str | None = None
+    update: str | None = None  # its id; None: no update began
+    outcome: str | None = None  # promoted, rolled-back, refused, superseded; None: it has not ended
+    previous: str | None = None  # the deployment that ran before
+    runs: str | None = None  # the deployment that runs now
+    state: str | None = None  # of its driver
     strategy: str | None = None
-    step: str | None = None
-    pause_seconds: float | None = None
-    reason: str | None = None
-    next_step: str | None = None
-    problem: str | None = None
-    links: dict[str, str] = attrs.field(factory=dict)
+    step: str | None = None  # the update's last one
+    pause_seconds: float | None = None  # how long input waited
+    reason: str | None = None  # of the outcome
+    next_step: str | None = None  # None: nothing to do
+    problem: str | None = None  # why this report is incomplete; None: it is complete
+    links: dict[str, str] = attrs.field(factory=dict)  # addresses by name (``Streams``, ``Spark UI``, ``Driver log``)
 
     @property
     def subject(self) -> str:
-        """One line."""
+        """The report in one line."""
         if self.update is None:
             return f"{self.app}: {'no update began' if self.problem is None else 'its state is not known'}"
         how = next(text for outcome, text in _HOW.items() if self.outcome == outcome)
@@ -62,12 +55,12 @@ class Report:
 
     @property
     def text(self) -> str:
-        """All of it, in lines."""
+        """The whole report, a fact each line."""
         pause = None if self.pause_seconds is None else f"{self.pause_seconds:g} s"
         now = f"{self.runs} is {self.state}" if self.runs else self.state
         lines = {"Why": self.reason, "Now": now, "Pause": pause, "Next": self.next_step, "Not known": self.problem}
-        told = [f"{name}: {text}" for name, text in {**lines, **self.links}.items() if text]
-        return "\n".join([self.subject, *told])
+        facts = [f"{name}: {text}" for name, text in {**lines, **self.links}.items() if text]
+        return "\n".join([self.subject, *facts])
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, with `subject` and `text`, and without secrets that Airflow knows."""

@@ -66,7 +66,7 @@ class StreamUpdateNotifier(BaseNotifier):
             raise errors[0]
 
     def report(self, context: Any) -> Report:
-        """The report for a callback's context. It has a problem, and raises nothing, where the app cannot be read."""
+        """Return the report for a callback's context. It has a problem where the app cannot be read."""
         links, app = _links(context), optional_text(self.app)
         try:
             begun = _begun(context)
@@ -78,7 +78,7 @@ class StreamUpdateNotifier(BaseNotifier):
         return report_of(client, str(app), optional_text(self.deployment_id) or begun.get("deployment"), links)
 
     def _app_of_a_task(self, context: Any) -> str | None:
-        """The app of the callback's task, else of the first one that has one; it may be a template still."""
+        """Return the app of the callback's task, otherwise of the first task that has one, rendered."""
         dag, task = context.get("dag"), context.get("task")
         for each in (task, *(dag.tasks if dag is not None else ())):
             if isinstance(app := getattr(each, "app", None), str):
@@ -87,7 +87,7 @@ class StreamUpdateNotifier(BaseNotifier):
 
 
 def _begun(context: Any) -> dict[str, str]:
-    """The app and the update of the task that began one in this run; empty when none did."""
+    """Return the app and the update of the task that began one in this run; empty when none did."""
     dag, ti = context.get("dag"), context.get("ti")
     if dag is None or ti is None:
         return {}
@@ -97,7 +97,7 @@ def _begun(context: Any) -> dict[str, str]:
 
 
 def _dag_id(context: Any) -> str:
-    """What to call a run of which no app is known."""
+    """Return the name for a run whose app is not known."""
     return str(getattr(context.get("dag"), "dag_id", "an app"))
 
 

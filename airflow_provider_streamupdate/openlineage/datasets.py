@@ -1,7 +1,7 @@
-"""What an app reads and writes, by the names that OpenLineage gives such things. Pure functions.
+"""The datasets that an app reads and writes, by OpenLineage's names. Pure functions.
 
-A name never holds a secret: what comes before ``@`` in an address is left out, and so is what is asked for behind
-``?name=``, ``#name=`` and ``;name=``.
+A name never holds a secret: user and password of an address are left out, and so are values behind ``?name=``,
+``#name=`` and ``;name=``.
 """
 
 from __future__ import annotations
@@ -29,25 +29,24 @@ _PATH = "path"
 
 @attrs.frozen
 class Named:
-    """A dataset. fields: its columns and their types, in order, where they are known"""
+    """A dataset."""
 
     namespace: str
     name: str
-    fields: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
+    fields: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)  # columns and types, where known
 
 
 @attrs.frozen(kw_only=True)
 class Flow:
-    """What an app reads and writes. unnamed: the sources and sinks for which OpenLineage has no name (``query/source``,
-    and the format), which are not among the others"""
+    """The datasets that an app reads and writes."""
 
     inputs: tuple[Named, ...] = ()
     outputs: tuple[Named, ...] = ()
-    unnamed: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()  # sources and sinks without a name in OpenLineage: ``query/source (format)``
 
 
 def flow_of(plan: AppPlan) -> Flow:
-    """The sources and sinks of a plan, each once."""
+    """Return the sources and sinks of a plan, each once."""
     inputs: dict[Named, None] = {}
     outputs: dict[Named, None] = {}
     unnamed = []
@@ -71,7 +70,7 @@ def flow_of(plan: AppPlan) -> Flow:
 
 
 def at(uri: str | None) -> Named | None:
-    """The dataset of a path or URI: a folder of files, or a table that is one. None where it has no name."""
+    """Return the dataset of a path or URI (a folder of files, or a table in one); None where it has no name."""
     if not uri or uri == REDACTED:
         return None
     uri = without_credentials(uri)
@@ -98,9 +97,9 @@ def _of_source(query: QueryPlan, form: str, location: str | None, options: dict[
     if kind == KAFKA.names[0]:
         yield from _topics(options.get("kafka.bootstrap.servers"), _read_topics(options))
     elif kind in _PLACES_OF_FILES:
-        yield from _found(at(location))
+        yield from _list_of(at(location))
     elif kind == ICEBERG.names[0]:
-        yield from _found(_iceberg(query, location))
+        yield from _list_of(_iceberg(query, location))
 
 
 def _of_sink(query: QueryPlan) -> Iterator[Named]:
@@ -111,17 +110,17 @@ def _of_sink(query: QueryPlan) -> Iterator[Named]:
         topic = options.get("topic")
         yield from _topics(options.get("kafka.bootstrap.servers"), [topic] if topic else [])
     elif kind in _PLACES_OF_FILES:
-        yield from _found(at(sink.location or options.get(_PATH)))
+        yield from _list_of(at(sink.location or options.get(_PATH)))
     elif kind == ICEBERG.names[0]:
-        yield from _found(_iceberg(query, options.get(_PATH)))
+        yield from _list_of(_iceberg(query, options.get(_PATH)))
 
 
-def _found(named: Named | None) -> list[Named]:
+def _list_of(named: Named | None) -> list[Named]:
     return [] if named is None else [named]
 
 
 def _read_topics(options: dict[str, str]) -> list[str]:
-    """The topics of a source; none where they are known by a pattern alone."""
+    """Return the topics of a source; none where only a pattern is known."""
     if subscribed := options.get("subscribe"):
         return [topic.strip() for topic in subscribed.split(",") if topic.strip()]
     try:
@@ -139,8 +138,10 @@ def _topics(servers: str | None, topics: Iterable[str]) -> Iterator[Named]:
 
 
 def _iceberg(query: QueryPlan, table: str | None) -> Named | None:
-    """A table's folder: its path, or in a catalog that is a folder (type hadoop) ``<warehouse>/<database>/<table>``.
-    Where a table of another catalog lies, only the catalog knows."""
+    """Return a table's folder: its path, or ``<warehouse>/<database>/<table>`` in a catalog of type hadoop.
+
+    Only the catalog itself knows where other tables are.
+    """
     if table is None or "/" in table:
         return at(table)
     catalog, *names = (part.strip("`") for part in table.split("."))

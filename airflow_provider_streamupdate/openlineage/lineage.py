@@ -21,21 +21,20 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Touched:
-    """What a task worked on: an app's deployment (None: none, or not yet), the snapshot that it took, the update that
-    it is a step of. promoted: it promoted the deployment, which is an event of the app's asset."""
+    """The objects that a task worked on."""
 
     app: str
-    deployment: str | None = None
-    snapshot: str | None = None
-    update: str | None = None
-    promoted: bool = False
+    deployment: str | None = None  # None: none, or not yet
+    snapshot: str | None = None  # the one that it took
+    update: str | None = None  # the one that it is a step of
+    promoted: bool = False  # it promoted the deployment, which is an event of the app's asset
 
 
 def lineage_of(touched: Touched, client: StreamUpdateClient | None = None) -> OperatorLineage | None:
-    """What is known of it by now; None without OpenLineage's provider.
+    """Return the lineage of a task; None without OpenLineage's provider.
 
-    client: reads what is recorded under the root; None: only what the task was given is told. What cannot be read is
-        left out: lineage is no reason to fail.
+    client: reads the records under the root; None: only the task's arguments are reported. Records that cannot be read
+        are left out: lineage never fails a task.
     """
     try:
         from airflow.providers.openlineage.extractors import OperatorLineage
@@ -43,14 +42,14 @@ def lineage_of(touched: Touched, client: StreamUpdateClient | None = None) -> Op
         from .facet import FACET, StreamUpdateRunFacet
     except ImportError:
         return None
-    told: dict[str, Any] = {"snapshot": touched.snapshot, "update": touched.update, "deployment": touched.deployment}
+    facts: dict[str, Any] = {"snapshot": touched.snapshot, "update": touched.update, "deployment": touched.deployment}
     flow = Flow(outputs=(Named("streamupdate", touched.app),) if touched.promoted else ())
     if client is not None:
-        told["root"] = client.root
-        for look in (_at_snapshot, _at_deployment, _at_update):
+        facts["root"] = client.root
+        for lineage in (_at_snapshot, _at_deployment, _at_update):
             with suppress(StreamUpdateError):
-                flow = _joined(flow, look(client.registry.app(touched.app), touched, told))
-    facet = StreamUpdateRunFacet(app=touched.app, **masked(told), unnamed=list(flow.unnamed))
+                flow = _joined(flow, lineage(client.registry.app(touched.app), touched, facts))
+    facet = StreamUpdateRunFacet(app=touched.app, **masked(facts), unnamed=list(flow.unnamed))
     return OperatorLineage(
         inputs=[_dataset(named) for named in flow.inputs],
         outputs=[_dataset(named) for named in flow.outputs],
@@ -58,28 +57,30 @@ def lineage_of(touched: Touched, client: StreamUpdateClient | None = None) -> Op
     )
 
 
-def _at_snapshot(registry: AppRegistry, touched: Touched, told: dict[str, Any]) -> Flow:
-    """The state in it is made of what the app has read."""
+def _at_snapshot(registry: AppRegistry, touched: Touched, facts: dict[str, Any]) -> Flow:
+    """Return the flow into a snapshot: its state is made of what the app has read."""
     if touched.snapshot is None:
         return Flow()
     snapshot = SnapshotStore(registry).get(touched.snapshot)
-    told |= {"deployment": touched.deployment or snapshot.deployment, "sparkVersion": snapshot.plan.spark_version}
+    facts |= {"deployment": touched.deployment or snapshot.deployment, "sparkVersion": snapshot.plan.spark_version}
     read = flow_of(snapshot.plan)
     adopted = [named for uri in snapshot.adopted_from.values() if (named := at(uri)) is not None]
     return Flow(inputs=(*read.inputs, *adopted), outputs=_snapshot(registry, touched.snapshot), unnamed=read.unnamed)
 
 
-def _at_deployment(registry: AppRegistry, touched: Touched, told: dict[str, Any]) -> Flow:
-    """What it reads and writes, and the snapshot that it starts from; nothing of a version that may not commit (yet),
-    which writes nothing."""
+def _at_deployment(registry: AppRegistry, touched: Touched, facts: dict[str, Any]) -> Flow:
+    """Return what a deployment reads and writes, and the snapshot that it starts from.
+
+    A version that may not commit (yet) writes nothing, so its flow is empty.
+    """
     deployment = touched.deployment
     if deployment is None or deployment not in registry.deployment_ids():
         return Flow()
     spec, plan = registry.spec(deployment), registry.plan(deployment)
-    told |= {"previous": spec.parent, "snapshot": touched.snapshot or spec.from_snapshot}
+    facts |= {"previous": spec.parent, "snapshot": touched.snapshot or spec.from_snapshot}
     if plan is None:
         return Flow()
-    told["sparkVersion"] = plan.spark_version
+    facts["sparkVersion"] = plan.spark_version
     if registry.current_id() != deployment:
         return Flow()
     flow = flow_of(plan)
@@ -89,11 +90,11 @@ def _at_deployment(registry: AppRegistry, touched: Touched, told: dict[str, Any]
     return attrs.evolve(flow, inputs=(*flow.inputs, *_snapshot(of, spec.from_snapshot)))
 
 
-def _at_update(registry: AppRegistry, touched: Touched, told: dict[str, Any]) -> Flow:
+def _at_update(registry: AppRegistry, touched: Touched, facts: dict[str, Any]) -> Flow:
     record = registry.update(touched.update) if touched.update else None
     if record is not None:
-        told |= {
-            "previous": told.get("previous") if touched.deployment == record.old else record.old,
+        facts |= {
+            "previous": facts.get("previous") if touched.deployment == record.old else record.old,
             "strategy": record.strategy,
             "step": record.step,
             "outcome": None if record.outcome is None else str(record.outcome),
@@ -109,10 +110,10 @@ def _snapshot(registry: AppRegistry, name: str) -> tuple[Named, ...]:
 
 
 def _joined(one: Flow, other: Flow) -> Flow:
-    def each(field: str) -> Any:
+    def union(field: str) -> Any:
         return tuple(dict.fromkeys((*getattr(one, field), *getattr(other, field))))
 
-    return Flow(inputs=each("inputs"), outputs=each("outputs"), unnamed=each("unnamed"))
+    return Flow(inputs=union("inputs"), outputs=union("outputs"), unnamed=union("unnamed"))
 
 
 def _dataset(named: Named) -> Any:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 class OpenLineageMixin:
-    """An operator that notes what it works on (`touch`), and tells OpenLineage when it is asked. OpenLineage asks in
-    the task's process, or in a fork of it, and not at all where its provider is not installed."""
+    """Reports to OpenLineage what an operator works on, which it notes with `touch`.
+
+    OpenLineage asks in the task's process or in a fork of it, if its provider is installed.
+    """
 
     touched: Touched | None = None
 
@@ -32,19 +34,19 @@ class OpenLineageMixin:
         self.touched = Touched(app=app, deployment=deployment, **more)
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
-        """Before `execute`: the app alone, where it is known."""
+        """Return the app alone, where it is known: `execute` has not run yet."""
         app = getattr(self, "app", None)
         return lineage_of(Touched(app=app)) if isinstance(app, str) and app else None
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage | None:
-        """What the app reads and writes, and what became of it."""
-        return self._told(self.touched)
+        """Return what the app reads and writes, and how the task ended."""
+        return self._lineage(self.touched)
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> OperatorLineage | None:
-        """The same; the task did not promote anything."""
-        return self._told(self.touched and attrs.evolve(self.touched, promoted=False))
+        """Return the same without a promotion."""
+        return self._lineage(self.touched and attrs.evolve(self.touched, promoted=False))
 
-    def _told(self, touched: Touched | None) -> OperatorLineage | None:
+    def _lineage(self, touched: Touched | None) -> OperatorLineage | None:
         if touched is None:
             return self.get_openlineage_facets_on_start()
         try:

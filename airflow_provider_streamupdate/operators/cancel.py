@@ -24,7 +24,7 @@ class StreamCancelOperator(StreamUpdateOperator):
     drain: stop at a batch boundary (the batch in flight commits, none begins); False: at once
     drain_timeout: seconds (or a timedelta, a pendulum Duration, ISO 8601 text such as PT5M) that the drain may
         take; after that the task fails and the app keeps draining. None: the connection's drain timeout
-    poll_interval: seconds between looks; None: the connection's
+    poll_interval: seconds between polls; None: the connection's
     deferrable: wait in the triggerer
     """
 
@@ -74,7 +74,7 @@ class StreamCancelOperator(StreamUpdateOperator):
             )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with airflow_errors(context):
             return self._ended(value_of(event))
 

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..core.compatibility.report import CompatibilityReport
-from ..hooks.xcom import plain, report_dict
+from ..hooks.xcom import push_report
 from ..links.streamupdate import CompatibilityReportLink, push_link
 from .application import VersionOperator
 
@@ -43,9 +43,7 @@ class StreamCompatibilityCheckOperator(VersionOperator):
     def _show(self, context: Any, report: CompatibilityReport, deployment: str | None) -> dict[str, Any]:
         markdown = report.to_markdown()
         self.log.info("%s", markdown)
-        result = report_dict(report)
-        context["ti"].xcom_push(key="report", value=result)
-        context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
+        result = push_report(context["ti"], report, markdown)
         if deployment:
             folder = self.client.registry.app(report.app).folder
             push_link(context, CompatibilityReportLink, f"{folder.uri}/updates/{deployment}.report.md")

@@ -12,9 +12,9 @@ from .base import StreamUpdateOperator
 
 
 class StreamPipelineOperator(StreamUpdateOperator):
-    """Runs a Spark Declarative Pipeline to its end, each flow going on from its state when its code has changed.
+    """Runs a Spark Declarative Pipeline to its end; each flow continues from its state when its code has changed.
 
-    It takes the place of Airflow's `SparkPipelinesOperator`. If a flow cannot go on from its checkpoint, nothing is
+    It takes the place of Airflow's `SparkPipelinesOperator`. If a flow cannot continue from its checkpoint, nothing is
     written or run, and the task fails without retries. Returns the flows with version and batch, which of them are new,
     and which were carried over to changed code, as plain data. No root is needed.
 

@@ -71,7 +71,7 @@ class StreamPromoteOperator(StreamUpdateOperator):
 
 
 def _literal(app: object) -> bool:
-    """Whether it is an app's name: not a template, nor what `execute` will refuse."""
+    """Return whether this is an app's name, not a template or a name that `execute` will refuse."""
     try:
         check_name("app", app)
     except InvalidInputError:

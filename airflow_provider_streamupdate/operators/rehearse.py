@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from ..control.operations.rehearse import BATCHES, check_batches
 from ..hooks.templated_values import seconds
 from ..hooks.update_options import count
-from ..hooks.xcom import plain, rehearsal_dict
+from ..hooks.xcom import push_report
 from .application import VersionOperator
 
 
@@ -51,9 +51,7 @@ class StreamRehearseOperator(VersionOperator):
             )
             markdown = report.to_markdown()
             self.log.info("%s", markdown)
-            result = rehearsal_dict(report)
-            context["ti"].xcom_push(key="report", value=result)
-            context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
+            result = push_report(context["ti"], report, markdown)
             if not report.passed:
                 problems = "\n".join(f"- {line}" for line in report.problems)
                 raise AirflowFailException(

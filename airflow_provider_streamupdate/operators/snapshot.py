@@ -27,7 +27,7 @@ class StreamSnapshotOperator(StreamUpdateOperator):
     cancel: end the app with the snapshot: no batch runs after it
     timeout: seconds (or a timedelta, or ISO 8601 text) the snapshot may take; None: the connection's drain
         timeout
-    poll_interval: seconds between looks; None: the connection's
+    poll_interval: seconds between polls; None: the connection's
     deferrable: wait in the triggerer; with `cancel` in an update, the deferral adds seconds to the app's pause
     """
 
@@ -82,7 +82,7 @@ class StreamSnapshotOperator(StreamUpdateOperator):
         )
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with airflow_errors(context):
             return self._taken(value_of(event))
 

@@ -26,7 +26,7 @@ class StreamSuperviseOperator(StreamUpdateOperator):
 
     apps: a list (or its JSON, or comma-separated text) of those to watch; None or empty: all under the root
     run_for: seconds (or a timedelta, or ISO 8601 text) until it ends
-    interval: seconds between two looks
+    interval: seconds between two checks
     attempts: starts in a row without a recovery, after which an app is left alone
     initial_backoff, max_backoff: seconds before the second start in a row, and at most
     reset_after: seconds that a driver must have run, and committed, to count as recovered
@@ -67,7 +67,7 @@ class StreamSuperviseOperator(StreamUpdateOperator):
             )
             end, gave_up = threading.Event(), list[GaveUp]()
 
-            def tell(one: GaveUp) -> None:
+            def end_early(one: GaveUp) -> None:
                 gave_up.append(one)
                 end.set()
 
@@ -81,7 +81,7 @@ class StreamSuperviseOperator(StreamUpdateOperator):
                     seconds(self.interval, "interval"),
                     self.hook.settings.submit_timeout,
                     progress=self.log.info,
-                    on_give_up=tell,
+                    on_give_up=end_early,
                     end=end,
                 )
             finally:

@@ -23,7 +23,7 @@ from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.references import secrets_in_conf
 from ..hooks.templated_values import optional_text, seconds, truth
-from ..hooks.xcom import difference_dict, plain, rehearsal_dict, report_dict
+from ..hooks.xcom import plain, push_report
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
@@ -128,7 +128,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
         return self._run(context, self.deferrable)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with self.step(context):
             value_of(event)
         return self._run(context, deferrable=False)
@@ -142,7 +142,7 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
             self.touch(self.app, **began)
             if deferrable and self.step_name == Step.SNAPSHOT:
                 self._defer_until_caught_up(update)
-            result = _AROUND.get(self.step_name, _plainly)(self, context, engine, update)
+            result = _STEP_RUNNERS.get(self.step_name, _run_step)(self, context, engine, update)
             if self.step_name == Step.SNAPSHOT:
                 self.touch(self.app, snapshot=result, **began)
         rehearses = self.options.get("rehearse") is not None  # else there is no such task
@@ -181,7 +181,7 @@ _COLORS = {
 }
 
 
-def _plainly(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+def _run_step(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
     return engine.run(task.step_name, update)
 
 
@@ -204,12 +204,7 @@ def _show(
 ) -> dict[str, Any]:
     markdown = report.to_markdown()
     update.progress(markdown)
-    if isinstance(report, DifferenceReport):
-        shown = difference_dict(report)
-    else:
-        shown = rehearsal_dict(report) if isinstance(report, RehearsalReport) else report_dict(report)
-    context["ti"].xcom_push(key="report", value=shown)
-    context["ti"].xcom_push(key="report_markdown", value=plain(markdown))
+    shown = push_report(context["ti"], report, markdown)
     if isinstance(report, CompatibilityReport) and not update.options.check_only:
         push_link(
             context, CompatibilityReportLink, f"{update.registry.folder.uri}/updates/{update.record.new}.report.md"
@@ -255,7 +250,7 @@ def _with_difference(task: StreamUpdateStepOperator, context: Any, engine: Updat
         raise
 
 
-_AROUND: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
+_STEP_RUNNERS: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
     Step.CHECK: _with_report,
     Step.REHEARSE: _with_report,
     Step.STANDBY: _with_driver,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def counting(client: StreamUpdateClient, app: str, deployment: str | None) -> Iterator[None]:
-    """Count the update that the block ends. One that had ended before was counted by whoever ended it.
+    """Count the update that the block ends, unless it had ended before.
 
-    deployment: that the update brings in; None: of the update under way
+    deployment: the one that the update brings in; None: the update under way
     """
     registry = client.registry.existing(app)
     before = registry.update(deployment) if deployment else registry.update_under_way()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -29,10 +29,10 @@ from ..core.errors import StreamUpdateError
 from ..core.registry.update import DEFAULT_STRATEGY, STRATEGY_SUMMARIES
 from ..core.serde import to_dict
 from ..hooks.settings import DEFAULT_CONN_ID
-from .connections import Installations
+from .connections import Installation, Installations
 from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
-from .looks import PATIENCE, Looks
 from .masking import masked, masked_code
+from .root_requests import PATIENCE, Answer, RootRequests
 from .runs import approvals, asked_for, missing, requested, update_runs
 
 log = logging.getLogger(__name__)
@@ -68,22 +68,29 @@ class NewSnapshot(BaseModel):
 
 
 class DeletedAppName(BaseModel):
-    """The body of a request to delete an app. name: the app's, as a person typed it"""
+    """The body of a request to delete an app."""
 
-    name: str
+    name: str  # the app's, as a person typed it
     keep_snapshots: bool = False
+
+
+class Roots:
+    """The connections that the page shows, and requests to their roots."""
+
+    def __init__(self) -> None:
+        self.installations = Installations()
+        self.requests = RootRequests()
+
+    def ask(self, conn_id: str, what: str, key: Hashable, request: Callable[[StreamUpdateClient], T]) -> T:
+        """Return a client's answer; raise WaitTimeoutError when its root does not answer in time."""
+        return self.requests.ask(conn_id, key, what, lambda: request(self.installations.client(conn_id)))
 
 
 def create_app() -> FastAPI:
     """Return the application that the plugin mounts."""
     app = FastAPI(title="Streaming apps", docs_url=None, redoc_url=None, openapi_url=None)
-    installations, looks = Installations(), Looks()
-    verifier = ThreadPoolExecutor(1, thread_name_prefix="verify-snapshot")  # it reads every byte: one at a time
+    roots = Roots()
     _handle_errors(app)
-
-    def ask(conn_id: str, what: str, key: Hashable, request: Callable[[StreamUpdateClient], T]) -> T:
-        """Return a client's answer; WaitTimeoutError when its root does not answer in time."""
-        return looks.look(conn_id, key, what, lambda: request(installations.client(conn_id)))
 
     @app.middleware("http")
     async def headers(request: Request, call_next: Any) -> Response:
@@ -92,6 +99,16 @@ def create_app() -> FastAPI:
             response.headers.setdefault(name, value)
         response.headers.setdefault("Cache-Control", "no-store")
         return response
+
+    _add_page(app)
+    _add_lists(app, roots)
+    _add_app_reads(app, roots)
+    _add_snapshot_actions(app, roots)
+    return app
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add the page's files, and what the page knows of its user and of a DAG."""
 
     @app.get("/")
     def page(_: Reader) -> Response:
@@ -125,96 +142,6 @@ def create_app() -> FastAPI:
             }
         )
 
-    @app.get("/api/apps")
-    def list_apps(user: Reader, limit: Count = LISTED, offset: Count = 0, search: str = "") -> Response:
-        """Return the apps that need somebody first, the most urgent first, then by name: `limit` of them from `offset`,
-        of those whose name has `search` in it, and how many there are."""
-        began = time.monotonic()
-        found = installations.all()
-        started = {
-            i.conn_id: looks.start_recent(i.conn_id, ("list", i.client), partial(_listed_apps, i.conn_id, i.client))
-            for i in found
-            if i.client is not None
-        }
-        connections, apps, waiting = [], list[ListedApp](), approvals(user)
-        for installation in found:
-            conn_id, error, notes = installation.conn_id, installation.error, list[str]()
-            if conn_id in started:
-                try:
-                    key, what = ("list", installation.client), f"connection {conn_id}"
-                    answer = looks.wait_recent(conn_id, key, started[conn_id], what, began)
-                    wanted = [app for app in answer.value if search.lower() in app.name.lower()]
-                    apps += [app.with_approval(waiting) for app in wanted]
-                    if not answer.whole:
-                        notes.append(f"its apps are being read: {len(answer.value)} so far")
-                    elif answer.age > max(PATIENCE, answer.seconds):
-                        notes.append(f"its {len(answer.value)} apps are shown as they were {answer.age:.0f} s ago")
-                except StreamUpdateError as problem:
-                    error = problem
-            told = masked(_document(error)) if error else None
-            if notes:
-                told = {"type": "Stale", "message": "; ".join(notes)}
-            connections.append({"conn_id": conn_id, "root": masked(installation.root), "error": told})
-        apps.sort(key=lambda app: (app.rank, app.conn_id))
-        page = apps[offset : offset + limit]
-        return JSONResponse({"connections": connections, "apps": [app.document for app in page], "total": len(apps)})
-
-    @app.get("/api/apps/{conn_id}/{name}")
-    def one_app(conn_id: str, name: str, user: Reader) -> Response:
-        document = ask(conn_id, f"app {name}", name, lambda client: masked(client.app_document(name)))
-        runs = [run for run in update_runs(user) if run["app"] == name]
-        requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
-        return JSONResponse({"conn_id": conn_id, **document, **masked({"runs": runs, "requests": requests})})
-
-    @app.get("/metrics")
-    def metrics(request: Request, _: Reader, conn_id: str = DEFAULT_CONN_ID) -> Response:
-        """Return all apps of a connection as metrics, in the format that the request accepts."""
-        content_type = content_type_of(request.headers.get("accept", ""))
-        began, client = time.monotonic(), installations.client(conn_id)
-        key = ("metrics", content_type, client)
-        future = looks.start_recent(conn_id, key, lambda: [client.metrics(content_type)])
-        [text] = looks.wait_recent(conn_id, key, future, "its metrics", began).value
-        return Response(text, headers={"Content-Type": content_type})
-
-    @app.get("/api/apps/{conn_id}/{name}/history")
-    def history(conn_id: str, name: str, _: Reader, seconds: float = 3600.0) -> Response:
-        """Return what the app did in the last so many seconds, for charts."""
-        key = name, seconds, "history"
-        return JSONResponse(ask(conn_id, f"the history of {name}", key, lambda client: client.history(name, seconds)))
-
-    @app.get("/api/apps/{conn_id}/{name}/updates/{update}")
-    def one_update(conn_id: str, name: str, update: str, _: Reader) -> Response:
-        """Return what an update changed: settings, agreements, the hours before and after."""
-        key = name, update, "review"
-        return JSONResponse(
-            ask(
-                conn_id,
-                f"update {update} of {name}",
-                key,
-                lambda client: masked(review_document(client.review(name, update))),
-            )
-        )
-
-    @app.get("/api/apps/{conn_id}/{name}/updates/{update}/code")
-    def code_of_update(conn_id: str, name: str, update: str, _: Trusted) -> Response:
-        """Return how the code of an update's versions differs. Code may hold secrets that nobody can recognise."""
-        key = name, update, "code"
-        return JSONResponse(
-            ask(
-                conn_id,
-                f"the code of {update}",
-                key,
-                lambda client: masked_code(to_dict(client.code_of_update(name, update))),
-            )
-        )
-
-    @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
-    def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
-        """Return the last lines of the deployment's newest driver's log, or where that log is."""
-        key = name, deployment, "log"
-        found = ask(conn_id, f"the log of {deployment}", key, lambda client: client.driver_log(name, deployment))
-        return JSONResponse(masked(to_dict(found)))
-
     @app.get("/api/context")
     def context(request: Request, user: Reader, dag_id: str, run_id: str | None = None) -> Response:
         """Return the apps that a DAG, or one run of it, updates."""
@@ -226,67 +153,163 @@ def create_app() -> FastAPI:
             apps = {app}
         return JSONResponse({"apps": sorted(apps), "runs": runs})
 
-    @app.post("/api/apps/{conn_id}/{name}/snapshots", status_code=202)
-    def take_snapshot(conn_id: str, name: str, body: NewSnapshot, user: Editor) -> Response:
-        """Ask the driver for a snapshot. The driver takes it asynchronously; poll it with GET."""
-        key = name, body.name, "take"
-        ask(conn_id, f"app {name}", key, lambda client: client.begin_snapshot(name, body.name))
-        log.info("%s asked for snapshot %s of %s", user.get_name(), body.name, name)
-        return JSONResponse({"app": name, "name": body.name}, 202)
+
+def _add_lists(app: FastAPI, roots: Roots) -> None:
+    """Add the list of all apps, and their metrics."""
+
+    @app.get("/api/apps")
+    def list_apps(user: Reader, limit: Count = LISTED, offset: Count = 0, search: str = "") -> Response:
+        """Return the apps that need a person first, the most urgent first, then by name.
+
+        The answer has `limit` of them from `offset` on, of those whose name contains `search`, and how many there are.
+        """
+        began = time.monotonic()
+        installations = roots.installations.all()
+        started = {i.conn_id: _start_list(roots, i) for i in installations if i.client is not None}
+        connections, apps, waiting = [], list[ListedApp](), approvals(user)
+        for installation in installations:
+            conn_id, error, answer = installation.conn_id, installation.error, None
+            if conn_id in started:
+                try:
+                    key, what = ("list", installation.client), f"connection {conn_id}"
+                    answer = roots.requests.wait_recent(conn_id, key, started[conn_id], what, began)
+                except StreamUpdateError as problem:
+                    error = problem
+            found = answer.value if answer else []
+            apps += [app.with_approval(waiting) for app in found if search.lower() in app.name.lower()]
+            problem_shown = masked(_document(error)) if error else _staleness(answer) if answer else None
+            connections.append({"conn_id": conn_id, "root": masked(installation.root), "error": problem_shown})
+        apps.sort(key=lambda app: (app.rank, app.conn_id))
+        page = apps[offset : offset + limit]
+        return JSONResponse({"connections": connections, "apps": [app.document for app in page], "total": len(apps)})
+
+    @app.get("/metrics")
+    def metrics(request: Request, _: Reader, conn_id: str = DEFAULT_CONN_ID) -> Response:
+        """Return all apps of a connection as metrics, in the format that the request accepts."""
+        content_type = content_type_of(request.headers.get("accept", ""))
+        began, client = time.monotonic(), roots.installations.client(conn_id)
+        key = ("metrics", content_type, client)
+        future = roots.requests.start_recent(conn_id, key, lambda: [client.metrics(content_type)])
+        [text] = roots.requests.wait_recent(conn_id, key, future, "its metrics", began).value
+        return Response(text, headers={"Content-Type": content_type})
+
+
+def _start_list(roots: Roots, installation: Installation) -> Future[Answer[list[ListedApp]]]:
+    conn_id, client = installation.conn_id, installation.client
+    assert client is not None
+    return roots.requests.start_recent(conn_id, ("list", client), partial(_listed_apps, conn_id, client))
+
+
+def _staleness(answer: Answer[list[ListedApp]]) -> dict[str, str] | None:
+    """Return what is missing of a list that is still being read, or how old it is."""
+    if not answer.whole:
+        return {"type": "Stale", "message": f"its apps are being read: {len(answer.value)} so far"}
+    if answer.age <= max(PATIENCE, answer.seconds):
+        return None
+    return {"type": "Stale", "message": f"its {len(answer.value)} apps are shown as they were {answer.age:.0f} s ago"}
+
+
+def _add_app_reads(app: FastAPI, roots: Roots) -> None:
+    """Add what is read of one app."""
+
+    @app.get("/api/apps/{conn_id}/{name}")
+    def one_app(conn_id: str, name: str, user: Reader) -> Response:
+        document = roots.ask(conn_id, f"app {name}", name, lambda client: masked(client.app_document(name)))
+        runs = [run for run in update_runs(user) if run["app"] == name]
+        requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
+        return JSONResponse({"conn_id": conn_id, **document, **masked({"runs": runs, "requests": requests})})
+
+    @app.get("/api/apps/{conn_id}/{name}/history")
+    def history(conn_id: str, name: str, _: Reader, seconds: float = 3600.0) -> Response:
+        """Return what the app did in the last so many seconds, for charts."""
+        key, what = (name, seconds, "history"), f"the history of {name}"
+        return JSONResponse(roots.ask(conn_id, what, key, lambda client: client.history(name, seconds)))
+
+    @app.get("/api/apps/{conn_id}/{name}/updates/{update}")
+    def one_update(conn_id: str, name: str, update: str, _: Reader) -> Response:
+        """Return what an update changed: settings, agreements, the hours before and after."""
+        key, what = (name, update, "review"), f"update {update} of {name}"
+        review = roots.ask(conn_id, what, key, lambda client: masked(review_document(client.review(name, update))))
+        return JSONResponse(review)
+
+    @app.get("/api/apps/{conn_id}/{name}/updates/{update}/code")
+    def code_of_update(conn_id: str, name: str, update: str, _: Trusted) -> Response:
+        """Return how the code of an update's versions differs. Code may hold secrets that nobody can recognise."""
+        key, what = (name, update, "code"), f"the code of {update}"
+        code = roots.ask(conn_id, what, key, lambda client: masked_code(to_dict(client.code_of_update(name, update))))
+        return JSONResponse(code)
+
+    @app.get("/api/apps/{conn_id}/{name}/deployments/{deployment}/log")
+    def log_tail(conn_id: str, name: str, deployment: str, _: Trusted) -> Response:
+        """Return the last lines of the deployment's newest driver's log, or where that log is."""
+        key, what = (name, deployment, "log"), f"the log of {deployment}"
+        end = roots.ask(conn_id, what, key, lambda client: client.driver_log(name, deployment))
+        return JSONResponse(masked(to_dict(end)))
 
     @app.get("/api/apps/{conn_id}/{name}/snapshots/{snapshot}")
     def one_snapshot(conn_id: str, name: str, snapshot: str, _: Reader) -> Response:
         """Answer 200 when the snapshot is complete, 202 while it is under way, an error when it failed."""
-        key = name, snapshot, "poll"
-        found = ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.poll_snapshot(name, snapshot))
-        return JSONResponse({"app": name, "name": snapshot, "complete": found is not None}, 200 if found else 202)
+        key, what = (name, snapshot, "poll"), f"snapshot {snapshot}"
+        taken = roots.ask(conn_id, what, key, lambda client: client.poll_snapshot(name, snapshot))
+        return JSONResponse({"app": name, "name": snapshot, "complete": taken is not None}, 200 if taken else 202)
+
+
+def _add_snapshot_actions(app: FastAPI, roots: Roots) -> None:
+    """Add what changes an app without a DAG: its snapshots are taken, verified and deleted, and it is deleted."""
+    verifier = ThreadPoolExecutor(1, thread_name_prefix="verify-snapshot")  # it reads every byte: one at a time
+
+    @app.post("/api/apps/{conn_id}/{name}/snapshots", status_code=202)
+    def take_snapshot(conn_id: str, name: str, body: NewSnapshot, user: Editor) -> Response:
+        """Ask the driver for a snapshot. The driver takes it asynchronously; poll it with GET."""
+        key = name, body.name, "take"
+        roots.ask(conn_id, f"app {name}", key, lambda client: client.begin_snapshot(name, body.name))
+        log.info("%s requested snapshot %s of %s", user.get_name(), body.name, name)
+        return JSONResponse({"app": name, "name": body.name}, 202)
 
     @app.post("/api/apps/{conn_id}/{name}/snapshots/{snapshot}/verify", status_code=202)
     def verify(conn_id: str, name: str, snapshot: str, user: Editor) -> Response:
         """Begin the verification; its result is stored beside the snapshot."""
         key = name, snapshot, "read"
-        ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.snapshot(name, snapshot))
+        roots.ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.snapshot(name, snapshot))
 
         def work() -> None:
             try:
-                installations.client(conn_id).verify_snapshot(name, snapshot)
+                roots.installations.client(conn_id).verify_snapshot(name, snapshot)
             except StreamUpdateError as error:
                 log.error("verification of snapshot %s of %s: %s", snapshot, name, error)
 
         verifier.submit(work)
-        log.info("%s has snapshot %s of %s verified", user.get_name(), snapshot, name)
+        log.info("%s requested a verification of snapshot %s of %s", user.get_name(), snapshot, name)
         return JSONResponse({"app": name, "name": snapshot}, 202)
 
     @app.delete("/api/apps/{conn_id}/{name}/snapshots/{snapshot}")
     def delete(conn_id: str, name: str, snapshot: str, user: Editor) -> Response:
         key = name, snapshot, "delete"
-        freed = ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.delete_snapshot(name, snapshot))
+        freed = roots.ask(conn_id, f"snapshot {snapshot}", key, lambda client: client.delete_snapshot(name, snapshot))
         log.info("%s deleted snapshot %s of %s", user.get_name(), snapshot, name)
         return JSONResponse({"app": name, "name": snapshot, "bytes_freed": freed})
 
     @app.delete("/api/apps/{conn_id}/{name}")
     def delete_app(conn_id: str, name: str, body: DeletedAppName, user: Editor) -> Response:
-        """Delete a cancelled app. What takes longer than a request may goes on; asked again, it is completed."""
+        """Delete a cancelled app. If it takes longer than a request may, it goes on; the same request completes it."""
         if body.name != name:
             raise HTTPException(422, f"the name that was typed is not {name}; nothing was deleted")
         key = name, body.keep_snapshots, "delete-app"
         log.info("%s deletes app %s", user.get_name(), name)
-        deleted = ask(conn_id, f"app {name}", key, lambda client: client.delete_app(name, body.keep_snapshots))
+        deleted = roots.ask(conn_id, f"app {name}", key, lambda client: client.delete_app(name, body.keep_snapshots))
         return JSONResponse(to_dict(deleted))
-
-    return app
 
 
 @attrs.frozen
 class ListedApp:
-    """An app of the list. rank: what it is sorted by; update: the deployment that an update under way brings in"""
+    """An app of the list."""
 
     conn_id: str
     name: str
-    rank: Any
+    rank: Any  # sort key
     document: Mapping[str, Any]
     needs: tuple[Need, ...] = ()
-    update: str | None = None
+    update: str | None = None  # the deployment that an update under way brings in
 
     @classmethod
     def of(cls, conn_id: str, app: str, found: Glance | StreamUpdateError) -> ListedApp:
@@ -323,22 +346,22 @@ def _document(error: BaseException) -> dict[str, str]:
 
 def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(StreamUpdateError)
-    def known(request: Request, error: StreamUpdateError) -> Response:
+    def handle_known(request: Request, error: StreamUpdateError) -> Response:
         status = next(code for kind, code in STATUS if isinstance(error, kind))
-        return _told(request, status, masked(_document(error)))
+        return _error_response(request, status, masked(_document(error)))
 
     @app.exception_handler(StarletteHTTPException)
-    def refused(request: Request, error: StarletteHTTPException) -> Response:
-        return _told(request, error.status_code, {"type": "HTTPException", "message": str(error.detail)})
+    def handle_refusal(request: Request, error: StarletteHTTPException) -> Response:
+        return _error_response(request, error.status_code, {"type": "HTTPException", "message": str(error.detail)})
 
     @app.exception_handler(Exception)
-    def unknown(request: Request, error: Exception) -> Response:
+    def handle_unknown(request: Request, error: Exception) -> Response:
         log.exception("%s %s", request.method, request.url.path)
         message = f"unexpected error {type(error).__name__}; see the log of the API server"
-        return _told(request, 500, {"type": type(error).__name__, "message": message})
+        return _error_response(request, 500, {"type": type(error).__name__, "message": message})
 
 
-def _told(request: Request, status: int, error: dict[str, str]) -> Response:
+def _error_response(request: Request, status: int, error: dict[str, str]) -> Response:
     """Return the error as JSON for the API, or as an HTML page for a browser."""
     inside = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     if inside.strip("/"):

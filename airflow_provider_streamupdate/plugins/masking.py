@@ -25,13 +25,15 @@ def masked(value: Any) -> Any:
 
 
 def masked_code(value: Any) -> Any:
-    """Return the same value without secrets that are known, and without the credentials in addresses. Code is full of
-    names that suggest a secret, so that hiding what follows them would hide what differs."""
+    """Return the same value without known secrets and without credentials in addresses.
+
+    Code is full of names that suggest a secret; hiding the text behind them would hide the differences.
+    """
     return _each_text(redact(value, max_depth=DEPTH), without_credentials)
 
 
 def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
-    """Why an update ended so, as it may leave this machine. It may quote a log, and a log what an app was given."""
+    """Return why an update ended, without secrets. The reason may quote a log, and a log the app's parameters."""
     if record.reason is None:
         return None
     return str(masked(Hiding.in_app(registry).text(record.reason)))

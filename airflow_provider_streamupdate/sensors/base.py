@@ -54,32 +54,32 @@ class StreamSensor(BaseSensorOperator):
     def trigger(self, **common: Any) -> StreamUpdateTrigger:
         """Return the trigger that checks the condition; `common` are the base trigger's arguments."""
 
-    def found(self, value: Any) -> Any:
-        """Called once with the value of the condition; returns the task's result."""
+    def result_of(self, value: Any) -> Any:
+        """Return the task's result from the value of the condition."""
         return value
 
     def execute(self, context: Any) -> Any:
         with airflow_errors(context):
             check_name("app", self.app)
             if not self.deferrable:
-                return self.found(super().execute(context))
-            looked = self.poke(context)
-            if looked.is_done:
-                return self.found(looked.xcom_value)
+                return self.result_of(super().execute(context))
+            polled = self.poke(context)
+            if polled.is_done:
+                return self.result_of(polled.xcom_value)
             return self.defer(trigger=self._trigger(), method_name="execute_complete")
 
     def poke(self, context: Any) -> PokeReturnValue:
         trigger = self._trigger()
         with airflow_errors():
-            value = trigger.look(self.client)
+            value = trigger.poll(self.client)
             if value is None:
                 self.log.info("app %s: waiting for %s", self.app, trigger.waiting_for(self.client))
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Back from the triggerer."""
+        """Continue after the trigger has fired."""
         with airflow_errors(context):
-            return self.found(value_of(event, timed_out=AirflowSensorTimeout))
+            return self.result_of(value_of(event, timed_out=AirflowSensorTimeout))
 
     def _trigger(self) -> StreamUpdateTrigger:
         return self.trigger(

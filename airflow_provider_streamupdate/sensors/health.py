@@ -88,9 +88,9 @@ class StreamHealthSensor(StreamSensor):
         if self.slo is None:
             return None
         given = list(text_list(self.slo, "slo"))
-        parse_slo(given)  # raises what is wrong with it
+        parse_slo(given)  # InvalidInputError for an invalid limit
         return given
 
-    def found(self, value: Any) -> Any:
+    def result_of(self, value: Any) -> Any:
         note_step(self.client, self.app, optional_text(self.deployment_id), "verified", value.get("holds", ()))
         return value

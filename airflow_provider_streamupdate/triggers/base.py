@@ -26,7 +26,7 @@ class StreamUpdateTrigger(BaseTrigger):
     app: the app to watch
     deadline: epoch seconds after which a WaitTimeoutError is reported (absolute, so that it survives a move
         to another triggerer); None: never
-    poll_interval: seconds between looks
+    poll_interval: seconds between polls
 
     Its only event is a dict: ``{"status": "done", "value": ...}`` or
     ``{"status": "error", "error": <class name>, "message": ...}``; `value_of` turns it into the value or the exception.
@@ -46,7 +46,7 @@ class StreamUpdateTrigger(BaseTrigger):
         self.poll_interval = poll_interval
 
     @abstractmethod
-    def look(self, client: StreamUpdateClient) -> Any:
+    def poll(self, client: StreamUpdateClient) -> Any:
         """Return None while the condition does not hold, else the event's value. Blocking; called in a thread."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class StreamUpdateTrigger(BaseTrigger):
 
     async def _wait(self) -> Any:
         client = await StreamUpdateHook.async_client(self.streamupdate_conn_id)
-        while (value := await asyncio.to_thread(self.look, client)) is None:
+        while (value := await asyncio.to_thread(self.poll, client)) is None:
             if self.deadline is not None and clock.wall() >= self.deadline:
                 waited_for = await asyncio.to_thread(self.waiting_for, client)
                 raise WaitTimeoutError(f"app {self.app}: timed out while waiting for {waited_for}")

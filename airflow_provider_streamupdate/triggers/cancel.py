@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class CancelTrigger(StreamUpdateTrigger):
     """Fires with the final state when the app's driver is gone. See the base class."""
 
-    def look(self, client: StreamUpdateClient) -> str | None:
+    def poll(self, client: StreamUpdateClient) -> str | None:
         return client.status(self.app).state if client.poll_cancel(self.app) else None
 
     def waiting_for(self, client: StreamUpdateClient) -> str:

@@ -57,7 +57,7 @@ class HealthTrigger(StreamUpdateTrigger):
             "longest": self.longest,
         }
 
-    def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
+    def poll(self, client: StreamUpdateClient) -> dict[str, Any] | None:
         health = self._health(client)
         if health.failed:
             raise StreamUpdateError(f"app {self.app} is not healthy: {'; '.join(health.reasons)}")

@@ -41,7 +41,7 @@ class CaughtUpTrigger(StreamUpdateTrigger):
             "catch_up_timeout": self.catch_up_timeout,
         }
 
-    def look(self, client: StreamUpdateClient) -> str | None:
+    def poll(self, client: StreamUpdateClient) -> str | None:
         return None if self._of(client).missing() else self.deployment
 
     def waiting_for(self, client: StreamUpdateClient) -> str:
@@ -49,7 +49,7 @@ class CaughtUpTrigger(StreamUpdateTrigger):
         return f"{self.deployment} to catch up: {pursuit.late(pursuit.missing())}"
 
     def _of(self, client: StreamUpdateClient) -> CatchUp:
-        """Return the same object for all looks: it remembers how far the old version was earlier."""
+        """Return one object for all polls: it remembers how far the old version was earlier."""
         if self._pursuit is None:
             self._pursuit = CatchUp(
                 client.context, self.app, self.deployment, self.snapshot, self.run_beside, self.catch_up_timeout

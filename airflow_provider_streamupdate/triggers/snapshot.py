@@ -26,7 +26,7 @@ class SnapshotTrigger(StreamUpdateTrigger):
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "name": self.name, "cancel": self.cancel}
 
-    def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
+    def poll(self, client: StreamUpdateClient) -> dict[str, Any] | None:
         snapshot = client.poll_snapshot(self.app, self.name, cancel=self.cancel)
         return None if snapshot is None else snapshot_dict(snapshot)
 
@@ -45,7 +45,7 @@ class SnapshotExistsTrigger(StreamUpdateTrigger):
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "name": self.name, "verify": self.verify}
 
-    def look(self, client: StreamUpdateClient) -> dict[str, Any] | None:
+    def poll(self, client: StreamUpdateClient) -> dict[str, Any] | None:
         try:
             snapshot = client.snapshot(self.app, self.name)
         except NotFoundError:

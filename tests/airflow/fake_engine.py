@@ -7,15 +7,12 @@ The "application" is a Python file of constants:
     APP = "alarm"; STAGES = {"rooms": ["room"]}   stage name -> its keys
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
          | "practise" (its restore will raise) | "adopt" (the checkpoint is not this application's)
-         | "stuck" (commits nothing) | "never" (never gets to run) | "slow" (gets ready all the time)
+         | "stuck" (commits nothing) | "never" (never gets to run)
     WARNINGS = ()         what it warns of when it is planned
     INPUT = None          how many batches there is input for (None: it never ends); then it is idle
     ENDS = False          whether its query ends by itself when there is no more input (Spark's trigger availableNow)
-    LAG = 0.0             the rows that it says it is behind
-    PRACTISE_SECONDS = 0.0   how long it gets faster
     DRAIN_SECONDS = 0.0   how long the last batch takes
     RELOADABLE = ()       the parameters that may change in flight; one with the value "bad" fails the query
-    DIES = None | "before" | "after": a change in flight is recorded
     REHEARSAL = None      what a query raises in its rehearsal
     SINK = {"format": "noop"}   its sink: format and options
     SOURCE = {"format": "rate"}   its source: format, options and location
@@ -161,11 +158,7 @@ class FakeEngine:
         """There is nothing that gets faster."""
         if self._fails("practise"):
             raise CorruptError("a migration function raised KeyError: 'room'")
-        until = time.monotonic() + self._application.get("PRACTISE_SECONDS", 0.0)
         yield
-        while self._fails("slow") or time.monotonic() < until:
-            time.sleep(BATCH_SECONDS)
-            yield
 
     def bring_ahead(self, find: Callable[[], SavedState]) -> None:
         """A restore has no state files to copy that would take long."""
@@ -192,12 +185,8 @@ class FakeEngine:
             self._followed = Checkpoint(saved.folders[QUERY])
 
     def keep_up(self) -> bool:
-        if self._fails("follow"):
-            raise CorruptError("a followed batch fails")
         if self._followed is None:
             return True
-        if self._fails("lag"):
-            return False
         there = self._followed.committed_batch() if self._only_committed else self._followed.logged_batch()
         self._follow_to(there or 0)
         return True
@@ -302,8 +291,6 @@ class FakeEngine:
         self.stop()
         if self._error is not None:
             raise self._error
-        if self._rebuilt is not None and self._application.get("DIES") == "before":
-            os._exit(9)
         boundary("drained")
 
     def stop(self) -> None:
@@ -332,7 +319,7 @@ class FakeEngine:
             idle=self._active and batch + 1 == self._application.get("INPUT"),
             error=None if self._error is None else describe(self._error),
             figures=tuple(map(self._figures, range(max(batch + 1 - FIGURES, 0), batch + 1))),
-            lag=self._application.get("LAG", 0.0),
+            lag=0.0,
             state_rows={stage.name: 10 for stage in self._plan.queries[0].stages},
         )
         return {QUERY: self._status}
@@ -368,8 +355,6 @@ class FakeEngine:
 
     def replace(self) -> None:
         assert self._rebuilt is not None
-        if self._application.get("DIES") == "after":
-            os._exit(9)
         self._params, self._rebuilt = self._rebuilt, None
 
     def put_back(self) -> None:

@@ -11,7 +11,6 @@ from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.operators.adopt import StreamAdoptOperator
-from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
 from tests.core.builders import CheckpointFiles
 
 Context = dict[str, Any]
@@ -48,16 +47,3 @@ def test_a_checkpoint_of_other_code_fails_for_good(site: Site, context: Context,
     with pytest.raises(AirflowFailException, match="nothing was adopted"):
         operator.execute(context)
     assert site.client.apps() == []
-
-
-def test_submit_starts_a_fork_beside_the_app(site: Site, context: Context) -> None:
-    site.submit()
-    site.client.save_snapshot("alarm", "s1")
-    trial = site.application("trial", APP="trial")
-    operator = StreamSubmitOperator(
-        task_id="t", app="trial", application=trial, from_snapshot="s1", fork=True, from_app="alarm"
-    )
-    result = operator.execute(context)
-    assert (result["app"], result["epoch"]) == ("trial", 1)
-    assert site.client.status("alarm").state == site.client.status("trial").state == "running"
-    assert site.client.registry.app("trial").spec(result["deployment"]).fork

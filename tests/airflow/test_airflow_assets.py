@@ -58,13 +58,3 @@ def test_a_uri_that_is_no_apps_is_refused(uri: str, why: str) -> None:
 def test_the_asset_of_what_is_no_name_is_refused(app: Any) -> None:
     with pytest.raises(InvalidInputError, match="app name"):
         app_asset(app)
-
-
-def test_a_hook_can_report_the_asset_by_its_scheme(airflow_db: str) -> None:
-    """As hooks of any provider do: by scheme and arguments, without this package."""
-    from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
-
-    collector = get_hook_lineage_collector()
-    extra = {"deployment": "v2"}
-    made = collector.create_asset(scheme="streamupdate", asset_kwargs={"app": "alarm"}, asset_extra=extra)
-    assert made == Asset("streamupdate://alarm", group="streamupdate", extra=extra)

@@ -13,12 +13,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow_site import Site
 
 import airflow_provider_streamupdate
-from airflow_provider_streamupdate.control.drivers.clusters import cluster_for
 from airflow_provider_streamupdate.core.errors import EnvironmentProblem, InvalidInputError, NotFoundError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.get_provider_info import get_provider_info
@@ -47,7 +45,7 @@ def test_provider_info_leaves_no_module_out() -> None:
     listed = {m for kind in ("hooks", "operators", "sensors", "triggers") for m in _modules(kind)}
     package = os.path.dirname(airflow_provider_streamupdate.__file__)
     support = {"base", "application", "update_task", "__init__"}
-    support |= {"errors", "form", "kubernetes", "launcher", "xcom", "settings", "update_options"}
+    support |= {"errors", "kubernetes", "launcher", "xcom", "settings", "update_options"}
     support |= {"templated_values", "metrics", "references"}
     for kind in ("hooks", "operators", "sensors", "triggers"):
         found = {f[:-3] for f in os.listdir(os.path.join(package, kind)) if f.endswith(".py")} - support
@@ -155,17 +153,6 @@ def _problem() -> str:
     return message.split(";")[0]
 
 
-def test_airflows_own_test_of_the_connection(site: Site, airflow_db: str) -> None:
-    """What the Test button and `airflow connections test` call, with the hook found through the provider's info."""
-    from airflow.models.connection import Connection
-
-    extra = {"root": str(site.root), "spark_submit": str(site.spark_submit)}
-    works, message = Connection(
-        conn_id="streamupdate_default", conn_type="streamupdate", extra=json.dumps(extra)
-    ).test_connection()
-    assert works, message
-
-
 def launcher(site: Site, **kwargs: Any) -> ConnectionLauncher:
     return ConnectionLauncher("spark_default", spark_submit=str(site.spark_submit), **kwargs)
 
@@ -208,42 +195,6 @@ def test_the_command_is_what_the_spark_connection_asks_for(site: Site) -> None:
     assert _option(command, "--conf") == conf
 
 
-def test_a_connection_to_kubernetes_starts_drivers_in_pods(site: Site) -> None:
-    """With what Airflow's Spark provider needs for it, and without."""
-    extra = {"deploy-mode": "cluster", "namespace": "streams"}
-    site.define("spark_default", conn_type="spark", host="k8s://https://10.0.0.1", port=6443, extra=extra)
-    application = Application(file="/apps/app.py", env_vars={"A": "1"})
-    made = launcher(site, conf={"spark.kubernetes.container.image": "i"})
-    site.monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
-    command = made.command(application, ["run"], "/rt.zip")
-    cluster = cluster_for(command)
-    assert cluster.name == "kubernetes"
-    prepared = cluster.prepare(command, ("/root", "alarm", "v1", "1"), {})
-    where = prepared.record["where"]
-    assert (where["server"], where["namespace"]) == ("https://10.0.0.1:6443", "streams")
-    assert "spark.kubernetes.driverEnv.A=1" in _option(prepared.command, "--conf")
-    site.monkeypatch.delattr(spark_submit, "kube_client")
-    with pytest.raises(EnvironmentProblem, match="pip install apache-airflow-providers-cncf-kubernetes"):
-        made.command(application, ["run"], "/rt.zip")
-
-
-def test_the_environment_is_spark_own(site: Site) -> None:
-    (site.spark_submit.parent / "python").symlink_to("/bin/true")
-    site.monkeypatch.setenv("SPARK_HOME", "/other/spark")
-    application = Application(file="/apps/app.py", env_vars={"A": "own"})
-    environment = launcher(site, env_vars={"A": "default", "B": "b"}).environment(application)
-    assert (environment["A"], environment["B"]) == ("own", "b")
-    assert environment["PYSPARK_PYTHON"] == str(site.spark_submit.parent / "python")
-    assert "SPARK_HOME" not in environment
-
-
-def test_an_application_may_bring_its_own_master(site: Site) -> None:
-    application = Application(file="/apps/app.py", master="local[7]")
-    command = launcher(site).command(application, ["plan"], "/rt.zip")
-    assert _option(command, "--master") == ["local[7]"]
-    assert _option(command, "--name") == ["app"]
-
-
 def test_a_spark_connection_without_a_master_is_refused(site: Site) -> None:
     site.define("spark_default", conn_type="spark")
     with pytest.raises(EnvironmentProblem, match="Spark connection spark_default has no host"):
@@ -256,10 +207,27 @@ def test_cluster_mode_on_a_standalone_master_is_refused(site: Site) -> None:
         launcher(site).command(Application(file="/apps/app.py"), [], "/rt.zip")
 
 
+def _option(command: list[str], name: str) -> list[str]:
+    return [command[i + 1] for i, word in enumerate(command) if word == name]
+
+
 def test_a_file_name_with_a_comma_is_refused(site: Site) -> None:
     with pytest.raises(InvalidInputError, match="contains a comma"):
         launcher(site).command(Application(file="/apps/app.py", files=("/a,b",)), [], "/rt.zip")
 
 
-def _option(command: list[str], name: str) -> list[str]:
-    return [command[i + 1] for i, word in enumerate(command) if word == name]
+def test_an_application_may_bring_its_own_master(site: Site) -> None:
+    application = Application(file="/apps/app.py", master="local[7]")
+    command = launcher(site).command(application, ["plan"], "/rt.zip")
+    assert _option(command, "--master") == ["local[7]"]
+    assert _option(command, "--name") == ["app"]
+
+
+def test_the_environment_is_spark_own(site: Site) -> None:
+    (site.spark_submit.parent / "python").symlink_to("/bin/true")
+    site.monkeypatch.setenv("SPARK_HOME", "/other/spark")
+    application = Application(file="/apps/app.py", env_vars={"A": "own"})
+    environment = launcher(site, env_vars={"A": "default", "B": "b"}).environment(application)
+    assert (environment["A"], environment["B"]) == ("own", "b")
+    assert environment["PYSPARK_PYTHON"] == str(site.spark_submit.parent / "python")
+    assert "SPARK_HOME" not in environment

@@ -65,12 +65,6 @@ def test_a_submit_shows_what_its_driver_says(site: Site, context: Context, lines
     assert site.drivers_alive() == ["v1"]
 
 
-def test_the_last_words_of_a_driver_that_dies_are_shown(site: Site, context: Context, lines: Lines) -> None:
-    with pytest.raises(AirflowException):
-        lines.of(submit(site, fails="start")).execute(context)
-    assert lines.count(f"[v1] {DIES}") == 1
-
-
 def test_no_secret_is_shown(site: Site, context: Context, lines: Lines) -> None:
     """A parameter whose name says that it is one."""
     with pytest.raises(AirflowException):
@@ -100,14 +94,3 @@ def test_a_log_that_cannot_be_read_here_is_told_once_and_is_no_error(
     told = [said for _, said in lines.texts if "not shown here" in said]
     assert told == ["the log of the driver of v1 is not shown here: the log is on other at /driver.log"]
     assert site.drivers_alive() == ["v1"]
-
-
-def test_a_fault_in_following_is_no_fault_of_the_task(
-    site: Site, context: Context, lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> Any:
-        raise ValueError("a fault of our own")
-
-    monkeypatch.setattr(StreamUpdateClient, "follow_log", broken)
-    lines.of(submit(site)).execute(context)
-    assert lines.count("the log of the driver of v1 is not shown here: a fault of our own") == 1

@@ -131,32 +131,3 @@ def test_the_service_account_is_not_mixed_with_a_kubeconfig(
         launcher.env_vars["KUBECONFIG"] = "/own"
     with pytest.raises(EnvironmentProblem, match="says in_cluster, but there is a kubeconfig here"):
         launcher.check()
-
-
-def test_the_connection_counts_before_the_worker_s_own_kubeconfig(site: Site, launcher: ConnectionLauncher) -> None:
-    file = site.folder / "kubeconfig"
-    file.write_text("{}")
-    site.define("cluster", conn_type="kubernetes", extra={"kube_config_path": str(file)})
-    site.monkeypatch.setenv("KUBECONFIG", "/own")
-    place = settings(launcher)[1]
-    assert (place.kubeconfig, place.by_name, _kubeconfig(place)) == (str(file), True, str(file))
-    launcher.env_vars["KUBECONFIG"] = "/defaults"
-    assert launcher.environment(APPLICATION)["KUBECONFIG"] == "/defaults"
-    own = Application(file="/apps/app.py", env_vars={"KUBECONFIG": "/app"})
-    assert launcher.environment(own)["KUBECONFIG"] == "/app"
-
-
-def test_other_masters_need_no_kubernetes_connection(site: Site, launcher: ConnectionLauncher) -> None:
-    site.define("cluster", conn_type="kubernetes", extra={"kube_config_path": "/nowhere"})
-    local = Application(file="/apps/app.py", master="local[2]")
-    assert "KUBECONFIG" not in launcher.environment(local)
-    site.define("spark_default", conn_type="spark", host="local[2]")
-    launcher.check_connection()
-    launcher.command(APPLICATION, ["run"], "/rt.zip")
-
-
-def test_a_namespace_of_the_spark_connection_wins(site: Site, launcher: ConnectionLauncher) -> None:
-    extra = {"deploy-mode": "cluster", "namespace": "of-spark"}
-    site.define("spark_default", conn_type="spark", host="k8s://https://10.0.0.1", extra=extra)
-    site.define("cluster", conn_type="kubernetes", extra={"namespace": "of-kubernetes"})
-    assert settings(launcher)[1].namespace == "of-spark"

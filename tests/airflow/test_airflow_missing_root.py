@@ -3,11 +3,9 @@ are those that the provider names to Airflow, so that a new one is covered."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +13,9 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import BaseOperator
 from airflow_site import Site
 
-from airflow_provider_streamupdate import example_dags
 from airflow_provider_streamupdate.get_provider_info import get_provider_info
 
 Context = dict[str, Any]
-FILES = sorted(Path(str(example_dags.__file__)).parent.glob("stream_*.py"))
 MAKE_A_ROOT = {"StreamSubmitOperator", "StreamAdoptOperator"}
 DO_WITHOUT = {"StreamPlanOperator"}  # neither reads a root nor writes to it
 
@@ -89,10 +85,3 @@ def test_the_maintenance_dag_says_so(site: Site, name: str) -> None:
     with pytest.raises(AirflowException, match=f"root {site.root} does not exist; correct it"):
         dag.get_task(name).python_callable()
     assert not site.root.exists()
-
-
-@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-def test_every_task_of_a_dag_of_ours_needs_the_root(path: Path) -> None:
-    calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
-    asked = [ast.unparse(call) for call in calls if ast.unparse(call.func).endswith(".get_client")]
-    assert all(call.endswith("get_client(needs_root=True)") for call in asked)

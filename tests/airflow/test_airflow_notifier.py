@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import SimpleNamespace
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from airflow.sdk import BaseNotifier
 from airflow_site import Site
-from mail_server import Mailbox, mailbox
 
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.update import ROLLED_BACK, UpdateRecord
@@ -21,12 +20,11 @@ NOTIFIED = "tests/airflow/dags"
 
 
 @pytest.fixture
-def mails(site: Site) -> Iterator[Mailbox]:
-    """A mail server, and the connection to it."""
-    with mailbox() as server:
-        extra = {"disable_ssl": True, "disable_tls": True}
-        site.define("smtp_default", conn_type="smtp", host="127.0.0.1", port=server.port, extra=extra)
-        yield server
+def told_to(site: Site) -> Callable[[], list[list[str]]]:
+    """The subjects and texts that the DAG's notifier was told."""
+    file = site.folder / "notified"
+    site.monkeypatch.setenv("NOTIFIED", str(file))
+    return lambda: [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def test_airflow_lists_the_notifier() -> None:
@@ -37,41 +35,30 @@ def test_airflow_lists_the_notifier() -> None:
     assert path in ProvidersManager().notification
 
 
-def test_a_promoted_update_is_told(site: Site, mails: Mailbox) -> None:
+def test_a_promoted_update_is_told(site: Site, told_to: Callable[[], list[list[str]]]) -> None:
     site.submit()
     run = site.run_dag("notified", NOTIFIED, application=site.application("v2"))
     assert run.state == "success", run.states
-    [(subject, body)] = mails.texts
+    [(subject, body)] = told_to()
     assert subject == "alarm: the update to v2 was promoted"
     assert "Now: v2 is running" in body and "Pause: " in body and "Why" not in body
     assert "Driver log: file:///" in body and "Spark UI: http://localhost:4040" in body
 
 
 def test_a_rolled_back_update_is_told_with_its_reason_and_no_later_run_tells_it_again(
-    site: Site, mails: Mailbox
+    site: Site, told_to: Callable[[], list[list[str]]]
 ) -> None:
     site.submit()
     run = site.run_dag("notified", NOTIFIED, application=site.application("v2", FAIL="run"))
     assert run.state == "failed"
-    [(subject, body)] = mails.texts
+    [(subject, body)] = told_to()
     assert subject == "alarm: the update to v2 was rolled back"
     assert "Why: " in body and "a row the new version cannot read" in body and "Now: v1 is running" in body
     assert "Next: correct the new version, and update again" in body
     site.run_dag("notified", NOTIFIED, application=site.application("v3", FAIL="plan"), deployment_id="v3")
-    subject, body = mails.texts[-1]
-    assert len(mails.texts) == 2 and subject == "alarm: no update began"
+    subject, body = told_to()[-1]
+    assert len(told_to()) == 2 and subject == "alarm: no update began"
     assert "Now: v1 is running" in body and "v2" not in body
-
-
-def test_the_dag_processor_may_know_no_more_than_the_dag(site: Site) -> None:
-    """Its context when no task instance is known (`_execute_dag_callbacks` in airflow/dag_processing)."""
-    from airflow_site import DAG_BAG, REPOSITORY, part_of_airflow
-
-    site.submit()
-    bag = part_of_airflow(*DAG_BAG)(str(REPOSITORY / NOTIFIED / "notified.py"))
-    context = {"dag": bag.dags["notified"], "run_id": "manual__1+00:00", "reason": "task_failure"}
-    assert told(dict(context)).startswith("notified: its state is not known\nNot known: ")
-    assert "Now: v1 is running" in told(dict(context), app="alarm")
 
 
 class Keeping(BaseNotifier):
@@ -101,13 +88,6 @@ def test_one_that_fails_keeps_no_other_from_being_told(site: Site) -> None:
     with pytest.raises(ConnectionError, match="the channel is gone"):
         StreamUpdateNotifier(to=[Keeping(fails=True), kept], app="alarm")({})
     assert "Now: v1 is running" in kept.text
-
-
-def test_a_task_of_any_operator_names_its_app(site: Site) -> None:
-    site.submit()
-    context = {"task": SimpleNamespace(app="{{ params.app }}"), "params": {"app": "alarm"}}
-    assert told(context).startswith("alarm: no update began\nNow: v1 is running")
-    assert told({"params": {"app": "alarm"}}, app="{{ params.app }}").startswith("alarm: no update began")
 
 
 def test_somebody_hears_of_it_though_the_app_cannot_be_read(site: Site) -> None:

@@ -1,12 +1,8 @@
 """An option of an update is declared once, and is the same at every edge: on the command line, in `stream_update`, in
-the form and in a release. One more is seen at all of them (new_option.py)."""
+the form and in a release."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import attrs
@@ -127,27 +123,3 @@ def test_what_a_dag_is_given_arrives(option: Option, tmp_path: Path, monkeypatch
         assert attrs.evolve(changed, **{option.name: option.default}) == usual
     for blank in (None, "", "None"):
         assert asked(**{option.argument: blank}) == usual
-
-
-def test_one_more_is_seen_everywhere(tmp_path: Path) -> None:
-    """Declared in one place: new_option.py gives `UpdateOptions` a field, and asks the edges."""
-    file = tmp_path / "v2.py"
-    file.write_text("x = 1\n")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(Path(__file__).parent)])}
-    done = subprocess.run(
-        [sys.executable, "-m", "new_option", str(tmp_path), str(file)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout.splitlines()[-1])
-    help, blank = "How long downstream is given to go quiet before the old version ends.", "it is not waited for"
-    assert f"--quiet-for DURATION {help} Without it: {blank}." in " ".join(seen["command line's help"].split())
-    assert seen["command line"] == 90.0
-    assert seen["form"] == f"{help} Seconds or an ISO 8601 duration. Empty: {blank}."
-    assert seen["template"] == "{{ params.quiet_for }}"
-    assert f"quiet_for: {help} None: {blank}." in seen["help(stream_update)"]
-    assert seen["DAG"] == 5.0 and seen["DAG's tasks"] == "PT5S"
-    assert seen["release"]

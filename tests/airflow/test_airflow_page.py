@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,15 +24,12 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import WaitTimeoutError
-from airflow_provider_streamupdate.core.history.history import Minutes, write_minutes
-from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, STRATEGY_SUMMARIES, UpdateRecord
-from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.plugins import looks as looks_module
-from airflow_provider_streamupdate.plugins.looks import AT_ONCE, SECONDS, Looks
+from airflow_provider_streamupdate.plugins import root_requests
+from airflow_provider_streamupdate.plugins.root_requests import AT_ONCE, RootRequests
 from tests.core.builders import app_with_snapshots, deploy, set_status, spec, status
 
 pytestmark = pytest.mark.processes  # the page's server has threads of its own, which no world drives
@@ -130,16 +126,6 @@ def test_all_apps_are_metrics_in_the_format_that_is_asked_for(page: Page, app: A
         assert answer.headers["content-type"].startswith(begins), accept
         assert 'streamupdate_snapshots{app="flights"} 2.0' in answer.text
         assert answer.headers["cache-control"] == "no-store"
-
-
-def test_the_history_of_an_app_is_columns(page: Page, app: Any) -> None:
-    now = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(minutes=2)
-    now = now.replace(second=0, microsecond=0)
-    made = Span(at=now.isoformat(), batches=3, timed=3, rows_in=120)
-    hour = now.replace(minute=0)
-    write_minutes(app.folder, hour, Minutes(deployment="v1", epoch=1, spans={"q": (made,)}))
-    found = page.get(f"{HISTORY}?seconds=3600")
-    assert (found["at"], found["in"], found["deployment"]) == ([now.timestamp()], [2.0], ["v1"])
 
 
 def test_what_an_update_changed_and_who_may_read_its_code(page: Page, site: Site, app: Any) -> None:
@@ -259,18 +245,6 @@ def test_another_site_cannot_have_a_browser_act(page: Page, app: Any, headers: d
     assert answer.status_code == code, answer.text
 
 
-def test_the_list_is_that_of_the_command_line(page: Page, site: Site, app: Any) -> None:
-    from click.testing import CliRunner
-
-    from airflow_provider_streamupdate.cli import main
-
-    found = page.get("/api/apps")
-    assert found["connections"] == [{"conn_id": "streamupdate_default", "root": str(site.root), "error": None}]
-    [summary] = json.loads(CliRunner().invoke(main, ["list", "--json", "--root", str(site.root)]).stdout)
-    assert found["apps"] == [{"conn_id": "streamupdate_default", **summary}]
-    assert (summary["app"], summary["state"], summary["deployment"]) == ("flights", "running", "v1")
-
-
 def test_what_the_page_knows_of_its_user_and_what_it_may_start(page: Page) -> None:
     strategies = {
         s.name: {"name": s.name, "summary": STRATEGY_SUMMARIES[s.name], "runs_beside": s.runs_beside}
@@ -284,20 +258,13 @@ def test_what_the_page_knows_of_its_user_and_what_it_may_start(page: Page) -> No
         assert told[0]["name"] == DEFAULT_STRATEGY and {s["name"]: s for s in told} == strategies
 
 
-def test_the_page_knows_which_of_its_dags_airflow_has(page: Page) -> None:
-    with _run("stream_rollback", "makes-it-known"):
-        assert "stream_rollback" not in page.get("/api/me")["missing_dags"]
-        _note("stream_rollback", is_stale=True)
-        assert "stream_rollback" in page.get("/api/me")["missing_dags"]
-
-
 def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 apps took more than the ten seconds that a request waits: the page said that the root cannot be reached."""
     go_on, read = threading.Event(), overview.each_glance
     before = page.get("/api/apps")
     text = page.ask("GET", "/metrics").text
     assert before["total"] == 1 and before["connections"][0]["error"] is None
-    monkeypatch.setattr(looks_module, "PATIENCE", 0.01)
+    monkeypatch.setattr(root_requests, "PATIENCE", 0.01)
     monkeypatch.setattr(StreamUpdateClient, "each_glance", lambda client: go_on.wait(60) and read(client.context))
     monkeypatch.setattr(StreamUpdateClient, "metrics", lambda client, kind: go_on.wait(60) and b"new")
     try:
@@ -324,7 +291,7 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
             first.set()
             assert go_on.wait(60)
 
-    monkeypatch.setattr(looks_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(root_requests, "PATIENCE", 0.5)
     monkeypatch.setattr(StreamUpdateClient, "each_glance", slowly)
     try:
         shown = page.get("/api/apps")
@@ -332,7 +299,7 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
         assert shown["connections"][0]["error"] == {"type": "Stale", "message": "its apps are being read: 1 so far"}
     finally:
         go_on.set()
-    monkeypatch.setattr(looks_module, "PATIENCE", 60)
+    monkeypatch.setattr(root_requests, "PATIENCE", 60)
     whole = page.get("/api/apps")
     assert whole["total"] == 2 and whole["connections"][0]["error"] is None
 
@@ -446,7 +413,7 @@ def test_a_broken_connection_hides_no_other(
 
 def test_a_root_that_does_not_answer_is_given_up_and_what_nobody_waits_for_is_not_begun() -> None:
     """It is asked once; a delete that was told to have failed is not done minutes later."""
-    looks, over, begun = Looks(seconds=0.5), threading.Event(), list[int]()
+    requests, over, begun = RootRequests(seconds=0.5), threading.Event(), list[int]()
 
     def work(number: int) -> int:
         begun.append(number)
@@ -454,114 +421,16 @@ def test_a_root_that_does_not_answer_is_given_up_and_what_nobody_waits_for_is_no
         return number
 
     with ThreadPoolExecutor(41) as pool:
-        asked = [pool.submit(looks.look, "a", n, f"app {n}", lambda n=n: work(n)) for n in (0, *range(40))]
+        asked = [pool.submit(requests.ask, "a", n, f"app {n}", lambda n=n: work(n)) for n in (0, *range(40))]
         errors = [each.exception(60) for each in asked]
     assert {type(error) for error in errors} == {WaitTimeoutError} and "did not answer within" in str(errors[0])
-    assert looks.look("b", "y", "app y", lambda: 7) == 7, "another root"
-    waiting = looks.start("a", begun[0], lambda: -1)
+    assert requests.ask("b", "y", "app y", lambda: 7) == 7, "another root"
+    waiting = requests.start("a", begun[0], lambda: -1)
     over.set()
     assert waiting.result(30) == begun[0]
     with pytest.raises(ZeroDivisionError):
-        looks.look("a", "last", "app last", lambda: 1 / 0)
+        requests.ask("a", "last", "app last", lambda: 1 / 0)
     assert len(begun) == AT_ONCE
-
-
-@pytest.mark.slow
-def test_a_hundred_requests_to_a_root_that_hangs_stall_no_other(
-    page: Page, site: Site, app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Over real sockets: every route answers within its limit, the hung root's with an error, all others as ever."""
-    other = tmp_path / "hung"
-    app_with_snapshots(other, ("s1",))
-    site.define("hung", conn_type="streamupdate", extra=json.dumps({"root": str(other)}))
-    monkeypatch.setenv("AIRFLOW__STREAMUPDATE__CONNECTIONS", "streamupdate_default,hung")
-    over, names, read = threading.Event(), Folder.names, Folder.read
-
-    def hangs(method: Any) -> Any:
-        def call(folder: Folder, *args: Any, **more: Any) -> Any:
-            if folder.base.startswith(str(other)):
-                over.wait()
-            return method(folder, *args, **more)
-
-        return call
-
-    monkeypatch.setattr(Folder, "names", hangs(names))
-    monkeypatch.setattr(Folder, "read", hangs(read))
-    hung = "/api/apps/hung"
-    routes = [
-        ("GET", f"{hung}/flights", None),
-        ("GET", f"{hung}/flights/snapshots/s1", None),
-        ("GET", f"{hung}/flights/deployments/v1/log", None),
-        ("POST", f"{hung}/flights/snapshots", {"name": "s9"}),
-        ("POST", f"{hung}/flights/snapshots/s1/verify", {}),
-        ("DELETE", f"{hung}/flights/snapshots/s1", None),
-    ]
-    # each of them for many apps, so that no two wait for the same answer
-    asked = [(m, path.replace("flights", f"flights{n}"), body) for n in range(17) for m, path, body in routes][:100]
-    with _served(page) as ask, ThreadPoolExecutor(100) as pool:
-        waiting = [pool.submit(ask, *each) for each in asked]
-        try:
-            wait(waiting, return_when=FIRST_COMPLETED)  # by now they wait: the first has been given up
-            for path in ("/api/me", "/api/apps", APP, SNAPSHOTS + "/s1"):
-                code, seconds = ask("GET", path, None)
-                assert code == 200 and seconds < SECONDS + 1, path
-            found = [each.result(60) for each in waiting]
-        finally:
-            over.set()
-    assert {code for code, _ in found} == {504}
-    # Their root's limit, after a turn of the server's threads: with nine processes a core at work, 27 s were seen.
-    assert max(seconds for _, seconds in found) < 4 * SECONDS
-    print(f"100 requests to a root that hangs: the last was answered after {max(s for _, s in found):.1f} s")
-
-
-@contextlib.contextmanager
-def _served(page: Page) -> Iterator[Callable[[str, str, Any], tuple[int, float]]]:
-    """The page's application behind a real server; asks as an editor: the status, and the seconds it took."""
-    import httpx
-    import uvicorn
-
-    server = uvicorn.Server(uvicorn.Config(page.client.app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        thread.join(0.05)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    headers = {"Authorization": f"Bearer {page.tokens['editor']}", **JSON}
-
-    def ask(method: str, path: str, body: Any) -> tuple[int, float]:
-        began = time.monotonic()
-        answer = httpx.request(method, f"http://127.0.0.1:{port}{path}", headers=headers, json=body, timeout=120)
-        return answer.status_code, time.monotonic() - began
-
-    try:
-        yield ask
-    finally:
-        server.should_exit = True
-        thread.join(30)
-
-
-def test_connections_of_other_types_are_not_shown_and_those_of_the_database_are(
-    page: Page, site: Site, app: Any, tmp_path: Path
-) -> None:
-    from airflow.models.connection import Connection
-    from airflow.utils.session import create_session
-
-    deploy(Registry(str(tmp_path / "second")).app("alarm"))
-    site.define("elsewhere", conn_type="http", host="x")
-    extra = json.dumps({"root": str(tmp_path / "second")})
-    with create_session() as session:
-        session.add(Connection(conn_id="from_the_database", conn_type="streamupdate", extra=extra))
-    try:
-        found = page.get("/api/apps")
-    finally:
-        with create_session() as session:
-            session.query(Connection).filter_by(conn_id="from_the_database").delete()
-    assert [c["conn_id"] for c in found["connections"]] == ["from_the_database", "streamupdate_default"]
-    assert [(a["conn_id"], a["app"]) for a in found["apps"]] == [
-        ("from_the_database", "alarm"),
-        ("streamupdate_default", "flights"),
-    ]
 
 
 def test_a_snapshot_that_was_asked_for_is_the_drivers_to_take(page: Page, app: Any) -> None:
@@ -569,27 +438,6 @@ def test_a_snapshot_that_was_asked_for_is_the_drivers_to_take(page: Page, app: A
     [command] = CommandBox(app.deployment_folder("v1"), 1).pending()
     assert (command.kind, command.snapshot, command.cancel) == ("snapshot", "by-hand", False)
     assert [page.ask("GET", f"{SNAPSHOTS}/{name}").status_code for name in ("by-hand", "s1")] == [202, 200]
-
-
-def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
-    some = next(path for path in Path(app.folder.path("objects")).rglob("*") if path.is_file())
-    some.unlink()  # the other snapshot has a link to the same bytes
-    for name in ("s1", "s2"):
-        assert page.ask("POST", f"{SNAPSHOTS}/{name}/verify", "editor", headers=JSON).status_code == 202
-
-    def found() -> list[Any] | None:
-        verified = [s["verified"] for s in page.get(APP)["snapshots"]]
-        return verified if all(verified) else None
-
-    assert sorted(bool(v["problem"]) for v in wait_for(found, "the verifications", 30)) == [False, True]
-
-
-def test_a_deleted_snapshot_is_gone_and_one_in_use_stays(page: Page, app: Any) -> None:
-    assert page.ask("DELETE", f"{SNAPSHOTS}/s1", "editor", headers=JSON).json()["bytes_freed"] > 0
-    kept = page.ask("DELETE", f"{SNAPSHOTS}/s2", "editor", headers=JSON)
-    assert (kept.status_code, kept.json()["error"]["type"]) == (409, "InUseError")
-    shown = page.get(APP)["snapshots"]
-    assert [s["name"] for s in shown] == ["s2"]
 
 
 def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app: Any) -> None:
@@ -605,37 +453,12 @@ def test_an_update_is_shown_with_its_run_to_those_who_may_see_it(page: Page, app
         assert page.get("/api/context?dag_id=other")["apps"] == []
 
 
-def test_a_run_that_was_asked_for_is_shown_as_soon_as_it_is_queued(page: Page, app: Any) -> None:
-    assert page.get(APP)["requests"] == []
-    asked = {"app": "flights", "conn_id": "streamupdate_default"}
-    with (
-        _run("stream_rollback", "asked-here", state="queued", conf=asked),
-        _run("stream_rollback", "another-app", state="queued", conf={**asked, "app": "orders"}),
-        _run("stream_rollback", "elsewhere", state="queued", conf={**asked, "conn_id": "another"}),
-    ):
-        _note("stream_rollback", is_paused=True)
-        [request] = page.get(APP)["requests"]
-        assert (request["dag_id"], request["run_id"], request["state"]) == ("stream_rollback", "asked-here", "queued")
-        assert request["paused"] is True
-        assert request["queued_at"] and request["started_at"] is None and request["tasks"] == []
-        assert page.get(APP, "admin")["requests"] == [request]
-
-
 def test_a_check_is_shown_with_its_report(page: Page, app: Any) -> None:
     report = {"app": "flights", "source": "deployment v1", "outcome": "compatible", "items": []}
     conf = {"app": "flights", "application": "x", "check_only": True}
     with _run("stream_update", "a-check", {"report": report}, conf=conf, task="update.check"):
         [request] = page.get(APP)["requests"]
     assert (request["check_only"], request["report"], request["rehearsal"]) == (True, report, None)
-
-
-def _note(dag_id: str, **fields: Any) -> None:
-    """What Airflow's database says of a DAG."""
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        session.query(DagModel).filter_by(dag_id=dag_id).update(fields)
 
 
 def _update(**more: Any) -> UpdateRecord:
@@ -703,3 +526,16 @@ def test_the_plugin_is_one_to_airflow() -> None:
     assert [view.destination for view in views] == ["nav", "dag", "dag_run", "task_instance"]
     assert [view.name for view in views] == ["Streams", *["Streaming apps"] * 3]
     assert len({view.url_route for view in views}) == len(views)
+
+
+def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
+    some = next(path for path in Path(app.folder.path("objects")).rglob("*") if path.is_file())
+    some.unlink()  # the other snapshot has a link to the same bytes
+    for name in ("s1", "s2"):
+        assert page.ask("POST", f"{SNAPSHOTS}/{name}/verify", "editor", headers=JSON).status_code == 202
+
+    def found() -> list[Any] | None:
+        verified = [s["verified"] for s in page.get(APP)["snapshots"]]
+        return verified if all(verified) else None
+
+    assert sorted(bool(v["problem"]) for v in wait_for(found, "the verifications", 30)) == [False, True]

@@ -26,11 +26,6 @@ def test_the_page_refers_to_files_that_are_there_and_to_no_other_site() -> None:
     assert "<script>" not in page and "<style" not in page, "its policy allows none"
 
 
-def test_the_lock_file_names_no_registry() -> None:
-    lock = (WWW / "package-lock.json").read_text()
-    assert '"resolved"' not in lock and '"integrity"' in lock
-
-
 def test_the_sources_never_write_markup_from_values() -> None:
     for source in (WWW / "src").rglob("*.ts*"):
         text = source.read_text()

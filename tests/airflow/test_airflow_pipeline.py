@@ -98,8 +98,3 @@ def test_a_driver_that_says_nothing_and_a_spec_that_is_none(site: Site, spec: Pa
         run(site, spec, None)
     with pytest.raises(AirflowFailException, match="is no file; give the path of"):
         run(site, site.folder / "no.yml", None)
-
-
-def test_a_driver_in_the_cluster_is_refused(site: Site, spec: Path) -> None:
-    with pytest.raises(AirflowFailException, match="use deploy mode client"):
-        run(site, spec, None, conf={"spark.submit.deployMode": "cluster"})

@@ -54,9 +54,3 @@ def test_no_template_needs_a_logical_date(site: Site) -> None:
                 f"{file.relative_to(REPOSITORY)}: {text}" for name in unknown if file.name not in ADDED.get(name, ())
             ]
     assert wrong == [] and checked > 20
-
-
-def test_no_template_takes_a_date_from_the_run_that_it_may_not_have() -> None:
-    dates = re.compile(r"logical_date|data_interval|execution_date|\bprev_\w+_success\b")
-    found = [f"{file}: {text}" for file in files() for text in templates(file) if dates.search(text)]
-    assert found == []

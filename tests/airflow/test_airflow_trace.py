@@ -90,28 +90,6 @@ def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: T
     assert (told, len(collector.requests)) == before
 
 
-def test_one_that_is_rolled_back_has_the_failed_task_and_is_part_of_the_trace_of_its_run(
-    site: Site, told: Told, collector: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "airflow_provider_streamupdate.operators.update_task.traceparent_of", lambda _: CARRIER["traceparent"]
-    )
-    site.submit()
-    run = update(site, site.application("v2", FAIL="run"), strategy="restart")
-    assert run.state == "failed" and len(collector.requests) == 1
-    root, *spans = collector.spans
-    failed = {span.name: span.status.message for span in spans if span.status.code == span.status.STATUS_CODE_ERROR}
-    assert "a row the new version cannot read" in failed["verify"]
-    assert root.status.message.startswith("rolled-back: verify: ")
-    (back,) = [span for span in spans if span.name == "rollback"]
-    assert "/update.rollback/" in attributes(back)["streamupdate.asked_by"]
-    outcomes = [each[3]["outcome"] for each in told if each[0] == "incr"]
-    assert outcomes == ["rolled-back"]
-    _, trace_id, span_id, _ = CARRIER["traceparent"].split("-")
-    assert {span.trace_id.hex() for span in collector.spans} == {trace_id} and root.parent_span_id.hex() == span_id
-    assert {"plan", "check", "snapshot", "submit"} <= {span.name for span in spans if span.links}
-
-
 def test_statistics_that_fail_fail_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     with metrics._stats() as stats:
         for how in ("incr", "timing"):

@@ -15,7 +15,6 @@ from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
     AirflowSensorTimeout,
-    TaskDeferred,
 )
 from airflow.serialization.serialized_objects import BaseSerialization
 from airflow.triggers.base import BaseTrigger
@@ -66,21 +65,12 @@ def event(trigger: BaseTrigger) -> dict[str, Any]:
     return dict(only)
 
 
-def test_snapshot_trigger_waits_until_the_driver_is_gone(site: Site) -> None:
-    site.submit(DRAIN_SECONDS=0.5)
-    site.client.begin_snapshot("alarm", "s1", cancel=True)
-    done = event(SnapshotTrigger(name="s1", cancel=True, **COMMON))
-    assert done["status"] == "done"
-    assert value_of(done)["kind"] == "cancelled"
-    assert site.drivers_alive() == []
-
-
 class Saying(CancelTrigger):
     """Finds a value, or an error, as it was told."""
 
     said: Any = None
 
-    def look(self, client: Any) -> Any:
+    def poll(self, client: Any) -> Any:
         if isinstance(self.said, Exception):
             raise self.said
         return self.said
@@ -114,19 +104,6 @@ def test_the_deadline_is_reported_with_how_things_stand(site: Site) -> None:
         value_of(late, timed_out=AirflowSensorTimeout)
 
 
-def test_an_error_of_the_root_is_reported(site: Site) -> None:
-    missing = event(CancelTrigger(**COMMON))
-    assert (missing["status"], missing["error"]) == ("error", "NotFoundError")
-    with pytest.raises(AirflowFailException, match="no app 'alarm'"):
-        value_of(missing)
-
-
-def test_health_trigger_fires_when_batches_advance(site: Site) -> None:
-    site.submit()
-    health = value_of(event(HealthTrigger(batches=5, **COMMON)))
-    assert health["healthy"] and health["status"]["queries"]["events"]["batch"] >= 4
-
-
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_health_sensor_fails_at_once_when_the_driver_failed(site: Site, context: Context, deferrable: bool) -> None:
     with pytest.raises(Exception, match="the driver of deployment v1"):
@@ -135,21 +112,6 @@ def test_health_sensor_fails_at_once_when_the_driver_failed(site: Site, context:
     with pytest.raises(AirflowFailException, match="app alarm is not healthy: deployment v1 is lost"):
         sensor.execute(context)
     assert "not healthy" in context["ti"].pushed["error"]
-
-
-def test_health_sensor_deferred(site: Site, context: Context) -> None:
-    site.submit(FAIL="stuck")
-    sensor = StreamHealthSensor(
-        task_id="t", app="alarm", deployment_id="v1", batches=7, deferrable=True, timeout=30, poke_interval=3
-    )
-    with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute(context)
-    arguments = deferred.value.trigger.serialize()[1]
-    assert arguments["deployment"] == "v1" and arguments["batches"] == 7 and arguments["poll_interval"] == 3
-    late = {"status": "error", "error": "WaitTimeoutError", "message": "timed out while"}
-    with pytest.raises(AirflowSensorTimeout, match="timed out while"):
-        sensor.execute_complete(context, late)
-    assert sensor.execute_complete(context, {"status": "done", "value": {"healthy": True}}) == {"healthy": True}
 
 
 def test_snapshot_sensor(site: Site, context: Context) -> None:

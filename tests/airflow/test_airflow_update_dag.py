@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pendulum
 import pytest
 from airflow.providers.common.compat.sdk import (
     AirflowException,
@@ -17,13 +16,9 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow_site import DagOutcome, FakeTaskInstance, Site
 
-from airflow_provider_streamupdate.control.app_lease import holding
-from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.operations import check
-from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.operators.update import (
     StreamUpdateBeginOperator,
@@ -182,22 +177,6 @@ def test_a_check_only_touches_nothing_and_has_its_report(site: Site) -> None:
     assert site.drivers_alive() == ["v1"] and lease_is_free(site)
 
 
-def test_an_incompatible_version_is_refused_and_the_old_one_unharmed(site: Site) -> None:
-    site.submit()
-    before = site.client.status("alarm")
-    run = update(site, site.application("v2", STAGES={"rooms": ["floor"]}), deployment_id="v2")
-    assert (run.state, run.states) == ("failed", failed_at("check"))
-    assert site.drivers_alive() == ["v1"]
-    after = site.client.status("alarm")
-    assert (after.current, after.launch, after.state) == (before.current, before.launch, "running")
-    assert site.client.snapshots("alarm") == []
-    assert run.xcom("update.check", "report")["compatible"] is False
-    assert "was refused; the old version was not touched; v1 is running. check failed: " in run.xcom(
-        "update.outcome", "error"
-    )
-    assert lease_is_free(site)
-
-
 @pytest.mark.parametrize(
     ("strategy", "fail", "step", "reason"),
     [
@@ -218,19 +197,6 @@ def test_a_new_version_that_fails_is_rolled_back(site: Site, strategy: str, fail
     assert f"was rolled back; v1 is running. {step} failed: " in message
     assert reason in message
     assert lease_is_free(site)
-
-
-def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site) -> None:
-    site.submit()
-    before = site.client.status("alarm").current
-    run = update(site, site.application("v2", FAIL="start"), deployment_id="v2")
-    assert (run.state, run.states) == ("failed", failed_at("plan"))
-    message = run.xcom("update.outcome", "error")
-    assert "did not begin: plan failed: nothing was stopped or changed: " in message
-    assert "last words of a driver that dies at start" in message
-    assert site.drivers_alive() == ["v1"] and site.client.status("alarm").current == before
-    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
-    assert site.client.registry.app("alarm").updates() == [] and lease_is_free(site)
 
 
 SINKS = ({"format": "kafka", "options": {"topic": "old"}}, {"format": "kafka", "options": {"topic": "new"}})
@@ -281,17 +247,6 @@ def test_bad_input_is_refused_by_the_plan(
     assert lease_is_free(site)
 
 
-def test_a_second_update_while_one_is_under_way(site: Site, context: dict[str, Any]) -> None:
-    site.submit()
-    site.client.begin_update("alarm", "other", "0" * 64)
-    with pytest.raises(AirflowException, match="under way: other holds the lease") as caught:
-        plan_of(site.application("v2")).execute(context)
-    assert not isinstance(caught.value, AirflowFailException)  # the other one will end
-    with pytest.raises(AirflowFailException, match="'other' with another application is under way"):
-        plan_of(site.application("v2"), deployment_id="other").execute(context)
-    assert site.drivers_alive() == ["v1"]
-
-
 def test_going_back_from_what_did_not_begin_changes_nothing(site: Site) -> None:
     site.submit()
     ti = FakeTaskInstance(states={"plan": "failed"})
@@ -311,119 +266,6 @@ def test_an_outcome_of_skipped_steps_is_skipped() -> None:
     )
     with pytest.raises(AirflowSkipException):
         operator.execute({"ti": ti})
-
-
-def test_an_update_that_was_cut_short_is_continued_by_the_next_run(site: Site) -> None:
-    """As after a crash of the whole Airflow between two tasks: what was done is not done again."""
-    site.submit()
-    application = Application(file=site.application("v2"))
-    client, new = site.client, application.digest()[:8]
-    client.begin_update("alarm", new, application.digest())
-    with holding(client.registry.app("alarm"), new):
-        client.save_snapshot("alarm", f"before-{new}", cancel=True)
-    client.submit(application, new, f"before-{new}", owner=f"update {new}", app="alarm")
-    run = update(site, application.file)  # no id is given: it comes from the digest
-    assert (run.state, run.states) == ("success", PROMOTED)
-    assert site.drivers_alive() == [new]
-    assert [s.deployment for s in client.deployments("alarm")] == ["v1", new]
-    assert client.status("alarm").current.epoch == 2  # one start of the new version
-
-
-def test_a_rehearsal_that_fails_is_before_the_old_version_is_touched(site: Site) -> None:
-    site.submit()
-    site.client.save_snapshot("alarm", "monday")
-    application = site.application("v2", REHEARSAL="ValueError: no")
-    run = site.run_dag("stream_update", app="alarm", application=application, deployment_id="v2", rehearse=2)
-    assert (run.state, run.states["rehearse"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
-    assert run.xcom("update.rehearse", "report")["problems"] == ["query events: ValueError: no"]
-    record = site.client.registry.app("alarm").update("v2")
-    assert record.outcome == "refused" and site.drivers_alive() == ["v1"] and lease_is_free(site)
-    assert "failed its rehearsal on snapshot monday" in run.xcom("update.outcome", "error")
-
-
-def test_a_change_in_flight(site: Site) -> None:
-    path = site.application(RELOADABLE=["threshold"])
-    site.client.submit(Application(file=path, params={"threshold": "5"}), deployment="v1", app="alarm")
-    before = site.client.status("alarm")
-    run = site.run_dag(
-        "stream_update", app="alarm", application=path, parameters={"threshold": "7"}, strategy="in_flight"
-    )
-    assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
-    after, registry = site.client.status("alarm"), site.client.registry.app("alarm")
-    assert (after.current.deployment, after.launch) == ("v1", before.launch) and site.drivers_alive() == ["v1"]
-    assert site.client.snapshots("alarm") == [] and len(site.client.deployments("alarm")) == 1
-    assert after.spec.application.params == {"threshold": "7"}
-    [record], [change] = registry.updates(), registry.changes("v1")
-    assert change.request.asked_by.startswith("airflow:stream_update/")
-    assert (record.outcome, record.strategy, record.old) == ("promoted", "in_flight", "v1")
-    assert lease_is_free(site)
-
-
-def test_both_versions_run_side_by_side(site: Site) -> None:
-    site.submit(SINK=SINKS[0])
-    run = site.run_dag(
-        "stream_update",
-        app="alarm",
-        application=site.application("v2", SINK=SINKS[1]),
-        deployment_id="v2",
-        strategy="parallel",
-        run_beside="PT1S",
-    )
-    assert (run.state, run.states) == ("success", {**PROMOTED, "rehearse": "success"})
-    assert site.drivers_alive() == ["v2"]
-    current = site.client.status("alarm").current
-    assert current is not None and (current.deployment, current.epoch, current.promoted) == ("v2", 2, True)
-    snapshot = site.client.snapshot("alarm", "before-v2")
-    assert snapshot.kind == "live"
-    old = site.client.drivers("alarm").status("v1")
-    assert old is not None and old.queries["events"].batch > snapshot.queries["events"].batch
-    assert run.xcom("update.standby", "_link_SparkUiLink") == "http://localhost:4040"
-    record = run.xcom("update.outcome")
-    steps = ["planned", "checked", "beside", "snapshotted", "submitted", "verified", "promoted"]
-    assert sorted(record["step_times"], key=record["step_times"].get) == steps
-    assert record["pause_seconds"] is None and lease_is_free(site)
-
-
-def test_a_killed_task_leaves_no_second_driver_and_its_retry_goes_on(site: Site, context: dict[str, Any]) -> None:
-    """The tasks one by one, as a DAG author may put them together; each is killed once."""
-    site.submit(SINK=SINKS[0])
-    update = {
-        "application": site.application("v2", SINK=SINKS[1]),
-        "strategy": "parallel",
-        "run_beside": pendulum.duration(seconds=1),
-        "catch_up_timeout": "PT1M",
-    }
-    plan = plan_of(deployment_id="v2", **update)
-    begun = plan.execute(context)
-    check, standby, stop = (step_of(step, **update) for step in ("check", "standby", "snapshot"))
-    report = check.execute(context)
-    assert report["compatible"]
-
-    def killed(*_args: object, **_more: object) -> None:
-        raise SystemExit(143)
-
-    with site.monkeypatch.context() as killing:
-        killing.setattr(Drivers, "wait_for_states", killed)
-        with pytest.raises(SystemExit):
-            standby.execute(context)
-    assert site.drivers_alive() == ["v1"]
-    standby.execute(context)
-    assert site.drivers_alive() == ["v1", "v2"]
-    with site.monkeypatch.context() as killing:
-        killing.setattr(parallel, "take_over", killed)
-        with pytest.raises(SystemExit):
-            stop.execute(context)
-    stop.execute(context)
-    assert site.drivers_alive() == ["v2"]
-    current = site.client.status("alarm").current
-    assert current is not None and (current.deployment, current.epoch) == ("v2", 3), "its second driver's number"
-    # The whole chain again, as after a crash of Airflow: what was done is not done again.
-    assert plan.execute(context) == begun
-    assert check.execute(context) == report
-    assert step_of("rehearse", rehearse=1, **update).execute(context) is None
-    standby.execute(context)
-    stop.execute(context)
-    assert site.drivers_alive() == ["v2"] and site.client.status("alarm").current == current
 
 
 def test_the_time_beside_is_waited_for_in_the_triggerer(site: Site, context: dict[str, Any]) -> None:
@@ -495,3 +337,28 @@ def test_what_differs_too_much_just_before_the_old_version_would_end_is_shown(
         step_of("snapshot", max_rows_changed="5%", **update).execute(context)
     assert context["ti"].pushed["report"]["problems"] and "too different" in context["ti"].pushed["report_markdown"]
     assert "v1" in site.drivers_alive() and site.client.status("alarm").current.deployment == "v1"
+
+
+def test_a_rehearsal_that_fails_is_before_the_old_version_is_touched(site: Site) -> None:
+    site.submit()
+    site.client.save_snapshot("alarm", "monday")
+    application = site.application("v2", REHEARSAL="ValueError: no")
+    run = site.run_dag("stream_update", app="alarm", application=application, deployment_id="v2", rehearse=2)
+    assert (run.state, run.states["rehearse"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
+    assert run.xcom("update.rehearse", "report")["problems"] == ["query events: ValueError: no"]
+    record = site.client.registry.app("alarm").update("v2")
+    assert record.outcome == "refused" and site.drivers_alive() == ["v1"] and lease_is_free(site)
+    assert "failed its rehearsal on snapshot monday" in run.xcom("update.outcome", "error")
+
+
+def test_a_driver_that_dies_before_its_plan_leaves_nothing(site: Site) -> None:
+    site.submit()
+    before = site.client.status("alarm").current
+    run = update(site, site.application("v2", FAIL="start"), deployment_id="v2")
+    assert (run.state, run.states) == ("failed", failed_at("plan"))
+    message = run.xcom("update.outcome", "error")
+    assert "did not begin: plan failed: nothing was stopped or changed: " in message
+    assert "last words of a driver that dies at start" in message
+    assert site.drivers_alive() == ["v1"] and site.client.status("alarm").current == before
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
+    assert site.client.registry.app("alarm").updates() == [] and lease_is_free(site)

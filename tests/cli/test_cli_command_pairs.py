@@ -3,8 +3,6 @@ What becomes of them is a table, which docs/concurrent-commands.md has as well."
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -206,14 +204,3 @@ def test_the_page_has_the_same_table() -> None:
     head, _, *rows = ([cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines)
     found = {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
     assert found == PAIRS
-
-
-def test_the_page_says_what_the_words_mean() -> None:
-    words = set(re.findall(r"^- \*\*(.+?)\*\*:", PAGE.read_text(), re.MULTILINE))
-    assert words == {REFUSED, ENDS_IT, LEAVES_IT, BOTH}
-
-
-if __name__ == "__main__":  # the table for the page
-    sys.stdout.write(f"| at work | {' | '.join(f'`{c}`' for c in COMMANDS)} |\n|---|{'---|' * len(COMMANDS)}\n")
-    for at_work, row in PAIRS.items():
-        sys.stdout.write(f"| `{at_work}` | {' | '.join(row.values())} |\n")

@@ -10,28 +10,13 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.update.engine import UpdateEngine
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.control.update.step import Step
-from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
-from airflow_provider_streamupdate.control.update.update import Update
-from airflow_provider_streamupdate.control.waiting import quiet
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import commands
-from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import AlreadyExistsError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.serde import to_json
 
 from .conftest import Site
-
-
-def update_of(client: StreamUpdateClient, application: Application, strategy: str) -> Update:
-    """An update to v2 that has begun."""
-    record = client.begin_update("alarm", "v2", application.digest(), strategy)
-    options = UpdateOptions(application=application, deployment="v2", strategy=strategy)
-    return Update(context=client.context, options=options, record=record, progress=quiet)
 
 
 @pytest.mark.parametrize("state", ["running", "failed"])
@@ -64,49 +49,6 @@ def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(run
 
 def launching(site: Site) -> StreamUpdateClient:
     return StreamUpdateClient(site.client.root, SparkSubmit())
-
-
-def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
-    """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
-    application, client = Application(file=str(running.application("v2"))), launching(running)
-    drivers, registry = client.drivers("alarm"), client.registry.app("alarm")
-    update = update_of(client, application, "standby")
-    standby.stand_by(update)
-    first = drivers.status("v2")
-    running.crash("v2")
-    CommandBox(registry.deployment_folder("v2"), 2).issue(commands.CANCEL)
-    registry.deployment_folder("v2").write("restored/events.json", b"{}")
-    standby.stand_by(update)
-    second = drivers.status("v2")
-    assert first and second and (second.state, second.epoch) == ("standby", first.epoch)
-    assert second.pid != first.pid and drivers.state("v2") == "standby"
-    assert registry.deployment_folder("v2").names("restored") == []
-    standby.hand_over(update)
-    assert running.alive() == ["v2"]
-
-
-@pytest.mark.parametrize(("strategy", "diff"), [("standby", ()), ("follow", ("events=room",))])
-def test_one_that_does_not_stand_by_any_more_gets_ready_again(
-    running: Site, strategy: str, diff: tuple[str, ...]
-) -> None:
-    """Found from outside: its driver ends when nobody works on the update for half an hour, for example because nobody
-    has approved it, and then every try of the hand-over failed."""
-    application, client = Application(file=str(running.application("v2"))), launching(running)
-    options = UpdateOptions(application=application, deployment="v2", strategy=strategy, verify_for=0, diff=diff)
-    engine, told = UpdateEngine(client.context, options), []
-    update = engine.begin()
-    for step in strategy_named(strategy).steps[1:]:
-        if step == Step.SNAPSHOT:
-            for deployment in (running.alive())[1:]:
-                running.crash(deployment)
-            assert running.alive() == ["v1"]
-            engine = UpdateEngine(client.context, options, told.append)
-            update = engine.resume("alarm", "v2")
-        engine.run(step, update)
-    assert "v2 does not stand by any more, and gets ready again" in told
-    assert running.alive() == ["v2"]
-    record = client.registry.app("alarm").update("v2")
-    assert record is not None and record.outcome == "promoted"
 
 
 def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:

@@ -44,14 +44,6 @@ def test_a_folder_that_is_not_there(run: Run, tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.glob("*.py"))
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]])
-def test_a_folder_where_a_dag_would_be(run: Run, tmp_path: Path, force: list[str]) -> None:
-    (tmp_path / DAGS[-1]).mkdir()
-    refused = run("init-dags", str(tmp_path), *force)
-    assert refused.exit_code == 1 and f"{tmp_path / DAGS[-1]} is not a file" in " ".join(refused.stderr.split())
-    assert [path.name for path in tmp_path.glob("*.py")] == [DAGS[-1]]
-
-
 def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     folder = Path("/proc/self/task") if os.geteuid() == 0 else tmp_path  # root may write to any other
     if folder == tmp_path:
@@ -61,3 +53,11 @@ def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     refused = run("init-dags", str(folder))
     tmp_path.chmod(0o755)
     assert refused.exit_code == 1 and "cannot be written" in refused.stderr and "writable" in refused.stderr
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_folder_where_a_dag_would_be(run: Run, tmp_path: Path, force: list[str]) -> None:
+    (tmp_path / DAGS[-1]).mkdir()
+    refused = run("init-dags", str(tmp_path), *force)
+    assert refused.exit_code == 1 and f"{tmp_path / DAGS[-1]} is not a file" in " ".join(refused.stderr.split())
+    assert [path.name for path in tmp_path.glob("*.py")] == [DAGS[-1]]

@@ -13,10 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import doctor
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.errors import SPARK_VERSIONS
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from tests.standin import REPOSITORY
 
@@ -72,20 +69,6 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     assert findings["app broken"][0] == "failed"
 
 
-def test_copies_made_by_hand_are_told(site: Site, spark: Path) -> None:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    app = site.folder / "root" / "alarm"
-    shutil.copytree(app / "deployments" / "v1", app / "deployments" / "v1-copy")
-    outcome, told = found(site.run("doctor", "--json"))["files of alarm"]
-    assert outcome == "warning" and f"{app}/deployments/v1-copy/spec.json tells of v1, so it is a copy" in told
-    shutil.rmtree(app / "deployments" / "v1-copy")
-    record = UpdateRecord(app="alarm", old="v0", new="v1", started_at=clock.now())
-    (app / "updates").mkdir(exist_ok=True)
-    (app / "updates" / "mine.json").write_bytes(to_json(record))
-    outcome, told = found(site.run("doctor", "--json"))["files of alarm"]
-    assert outcome == "warning" and f"{app}/updates/mine.json tells of v1" in told
-
-
 def test_a_spark_submit_that_is_none(run: Run, spark: Path, tmp_path: Path) -> None:
     """What it is, it says itself where its jars are not beside it."""
     assert found(run("doctor", "--json"))["spark-submit"] == ("ok", f"Spark 4.3 ({spark})")
@@ -100,18 +83,6 @@ def test_a_spark_submit_that_is_none(run: Run, spark: Path, tmp_path: Path) -> N
     assert found(run("doctor", "--spark-submit", str(other), "--json"))["spark-submit"][1].startswith("Spark 4.2")
 
 
-def test_without_a_root(run: Run, spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("STREAMUPDATE_ROOT")
-    assert found(run("doctor", "--json"))["root"][0] == "warning"
-
-
-def test_clocks_that_are_apart(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = doctor.clock.wall
-    monkeypatch.setattr(doctor.clock, "wall", lambda: real() + 60)
-    outcome, text = found(site.run("doctor", "--json"))["clock"]
-    assert outcome == "warning" and text.startswith("this machine's clock and the root's differ by 59 s")
-
-
 def test_a_connection(site: Site, spark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"root": str(tmp_path / "elsewhere"), "spark_submit": str(spark)}
     monkeypatch.setenv("AIRFLOW_CONN_STREAMS", json.dumps({"conn_type": "streamupdate", "extra": extra}))
@@ -120,13 +91,6 @@ def test_a_connection(site: Site, spark: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
     findings = found(site.run("doctor", "--conn-id", "streams", "--json"))
     assert findings["connection"][0] == "ok" and str(tmp_path / "elsewhere") in findings["root"][1]
-
-
-def test_the_supported_versions_are_those_with_an_adapter() -> None:
-    folder = REPOSITORY / "airflow_provider_streamupdate" / "streaming" / "spark_internals" / "adapters"
-    found = {path.stem.removeprefix("spark_").replace("_", ".") for path in folder.glob("spark_*.py")}
-    assert found == set(SPARK_VERSIONS)
-    assert all(f'"{version}": spark_' in (folder / "__init__.py").read_text() for version in found)
 
 
 PIPELINE = "name: flights\nlibraries: []\nstorage: /nowhere\n"

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import Result
 
 from airflow_provider_streamupdate.control.update.strategies import follow as follow_strategy
-from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.core.difference.report import DifferenceReport
-from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import from_json
-from tests.core.builders import app_plan, query_plan, stage_plan
 
 from .conftest import Site, document
 
@@ -49,28 +42,6 @@ def test_it_takes_over_after_the_old_version_s_last_batch(running: Site) -> None
     assert running.run("rollback", "alarm").exit_code == 0 and running.alive() == ["v1"]
 
 
-def test_it_follows_from_the_state_by_the_time_it_is_warm(running: Site) -> None:
-    """It began where the old version was when it was planned, and had to catch up with all that came since."""
-    result = follow(running, PRACTISE_SECONDS=3.0)
-    assert result.exit_code == 0, result.stderr
-    app = running.app
-    events = [json.loads(line) for line in (app.deployment_folder("v2").read("events.jsonl") or b"").splitlines()]
-    [planned] = [clock.parse(e["at"]).timestamp() for e in events if e["event"] == "planned"]
-    old = Checkpoint(app.checkpoint("v1", "events"))
-    then = max(batch for batch in running.commits("v1") if old.commit_time(batch) <= planned)
-    meanwhile = [batch for batch in running.commits("v1") if old.commit_time(batch) <= planned + 3.0 and batch > then]
-    assert len(meanwhile) > 5
-    assert running.commits("v2")[0] >= meanwhile[-1] - 3
-
-
-def test_the_figures_of_both_are_told(running: Site) -> None:
-    result = follow(running, ROWS_OUT=11, STATE_ROWS=9)
-    assert result.exit_code == 0, result.stderr
-    assert "rows out 10% more, state rows of stage rooms 10% less" in " ".join(result.stderr.split())
-    query = report(running).queries[0]
-    assert query.batches and query.problems == () and query.batches[0].old.rows_out == 10
-
-
 @pytest.mark.parametrize(
     ("option", "value", "constant", "told"),
     [
@@ -90,13 +61,6 @@ def test_a_limit_that_is_passed_stops_the_update(
     assert again.exit_code == 0, again.stderr
 
 
-def test_what_is_within_its_limits_is_brought_in(running: Site) -> None:
-    limits = ("--max-rows-changed", "10%", "--max-slower", "2", "--max-state-changed", "10%")
-    result = follow(running, *limits, ROWS_OUT=11, STATE_ROWS=11, BATCH_TIME=0.1)
-    assert result.exit_code == 0, result.stderr
-    assert len(report(running).queries[0].batches) >= 5
-
-
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -112,20 +76,6 @@ def test_a_limit_that_cannot_be_used_stops_nothing(running: Site, options: tuple
     assert result.exit_code == 2 and told in result.stderr and untouched(running)
 
 
-def test_one_that_does_not_keep_up_is_not_brought_in(running: Site) -> None:
-    result = follow(running, "--catch-up-timeout", "6", FAIL="lag")
-    text = " ".join(result.stderr.split())
-    assert result.exit_code == 1 and "v2 of alarm has not caught up with v1 within 6 s: it is" in text
-    assert "batches behind; v1 runs" in text and "v2 0" in text
-    assert untouched(running)
-
-
-def test_one_whose_followed_batch_fails_is_not_brought_in(running: Site) -> None:
-    result = follow(running, FAIL="follow")
-    assert result.exit_code == 1 and "a followed batch fails" in result.stderr
-    assert untouched(running)
-
-
 def test_what_cannot_be_followed_is_refused_by_the_plan(running: Site) -> None:
     result = follow(running, STAGES={"rooms": ["room", "floor"]})
     assert result.exit_code == 1 and untouched(running)
@@ -139,19 +89,6 @@ def test_what_cannot_be_followed_is_refused_by_the_plan(running: Site) -> None:
 def diffs(site: Site) -> dict[str, Any]:
     rows = report(site).rows
     return {r.query: (r.equal, r.only_old, r.only_new) for r in rows}
-
-
-def test_a_running_version_that_cannot_be_followed_is_told_before_a_driver_is_started(site: Site) -> None:
-    """It took a whole plan, and the restore of the state into a scratch folder: 132 s."""
-    assert site.run("submit", site.application(SOURCE={"format": "socket"}), "--deployment", "v1").exit_code == 0
-    site.client.wait_healthy("alarm")
-    result = follow(site, SOURCE={"format": "socket"})
-    assert result.exit_code == 1 and "driver started beside" not in result.stderr
-    told = " ".join(result.stderr.split())
-    assert "strategy follow cannot be used: source source-1 of query events is of format socket" in told
-    assert "use strategy standby" in told
-    assert untouched(site) and [s.deployment for s in site.client.deployments("alarm")] == ["v1"]
-    assert site.app.update("v2") is None
 
 
 def test_rows_are_compared_by_a_third_driver(running: Site) -> None:
@@ -193,65 +130,3 @@ def test_other_rows_are_compared_after_a_rerun(running: Site, monkeypatch: pytes
     assert before and after and before.pid != after.pid
     equal, only_old, only_new = diffs(running)["events"]
     assert equal >= 10 and (only_old, only_new) == (0, 0) and running.alive() == ["v2"]
-
-
-def test_a_rerun_without_a_comparison_records_nothing(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found from outside: both drivers went on recording, and the one that compares ran through the hand-over."""
-
-    def die(*_: object) -> None:
-        raise SystemExit(143)
-
-    with monkeypatch.context() as dying:
-        dying.setattr(follow_strategy.Follow, "stop_old", die)
-        assert follow(running, "--diff", "events").exit_code == 143
-    assert running.alive() == ["v1", "v2", "v2-witness"]
-    result = follow(running)
-    assert result.exit_code == 0, result.stderr
-    assert "other rows are to be compared than before: v2 starts again" in result.stderr
-    folder = running.app.deployment_folder("v2")
-    assert running.alive() == ["v2"] and not folder.exists("diff/asked.json") and not folder.names("diff/rows")
-    assert diffs(running) == {}
-
-
-def test_what_is_not_compared_any_more_is_told(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough was compared, and then the driver that compares died."""
-    real = follow_strategy.wait_caught_up
-
-    def witness_dies(update: Any) -> None:
-        real(update)
-        if running.app.update("v2").step_times.get("standby"):  # type: ignore[union-attr]
-            running.crash("v2-witness")
-
-    monkeypatch.setattr(follow_strategy, "wait_caught_up", witness_dies)
-    result = follow(running, "--diff", "events=room")
-    assert result.exit_code == 0, result.stderr
-    assert "later batches' rows were not compared: v2-witness, which compares them, has ended" in result.stderr
-    assert "rows of query events of" in result.stderr
-    assert not running.app.deployment_folder("v2").names("diff/rows")
-
-
-def test_a_deployment_with_the_name_of_the_witness_is_no_witness(running: Site) -> None:
-    assert running.run("update", running.application("v2"), "--deployment", "v3-witness").exit_code == 0
-    result = running.run(
-        "update", running.application("v3"), "--deployment", "v3", "--strategy", "follow", "--diff", "events=room"
-    )
-    assert result.exit_code != 0
-    assert "alarm has a deployment of that name; give the new version another id (--deployment)" in result.stderr
-    assert running.alive() == ["v3-witness"]
-
-
-@pytest.mark.parametrize(("keys", "limit", "refused"), [(("q",), None, True), ((), 0.1, True), ((), None, False)])
-def test_rows_of_a_query_with_a_new_stage_are_not_compared(
-    keys: tuple[str, ...], limit: float | None, refused: bool
-) -> None:
-    """Found from outside: the stage gets no rows before the takeover, so that all would count as gone."""
-    old = app_plan(query_plan(stage_plan("a"), name="q"))
-    new = app_plan(query_plan(stage_plan("a"), stage_plan("b", 1), name="q"))
-    options: Any = SimpleNamespace(diff_keys=dict.fromkeys(keys, ()), limits=Limits(max_rows_changed=limit))
-    update: Any = SimpleNamespace(options=options)
-    follow_strategy._check_comparable(update, old, old)
-    if refused:
-        with pytest.raises(InvalidInputError, match="stage b is new"):
-            follow_strategy._check_comparable(update, new, old)
-    else:
-        follow_strategy._check_comparable(update, new, old)

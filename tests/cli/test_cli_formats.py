@@ -5,29 +5,16 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.formats import EVENT, FILES, File, files_of
-from airflow_provider_streamupdate.core.history.history import sum_up
-from airflow_provider_streamupdate.core.registry import scratch
+from airflow_provider_streamupdate.core.formats import EVENT, File
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import from_json
-from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
-from airflow_provider_streamupdate.core.snapshots.snapshots import DELETED
 
 from .conftest import Site, document
 
-OF_A_PIPELINE = {"_streamupdate/pipeline.json"}  # in its storage, not below a root
-OF_A_DELETION = {"deletion.json"}  # an app that has it is none any more
 APP = "alarm"
 
 
@@ -37,54 +24,6 @@ def application(folder: Path, version: str, **constants: object) -> str:
     content = {"APP": APP, "VERSION": version, "STATE": True, "RELOADABLE": ["threshold"], **constants}
     file.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()))
     return str(file)
-
-
-def live(run: Callable[..., object], folder: Path) -> None:
-    """Everything that makes files: submit, snapshots, a rehearsal, updates by four strategies, a change in flight, a
-    rollback, gc, a look of a supervisor, a hot standby."""
-    five, seven = ("--set", "threshold=5"), ("--set", "threshold=7")
-    run("submit", application(folder, "v1"), "--deployment", "v1", *five)
-    StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).wait_healthy(APP)  # s1 is of a batch that was committed
-    run("save-snapshot", APP, "s1")
-    run("verify-snapshot", APP, "s1")
-    run("save-snapshot", APP, "s2")
-    run("update", application(folder, "v2"), "--deployment", "v2", "--rehearse", "2", *five)
-    run("update", application(folder, "v3"), "--deployment", "v3", "--strategy", "restart", *five)
-    run("rollback", APP)
-    run("update", application(folder, "v2"), "--strategy", "in_flight", "--deployment", "c1", *seven)
-    run("update", application(folder, "v4"), "--deployment", "v4", "--strategy", "follow", "--diff", "events", *seven)
-    run("gc", APP, "--keep-deployments", "0")
-    run("supervise", APP, "--once")
-    run("supervise", APP, "--on")
-    run("supervise", APP, "--off", "nobody watches it")
-    run("standby", "on", APP)
-    run("cancel", APP)
-    drivers = StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).drivers(APP)
-    wait_for(lambda: drivers.gone("v4-standby-1") or None, "the end of the hot standby", 60.0)
-
-
-def rest(app: AppRegistry) -> None:
-    """What one that was killed leaves, and what an hour brings."""
-    with exports.begun(app.folder, "s9", "v4") as export:
-        app.folder.write(f"snapshots/_{export.export}/alive.json", clock.now().encode())
-    scratch.take(app, "killed")
-    sum_up(app.folder, datetime.now(timezone.utc) + timedelta(hours=1))
-
-
-def kind_of(path: str) -> File:
-    found = files_of(path)
-    assert len(found) == 1, f"{path} is of {len(found)} kinds: {[file.path for file in found]}"
-    return found[0]
-
-
-def documents(app: Path) -> Iterator[tuple[str, File, dict[str, Any]]]:
-    """Every file with a format of ours, and what it holds, by its kind."""
-    for path in sorted(p for p in app.rglob("*") if p.is_file()):
-        name = str(path.relative_to(app))
-        kind = kind_of(name)
-        if kind.format is not None and path.read_bytes() != DELETED:
-            for line in path.read_bytes().splitlines() if kind.format is EVENT else [path.read_bytes()]:
-                yield name, kind, json.loads(line)
 
 
 def read(kind: File, found: dict[str, Any], where: str) -> object:
@@ -105,19 +44,6 @@ def ok(site: Site, *args: str) -> str:
 
 def app_of(site: Site) -> AppRegistry:
     return site.client.registry.app(APP)
-
-
-@pytest.mark.slow
-def test_a_life_leaves_only_files_of_known_kinds_in_today_s_formats(site: Site) -> None:
-    live(lambda *args: ok(site, *args), site.folder)
-    rest(app_of(site))
-    seen = set()
-    for path, kind, found in documents(site.folder / "root" / APP):
-        assert kind.format is not None
-        assert (found["format"], found["format_since"]) == (kind.format.version, kind.format.since), path
-        read(kind, found, path)
-        seen.add(kind.path)
-    assert {file.path for file in FILES if file.format} - OF_A_PIPELINE - OF_A_DELETION == seen
 
 
 # The last one is read by the running driver, too, which ends: it cannot tell any more who may commit.

@@ -10,7 +10,6 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
@@ -164,15 +163,6 @@ def test_failed_exports_rehearsals_and_temporary_files_are_freed(run: Run, app: 
     assert all(freed["temporary file", path] == 7 for path in old)
     assert all(app.folder.exists(path) for path in (*new, *live, "rehearsals/mine"))
     assert not any(app.folder.exists(path) for path in (*old, "rehearsals/killed", "objects/crashed"))
-
-
-def test_an_app_that_is_updated_is_left_alone_and_told(run: Run, app: AppRegistry) -> None:
-    lease.acquire(app.folder, "v6", ProcessIdentity.own())
-    one = run("gc", "flights", "--json")
-    assert one.exit_code == 1 and document(one)["error"]["type"] == "LeaseHeldError"
-    every = document(run("gc", "--json"))
-    assert rows(every, "freed") == {} and [t["kind"] for t in every["apps"][0]["kept"]] == ["app"]
-    assert "an update of flights is under way" in every["apps"][0]["kept"][0]["reason"]
 
 
 def test_days_are_kept_too_and_a_bad_retention_is_2(run: Run, app: AppRegistry) -> None:

@@ -29,7 +29,7 @@ def updated(site: Site) -> Site:
 
 def test_history_lists_updates_and_rollbacks_the_newest_first(updated: Site) -> None:
     rows = table(updated.run("history", "alarm"))
-    assert rows[0] == ["STARTED", "FROM", "TO", "STRATEGY", "OUTCOME", "PAUSE", "ASKED", "BY", "REASON"]
+    assert rows[0] == ["STARTED", "FROM", "TO", "STRATEGY", "OUTCOME", "PAUSE", "REQUESTED", "BY", "REASON"]
     assert [row[1:4] for row in rows[1:]] == [["v2", "v1", "rollback"], ["v1", "v2", "standby"]]
     assert user_and_host() in updated.run("history", "alarm").stdout
     found = document(updated.run("history", "alarm", "--json"))
@@ -45,7 +45,7 @@ def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
     words = " ".join(result.stdout.split())
     for told in (
         "update from v1 to v2, standby",
-        f"asked by {user_and_host()}",
+        f"requested by {user_and_host()}",
         "parameters threshold 1 7",
         "parameters api_token (hidden) (hidden), another",
         "conf spark.x - 1",

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import threading
-from collections.abc import Callable
-from typing import Any
-
-import attrs
 import pytest
-
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
-from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import commands, lease
-from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
-from airflow_provider_streamupdate.core.registry import hot_standby, supervision
-from airflow_provider_streamupdate.core.serde import to_json
 
 from .another import client_of
 from .conftest import Site, document, until
@@ -46,12 +30,6 @@ def reason(site: Site, deployment: str) -> str:
     return str(status.reason if status else None)
 
 
-def hold_lease(site: Site) -> Callable[[], None]:
-    """Work on the app, in this process, until the result is called."""
-    held = lease.acquire(site.app.folder, "v1", ProcessIdentity.own(), work="a test looks at it")
-    return lambda: lease.release(site.app.folder, held)
-
-
 def test_it_takes_over_when_the_driver_is_killed(hot: Site) -> None:
     told = document(hot.run("status", "alarm", "--json"))["hot_standby"]
     assert told["deployment"] == HOT and told["state"] == "standby"
@@ -69,20 +47,6 @@ def test_it_takes_over_when_the_driver_is_killed(hot: Site) -> None:
     assert hot.run("cancel", "alarm").exit_code == 0 and hot.alive() == []
 
 
-def test_a_last_heartbeat_of_a_driver_before_is_no_silence_of_the_present_one(hot: Site) -> None:
-    """A driver that was taken for dead goes on, and writes over the status of the one that was started in its place."""
-    app = hot.app
-    clock.sleep(40.0)
-    status = app.status("v1")
-    assert status is not None
-    os.kill(status.pid, signal.SIGSTOP)
-    app.folder.write("deployments/v1/status.json", to_json(attrs.evolve(status, epoch=0)))
-    clock.sleep(5.0)
-    os.kill(status.pid, signal.SIGCONT)
-    clock.sleep(5.0)
-    assert hot.current.deployment == "v1" and hot.alive() == ["v1", HOT]
-
-
 def test_it_is_one_driver_and_is_switched_off(hot: Site) -> None:
     again = hot.run("standby", "on", "alarm", "--json")
     assert again.exit_code == 0 and document(again)["hot_standby"]["deployment"] == HOT
@@ -90,114 +54,6 @@ def test_it_is_one_driver_and_is_switched_off(hot: Site) -> None:
     assert hot.run("standby", "off", "alarm").exit_code == 0 and hot.alive() == ["v1"]
     assert document(hot.run("standby", "off", "alarm", "--json"))["ended"] is None
     assert document(hot.run("status", "alarm", "--json"))["hot_standby"] is None
-
-
-def suspend(site: Site) -> Callable[[], object]:
-    assert site.run("suspend", "alarm").exit_code == 0
-    return lambda: site.run("restart", "alarm")
-
-
-def ask_to_suspend(site: Site) -> Callable[[], object]:
-    """Its driver dies before it comes to it: found by an outside review."""
-    launch = site.app.launch("v1")
-    assert launch is not None and launch.process is not None
-    os.kill(launch.process.pid, signal.SIGSTOP)
-    CommandBox(site.app.deployment_folder("v1"), site.current.epoch).issue(commands.SUSPEND)
-    return lambda: site.run("restart", "alarm")
-
-
-def switch_off(site: Site) -> Callable[[], object]:
-    assert site.run("supervise", "alarm", "--off", "the topic is moved").exit_code == 0
-    return lambda: site.run("supervise", "alarm", "--on")
-
-
-@pytest.mark.parametrize("does", [suspend, ask_to_suspend, switch_off, hold_lease])
-def test_it_leaves_the_app_alone(hot: Site, does: Callable[[Site], Callable[[], object]]) -> None:
-    before, undo = hot.current, does(hot)
-    hot.crash("v1")
-    until(lambda: hot.client.status("alarm").state == "lost", "its driver is gone")
-    beat = hot.app.status(HOT).beat  # type: ignore[union-attr]
-    until(lambda: hot.app.status(HOT).beat > beat + 5, "it looks on")  # type: ignore[union-attr]
-    assert hot.current == before
-    undo()
-    until(lambda: hot.client.status("alarm").state == "running", "somebody runs it")
-
-
-def name_another(site: Site) -> None:
-    wanted = hot_standby.read(site.app.folder)
-    assert wanted is not None
-    other = attrs.evolve(wanted, deployment="other", asked_at=clock.now())
-    site.app.folder.write(hot_standby.PATH, to_json(other))
-
-
-def change_parameters(site: Site) -> None:
-    app = site.application(RELOADABLE=["mark"])
-    result = site.run("update", app, "--strategy", "in_flight", "--set", "mark=two")
-    assert result.exit_code == 0, result.stderr
-
-
-def update_with(strategy: str) -> Callable[[Site], None]:
-    def update(site: Site) -> None:
-        result = site.run("update", site.application("v2"), "--deployment", "v2", "--strategy", strategy)
-        assert result.exit_code == 0, result.stderr
-
-    return update
-
-
-@pytest.mark.parametrize(
-    ("does", "left", "told"),
-    [
-        (name_another, ["v1"], "it is not to stand by any more"),
-        (change_parameters, ["v1"], "the parameters of v1 were changed"),
-        (lambda site: site.run("cancel", "alarm", "--drain"), [], "cancelled (while it stood by|by )"),
-        (update_with("restart"), ["v2"], "v1, which it stood by for, (was replaced|is cancelled)"),
-        (update_with("standby"), ["v2"], "v1, which it stood by for, (was replaced|is cancelled)"),
-    ],
-)
-def test_what_ends_it(hot: Site, does: Callable[[Site], object], left: list[str], told: str) -> None:
-    does(hot)
-    until(lambda: hot.alive() == left, "it ends")
-    assert re.search(told, reason(hot, HOT))
-
-
-def test_a_rollback_after_it_took_over_goes_to_the_version_before(running: Site) -> None:
-    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
-    assert running.run("standby", "on", "alarm").exit_code == 0
-    running.crash("v2")
-    until(lambda: running.current.deployment == "v2-standby-1", "it takes over")
-    running.client.wait_healthy("alarm")
-    assert "none yet: the one before took over" in running.run("status", "alarm").stdout
-    assert document(running.run("standby", "off", "alarm", "--json"))["ended"] is None
-    assert running.alive() == ["v2-standby-1"], "it is the app"
-    result = running.run("rollback", "alarm")
-    assert result.exit_code == 0, result.stderr
-    assert running.current.deployment == "v1" and running.alive() == ["v1"]
-
-
-def test_one_that_dies_as_it_starts_is_told_and_the_app_runs_on(running: Site) -> None:
-    name = f"deployments/v1/application/{running.application().name}"
-    running.app.folder.write(name, (running.app.folder.read(name) or b"") + b"FAIL = 'follow'\n")
-    result = running.run("standby", "on", "alarm")
-    text = " ".join(result.stderr.split())
-    assert result.exit_code == 1 and "hot standby v1-standby-1 of alarm is failed" in text
-    assert "alarm runs without one; correct the cause and run streamupdate standby on alarm again" in text
-    until(lambda: running.alive() == ["v1"], "it ends")
-
-
-def test_a_supervisor_starts_the_next_one(hot: Site) -> None:
-    told, end, client = list[str](), threading.Event(), client_of(hot)
-    thread = threading.Thread(target=lambda: client.supervise((), Backoff(), 0.1, 60.0, told.append, end=end))
-    thread.start()
-    try:
-        hot.crash("v1")
-        until(lambda: hot.alive() == [HOT, "v1-standby-2"], "it takes over, and has one of its own")
-        until(lambda: any("v1-standby-2 stands by" in line for line in told), "it tells so")
-        assert hot.current.deployment == HOT
-        assert supervision.read(hot.app.folder).attempts == 0, "nothing was started again"
-    finally:
-        end.set()
-        thread.join(60)
-    assert not thread.is_alive()
 
 
 def test_what_cannot_have_one_is_told_so(running: Site) -> None:
@@ -214,20 +70,3 @@ def test_what_cannot_have_one_is_told_so(running: Site) -> None:
     assert running.run("cancel", "alarm").exit_code == 0
     assert "app alarm is cancelled (deployment v1); only an app that runs can have" in refused("on", "alarm")
     assert running.alive() == []
-
-
-def test_its_driver_dies_and_the_app_runs_on(hot: Site) -> None:
-    hot.crash(HOT)
-    told: dict[str, Any] = document(hot.run("status", "alarm", "--json"))["hot_standby"]
-    assert told["state"] == "lost"
-    assert hot.run("standby", "on", "alarm").exit_code == 0
-    assert hot.alive() == ["v1", "v1-standby-2"]
-
-
-def test_a_deployment_with_a_long_name_has_one(site: Site) -> None:
-    """Found from outside: with the suffix the name was too long."""
-    assert site.run("submit", site.application(), "--deployment", "v" * 196).exit_code == 0
-    site.client.wait_healthy("alarm")
-    for switch in ("on", "off"):
-        result = site.run("standby", switch, "alarm")
-        assert result.exit_code == 0, result.stderr

@@ -3,14 +3,9 @@ real driver's."""
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.drivers.drivers import Drivers
-from airflow_provider_streamupdate.control.update import engine
-from airflow_provider_streamupdate.control.update.strategies import in_flight
 from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.registry.deployment import RUNNING
 
 from .conftest import Site, document
 
@@ -83,17 +78,6 @@ def test_what_is_not_given_stays_as_it_is(running: Site) -> None:
     assert params(running) == {} and running.alive() == ["v3"]
 
 
-def test_a_driver_that_is_started_later_has_the_changed_parameters(running: Site) -> None:
-    assert change(running, *changed("threshold=7")).exit_code == 0
-    running.run("update", running.application("v2"), "--deployment", "v2")
-    assert running.run("rollback", "alarm").exit_code == 0
-    assert running.alive() == ["v1"] and params(running)["threshold"] == "7"
-    # The digest is that of the application with these parameters, so that a release of it is known to run.
-    digest = running.client.status("alarm").spec.digest
-    assert change(running, *changed("threshold=7")).exit_code == 0
-    assert running.app.changes("v1")[-1].request.digest == digest
-
-
 @pytest.mark.parametrize(
     ("args", "constants", "reason"),
     [
@@ -128,76 +112,3 @@ def test_parameters_under_which_a_query_fails_are_taken_back(running: Site) -> N
     made, back = running.app.changes("v1")
     assert made.undoes is None and back.undoes == "ValueError: bad"
     assert change(running, *changed("threshold=7")).exit_code == 0
-
-
-@pytest.mark.parametrize("dies", ["before", "after"])
-def test_a_driver_that_dies_is_started_again_with_the_old_parameters(site: Site, dies: str) -> None:
-    submitted(site, DIES=dies)
-    result = change(site, *changed("threshold=7"), DIES=dies)
-    assert result.exit_code == 1 and "was rolled back; v1 runs again" in document(result)["error"]["message"]
-    assert params(site)["threshold"] == "5" and site.alive() == ["v1"]
-    assert len(site.app.changes("v1")) == (2 if dies == "after" else 0)
-    current = site.client.status("alarm").current
-    assert current is not None and current.epoch == 2
-
-
-@pytest.mark.parametrize("runs", [False, True])
-@pytest.mark.parametrize("dies", ["before", "after"])
-def test_a_rollback_that_was_cut_short_is_completed(
-    site: Site, monkeypatch: pytest.MonkeyPatch, dies: str, runs: bool
-) -> None:
-    """The driver that it has started is starting, or runs, when the update is run again."""
-    registry = submitted(site, DIES=dies).client.registry.app("alarm")
-
-    def crash(drivers: Drivers, deployment: str, timeout: float) -> None:
-        if runs:
-            drivers.wait_for_states(deployment, (RUNNING,), timeout)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as crashing:
-        crashing.setattr(Drivers, "wait_running", crash)
-        assert change(site, *changed("threshold=7"), DIES=dies).exit_code == 130
-    made = len(registry.changes("v1"))
-    result = change(site, *changed("threshold=7"), DIES=dies)
-    assert result.exit_code == 1 and "was being rolled back" in document(result)["error"]["message"]
-    [record], [rollback] = registry.updates(), registry.rollbacks()
-    assert record.outcome == "rolled-back" and rollback.epoch == 2 and rollback.ended_at is not None
-    assert params(site)["threshold"] == "5" and site.alive() == ["v1"]
-    assert len(registry.changes("v1")) == made and site.current.epoch == 2
-
-
-def test_a_change_that_was_cut_short_is_continued(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(*_args: object, **_more: object) -> None:
-        raise KeyboardInterrupt
-
-    registry = running.app
-    for module, step, changes in ((in_flight, "change", 0), (engine, "promote", 1)):
-        with monkeypatch.context() as crashing:
-            crashing.setattr(module, step, crash)
-            assert change(running, *changed("threshold=7")).exit_code == 130
-        assert len(registry.changes("v1")) == changes
-    assert change(running, *changed("threshold=7")).exit_code == 0
-    [record] = registry.updates()
-    assert record.outcome == "promoted" and len(registry.changes("v1")) == 1
-
-
-def test_a_change_that_went_wrong_later_is_rolled_back_by_its_id(running: Site) -> None:
-    record = document(change(running, *changed("threshold=7")))
-    result = running.run("rollback", "alarm", "--deployment", record["new"])
-    assert result.exit_code == 0, result.stderr
-    assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
-    assert running.current.epoch == 1
-
-
-def test_a_change_whose_way_back_failed_is_still_rolled_back(running: Site) -> None:
-    """The driver has taken the way back, too, back: its query failed in the first batch."""
-    record = document(change(running, *changed("threshold=7")))
-    registry = running.client.registry.app("alarm")
-    [made] = registry.changes("v1")
-    back = attrs.evolve(made.request, id=f"{record['new']}-undo", params=made.before, digest=made.digest_before)
-    registry.add_change("v1", back)
-    registry.add_change("v1", attrs.evolve(made.request, id=back.id), undoes="the storage failed")
-    assert params(running)["threshold"] == "7"
-    result = running.run("rollback", "alarm", "--deployment", record["new"])
-    assert result.exit_code == 0, result.stderr
-    assert params(running)["threshold"] == "5"

@@ -13,12 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_streamupdate.control.operations import submit
-from airflow_provider_streamupdate.control.operations.abandoned import supersede_left_behind
-from airflow_provider_streamupdate.control.update import rollback
-from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage.options import VARIABLE, from_environment
 from tests.standin import REPOSITORY
 
@@ -46,17 +41,6 @@ def test_a_driver_that_dies_at_start_ends_with_its_last_lines(site: Site) -> Non
     assert result.exit_code == 1
     assert "the last words of a driver that dies at start" in result.stderr
     assert site.alive() == []
-
-
-def test_a_file_whose_query_function_raises_is_told(site: Site) -> None:
-    for command in ("submit", "plan"):
-        result = site.run(command, site.application(FAIL="plan"), "--json")
-        assert result.exit_code == 1
-        assert document(result)["error"] == {
-            "type": "ApplicationError",
-            "message": "query events raised ValueError: no such column",
-        }
-    assert site.client.apps() == []
 
 
 def test_a_python_error_is_told_by_its_last_line_and_whole_when_asked_for(site: Site) -> None:
@@ -90,16 +74,6 @@ def test_storage_options_reach_the_driver_out_of_sight(site: Site, monkeypatch: 
 # snapshots of a running app
 
 
-def test_save_snapshot_of_a_running_app(running: Site) -> None:
-    result = running.run("save-snapshot", "alarm", "s1")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("saved snapshot s1 of alarm: ")
-    assert running.alive() == ["v1"]
-    again = running.run("save-snapshot", "alarm", "s1", "--json")
-    assert again.exit_code == 1 and document(again)["error"]["type"] == "AlreadyExistsError"
-    assert running.run("verify-snapshot", "alarm", "s1").exit_code == 0
-
-
 # check and plan
 
 
@@ -126,18 +100,6 @@ def test_check_of_what_does_not_fit_is_1(running: Site) -> None:
     markdown = running.run("check", bad, "--markdown")
     assert markdown.exit_code == 1 and "| stage | events/rooms | refused |" in markdown.stdout
     assert running.alive() == ["v1"]
-
-
-def test_an_update_prints_what_does_not_simply_continue_before_the_hand_over(running: Site) -> None:
-    less = running.application("v2", STAGES={"other": ["room"]})
-    result = running.run("update", less, "--agree", "events/rooms=it is counted elsewhere")
-    assert result.exit_code == 0, result.stderr
-    lines = result.stderr.splitlines()
-    [gone] = [
-        n for n, line in enumerate(lines) if "stage events/rooms: ignored, agreed (it is counted elsewhere)" in line
-    ]
-    [new] = [n for n, line in enumerate(lines) if "stage events/other: empty: new stage" in line]
-    assert max(gone, new) < next(n for n, line in enumerate(lines) if "v1 hands over" in line)
 
 
 def test_a_renamed_stage_is_carried_by_a_rename(running: Site) -> None:
@@ -222,18 +184,6 @@ def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
     assert table(running.run("status", "alarm"))[-1][-1] == "promoted"
 
 
-def test_the_new_version_must_run_for_a_while_before_it_is_promoted(running: Site) -> None:
-    result = running.run("update", running.application("v2"), "--deployment", "v2", "--verify-for", "2", "--json")
-    assert "it must run for 2 s" in result.stderr
-    record = document(result)
-    assert (record["old"], record["new"], record["outcome"]) == ("v1", "v2", "promoted")
-    assert "it has run for 2 s" in record["verified"]
-    assert any(told.startswith("query events has committed ") for told in record["verified"])
-    committed = running.client.status("alarm").status.queries["events"].first_commit_at
-    verified = clock.parse(record["step_times"]["verified"])
-    assert (verified - clock.parse(str(committed))).total_seconds() >= 2
-
-
 def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> None:
     result = running.run("update", running.application("v2", STAGES={"rooms": ["floor"]}), "--json")
     assert result.exit_code == 1
@@ -241,75 +191,6 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
     assert found["error"]["type"] == "IncompatibleError" and found["report"]["app"] == "alarm"
     assert running.alive() == ["v1"] and running.client.status("alarm").state == "running"
     assert not lease.held(running.app.folder, lease.read(running.app.folder))
-
-
-def test_a_new_version_that_fails_is_rolled_back_and_the_command_fails(running: Site) -> None:
-    broken = running.application("v2", FAIL="start")
-    result = running.run("update", broken, "--deployment", "v2", "--strategy", "restart")
-    assert result.exit_code == 1
-    assert "was rolled back; v1 runs again" in result.stderr
-    assert running.alive() == ["v1"]
-    assert running.run("update", running.application("v3"), "--deployment", "v3").exit_code == 0
-
-
-def test_a_standby_that_fails_leaves_the_old_version_alone(running: Site) -> None:
-    result = running.run("update", running.application("v2", FAIL="start"), "--deployment", "v2")
-    assert result.exit_code == 1
-    assert "the last words of a driver that dies at start" in result.stderr
-    assert "v1 was not touched and keeps running" in result.stderr
-    assert (running.current.deployment, running.current.epoch) == ("v1", 1)
-    assert running.alive() == ["v1"]
-    record = running.app.update("v2")
-    assert record is not None and record.outcome == "refused"
-
-
-def test_an_update_that_nobody_went_on_with_is_closed_by_the_next(running: Site) -> None:
-    app = running.app
-    app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
-    lease.acquire(app.folder, "v2", seconds=-1)
-    result = running.run("update", running.application("v3"), "--deployment", "v3")
-    assert result.exit_code == 0, result.stderr
-    closed = app.update("v2")
-    assert closed is not None
-    assert (closed.outcome, closed.reason) == (
-        "superseded",
-        "it was not continued, and the update to v3 was begun",
-    )
-
-
-@pytest.mark.parametrize("dies", [None, "before", "after"])
-def test_an_update_that_nobody_went_on_with_is_closed_by_a_submit_in_its_place(
-    running: Site, monkeypatch: pytest.MonkeyPatch, dies: str | None
-) -> None:
-    """dies: the submit does, once its driver is started, around the end of the record. What is left then is no reason
-    to end what runs."""
-    app = running.app
-    app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
-    lease.acquire(app.folder, "v2", seconds=-1)
-    submit_v3 = ("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1")
-    assert running.run(*submit_v3).exit_code == 1 and app.update_under_way()  # v1 runs, so it is still about what runs
-    assert running.run("save-snapshot", "alarm", "s1", "--cancel").exit_code == 0
-
-    def die(*args: str) -> None:
-        if dies == "after":
-            supersede_left_behind(*args)  # type: ignore[arg-type]
-        raise SystemExit(143)
-
-    with monkeypatch.context() as dying:
-        if dies:
-            dying.setattr(submit, "supersede_left_behind", die)
-        result = running.run(*submit_v3)
-        assert result.exit_code == (143 if dies else 0), result.stderr
-    running.client.wait_healthy("alarm")
-    record = app.update("v2")
-    assert record is not None and (record.outcome is None) is (dies == "before")
-    assert record.reason in (None, "it was not continued, and deployment v3 was submitted")
-    [shown] = document(running.run("list", "--json"))
-    assert (shown["interrupted"], shown["next_step"], shown["needs"]) == (None, None, [])
-    advised = running.run("rollback", "alarm", "--deployment", "v2")
-    assert advised.exit_code == 1 and "has been replaced by v3" in advised.stderr
-    assert running.alive() == ["v3"]
-    assert running.run("rollback", "alarm", "--deployment", "v3").exit_code == 0 and running.alive() == ["v1"]
 
 
 def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
@@ -326,92 +207,6 @@ def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
         "the previous deployment of alarm is"
     )
     assert len(running.app.rollbacks()) == 1
-
-
-def test_a_rollback_names_functions_that_get_ids_again_and_takes_what_they_do_with_them(site: Site) -> None:
-    function, agree = {"SINK": {"format": "foreachBatch"}}, ("--agree", "events/foreachBatch")
-    assert site.run("submit", site.application("v1", **function), "--deployment", "v1", *agree).exit_code == 0
-    update = ("update", site.application("v2", **function))
-    refused = site.run(*update)
-    assert refused.exit_code == 1 and "--agree events/foreachBatch" in refused.stderr and site.alive() == ["v1"]
-    agreed = site.run(*update, "--deployment", "v2", *agree)
-    assert agreed.exit_code == 0, agreed.stderr
-    wrong = site.run("rollback", "alarm", "--later-ids", "views")
-    assert wrong.exit_code == 2 and "has no query 'views' (its queries: events)" in wrong.stderr
-    assert site.alive() == ["v2"]
-    told = site.run("rollback", "alarm")
-    assert re.search(
-        r"query events of v1 gets batch ids again that v2 used \(\d+-\d+\), and its app does not declare",
-        told.stderr,
-    )
-    assert told.exit_code == 0 and "--later-ids events" in told.stderr and site.alive() == ["v1"]
-    assert site.run(*update, "--deployment", "v3", *agree).exit_code == 0
-    result = site.run("rollback", "alarm", "--later-ids", "events")
-    assert result.exit_code == 0 and "query events continues with batch ids after those of v3" in result.stderr
-    assert [record.later_ids for record in site.app.rollbacks()] == [(), ("events",)]
-    late = site.run("rollback", "alarm", "--deployment", "v3", "--later-ids", "events")
-    assert late.exit_code == 1 and "already runs again" in late.stderr, late.stderr
-
-
-@pytest.mark.parametrize(("at", "code"), [("old-settled", 0), ("old-runs", 1)])
-def test_later_ids_are_given_before_the_old_version_runs(
-    site: Site, monkeypatch: pytest.MonkeyPatch, at: str, code: int
-) -> None:
-    """To a rollback that died, too: it does what it says, or says that it is too late."""
-    function, agree = {"SINK": {"format": "foreachBatch"}}, ("--agree", "events/foreachBatch")
-    assert site.run("submit", site.application("v1", **function), "--deployment", "v1", *agree).exit_code == 0
-    assert site.run("update", site.application("v2", **function), "--deployment", "v2", *agree).exit_code == 0
-
-    def die(name: str) -> None:
-        if name == at:
-            raise SystemExit(143)
-
-    with monkeypatch.context() as dying:
-        dying.setattr(rollback, "boundary", die)
-        assert site.run("rollback", "alarm").exit_code == 143
-    again = site.run("rollback", "alarm", "--later-ids", "events")
-    assert again.exit_code == code, again.stderr
-    assert ("continues with batch ids after those of v2" in again.stderr) is (code == 0)
-    [record] = site.app.rollbacks()
-    assert record.later_ids == (("events",) if code == 0 else ())
-    assert site.run("rollback", "alarm").exit_code == 0 or code == 0
-    assert site.alive() == ["v1"]
-
-
-def test_a_rollback_to_a_function_that_says_what_it_does_has_nothing_to_ask(site: Site) -> None:
-    function = {"SINK": {"format": "foreachBatch", "seen_batch": "skips"}}
-    assert site.run("submit", site.application("v1", **function), "--deployment", "v1").exit_code == 0
-    assert site.run("update", site.application("v2", **function), "--deployment", "v2").exit_code == 0
-    wrong = site.run("rollback", "alarm", "--later-ids", "events")
-    assert wrong.exit_code == 2 and "has seen (seen_batch='skips')" in wrong.stderr and site.alive() == ["v2"]
-    told = site.run("rollback", "alarm")
-    assert told.exit_code == 0 and "gets batch ids again" not in told.stderr
-
-
-@pytest.mark.parametrize("at", ["new-stopped", "old-runs", "gone-back"])
-def test_a_rollback_that_died_is_completed_and_goes_no_further(
-    running: Site, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
-    """The same command again, without an id: once the old version runs, the current one is not the one to leave."""
-    for version in ("v2", "v3"):
-        assert running.run("update", running.application(version), "--deployment", version).exit_code == 0
-
-    def die(name: str) -> None:
-        if name == at:
-            raise SystemExit(143)
-
-    with monkeypatch.context() as dying:
-        dying.setattr(rollback, "boundary", die)
-        assert running.run("rollback", "alarm").exit_code == 143
-    again = running.run("rollback", "alarm")
-    assert again.exit_code == 0 and "runs as deployment v2 again" in again.stdout, again.stderr
-    assert running.alive() == ["v2"]
-    registry = running.app
-    [record], update = registry.rollbacks(), registry.update("v3")
-    assert (
-        (record.left, record.back_to) == ("v3", "v2") and record.ended_at and record.epoch == registry.current().epoch
-    )
-    assert update is not None and update.outcome == "rolled-back"
 
 
 @pytest.mark.processes
@@ -435,27 +230,4 @@ def test_ctrl_c_during_an_update_says_how_to_continue_and_the_same_command_does(
     assert rolled_back.exit_code == 0 and running.alive() == ["v1"], rolled_back.stderr
 
 
-@pytest.mark.parametrize(("begun", "strategy"), [("standby", "restart"), ("restart", "follow")])
-def test_an_update_keeps_the_strategy_that_it_was_begun_with(running: Site, begun: str, strategy: str) -> None:
-    """Whoever began it did not name its application, so that nothing was planned."""
-    running.client.begin_update("alarm", "v2", strategy=begun)
-    asked = ("--deployment", "v2", "--strategy", strategy, "--set", "output=elsewhere")
-    file = running.application("v2")
-    file.write_text(f"{file.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
-    result = running.run("update", file, *asked)
-    assert result.exit_code == 0, result.stderr
-    record = running.app.update("v2")
-    assert record is not None and (record.outcome, record.strategy) == ("promoted", begun)
-    assert running.alive() == ["v2"]
-
-
 # cancel
-
-
-@pytest.mark.parametrize("how", [(), ("--drain",), ("--drain", "--drain-timeout", "1m")])
-def test_cancel(running: Site, how: tuple[str, ...]) -> None:
-    result = running.run("cancel", "alarm", *how)
-    assert (result.exit_code, result.stdout) == (0, "alarm is cancelled; ended: the driver of v1\n")
-    assert running.alive() == []
-    again = running.run("cancel", "alarm", *how, "--json")
-    assert (again.exit_code, document(again)["ended"]) == (0, [])

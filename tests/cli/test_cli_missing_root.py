@@ -78,13 +78,6 @@ def test_a_root_is_not_left_by_what_was_refused(site: Site, missing: Path, comma
     assert result.exit_code != 0 and not missing.exists()
 
 
-def test_a_root_is_not_needed_for_a_plan(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as without:
-        without.delenv("STREAMUPDATE_ROOT")
-        result = site.run("plan", site.application())
-    assert result.exit_code == 0, result.output
-
-
 def of_an_app() -> list[str]:
     """The commands whose first argument is an app."""
     return sorted(n for n, c in main.commands.items() if [p.name for p in c.params if is_argument(p)][:1] == ["app"])

@@ -61,18 +61,6 @@ def beat(app: AppRegistry) -> int:
     return status.beat
 
 
-@pytest.mark.processes
-def test_a_user_without_a_name_updates_and_rolls_back(site: Site, root: Path) -> None:
-    app = submitted(site)
-    result = as_user(site, UNKNOWN, "update", site.application("v2"), "--deployment", "v2", "--strategy", "restart")
-    assert result.returncode == 0, result.stderr
-    update = app.update("v2")
-    assert update is not None and update.asked_by.startswith(f"{UNKNOWN}@")
-    result = as_user(site, UNKNOWN, "rollback", "alarm")
-    assert result.returncode == 0, result.stderr
-    assert app.rollbacks()[-1].asked_by.startswith(f"{UNKNOWN}@")
-
-
 def test_what_root_asks_for_is_its_owner_s(site: Site, root: Path) -> None:
     submitted(site)
     assert site.run("save-snapshot", "alarm", "by-root").exit_code == 0

@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.update import rollback
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.core.coordination import lease
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.users import user_and_host
 
 from .conftest import Run, Site, document, table
 
 KAFKA = {"format": "kafka", "options": {"topic": "old"}}
 OWN = {"format": "kafka", "options": {"topic": "new"}}
-FUNCTION = {"format": "foreachBatch", "seen_batch": "adds"}
 
 
 @pytest.fixture
@@ -131,84 +128,6 @@ def test_cancel_ends_both_versions_and_the_update(both: Site, drain: tuple[str, 
     result = both.run(*arguments(both, "--run-beside", "1h"))
     assert result.exit_code == 1 and both.alive() == [], "nothing of it is continued"
     assert both.run("restart", "alarm").exit_code == 0 and both.alive() == ["v1"]
-
-
-def test_an_old_version_that_dies_comes_back_and_the_new_one_is_dropped(both: Site) -> None:
-    both.crash("v1")
-    result = both.run(*arguments(both))
-    assert result.exit_code == 1 and "v1 runs again: the old version died: the driver of deployment v1" in result.stderr
-    assert "run the update again" in result.stderr and "streamupdate restart" not in result.stderr, result.stderr
-    assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
-
-
-def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
-    result = running.run(*arguments(running, "--run-beside", "0.1", "--catch-up-timeout", "1", FAIL="stuck"))
-    assert result.exit_code == 1
-    assert (
-        "v2 of alarm has not caught up with v1 within 1 s: query events has committed 0 of 2 batches" in result.stderr
-    )
-    assert "give it more time (--catch-up-timeout" in result.stderr
-    assert running.alive() == ["v1"] and place(running)[:2] == ("v1", 1)
-
-
-@pytest.mark.parametrize(
-    ("at", "then", "runs"),
-    [
-        ("drain", "update", ("v2", 2, True)),
-        ("claim", "update", ("v2", 2, True)),
-        ("claim", "rollback", ("v1", 2, True)),
-    ],
-)
-def test_an_update_that_died_around_the_drain_goes_on_or_back(
-    both: Site, monkeypatch: pytest.MonkeyPatch, at: str, then: str, runs: tuple[str, int, bool]
-) -> None:
-    owner = {"drain": parallel, "claim": AppRegistry}[at]
-    with monkeypatch.context() as crashing:
-        crashing.setattr(owner, at, interrupt)
-        assert both.run(*arguments(both)).exit_code == 130
-    assert both.alive() == (["v2"] if at == "claim" else ["v1", "v2"])
-    assert both.run(*(arguments(both) if then == "update" else (then, "alarm"))).exit_code == 0
-    assert both.alive() == [runs[0]] and place(both) == runs
-
-
-def test_a_rollback_that_was_cut_short_is_given_up_where_the_update_goes_on(
-    both: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registry = both.app
-    with monkeypatch.context() as crashing:
-        crashing.setattr(rollback, "stop_deployment", interrupt)
-        assert both.run("rollback", "alarm").exit_code == 130
-    assert [record.ended_at for record in registry.rollbacks()] == [None]
-    assert both.run(*arguments(both)).exit_code == 0
-    assert registry.rollbacks() == [] and both.alive() == ["v2"]
-
-
-def test_a_rehearsal_before(running: Site) -> None:
-    running.run("save-snapshot", "alarm", "monday")
-    agreed = ("--agree", "events:fork", "--agree", "events/foreachBatch", "--set", "path=/new")
-    result = running.run(*arguments(running, "--rehearse", "1", *agreed, SINK=FUNCTION))
-    assert result.exit_code == 0, result.stderr
-    record = running.app.update("v2")
-    assert record is not None and "rehearsed" in record.step_times
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "args", "reason"),
-    [
-        (KAFKA, KAFKA, (), "query events writes to the same place as the running version (kafka topic=old)"),
-        (FUNCTION, FUNCTION, (), "query events writes with foreachBatch and has the same parameters as the"),
-        (FUNCTION, FUNCTION, ("--set", "path=/new"), "agree to it with --agree events:fork"),
-    ],
-)
-def test_the_same_sink_is_refused(site: Site, old: Any, new: Any, args: tuple[str, ...], reason: str) -> None:
-    site.run("submit", site.application(SINK=old), "--deployment", "v1")
-    result = site.run(*arguments(site, *args, SINK=new), "--json")
-    error = document(result)["error"]
-    assert result.exit_code == 1 and reason in error["message"]
-    if error["type"] == "RefusedError":
-        assert "(--set, app_params)" in error["message"] and "use strategy standby or restart" in error["message"]
-        assert site.app.updates() == []
-    assert site.alive() == ["v1"] and site.client.snapshots("alarm") == []
 
 
 def test_how_long_both_run_is_for_this_strategy(running: Site, run: Run) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_streamupdate import cli
-from airflow_provider_streamupdate.cli.printable import one_line, printable
+from airflow_provider_streamupdate.cli.messages import one_line, printable
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from airflow_provider_streamupdate.core.registry.registry import Registry
@@ -45,7 +45,7 @@ def test_what_people_write_stays() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=[p.name for p in FILES])
 def test_all_of_the_command_line_prints_by_way_of_it(path: Path) -> None:
-    if path.name in ("output.py", "printable.py"):  # tables and JSON, whose cells are made printable one by one
+    if path.name in ("output.py", "messages.py"):  # tables and JSON, whose cells are made printable one by one
         return
     calls = [ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
     assert not {"print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write"} & set(calls)

@@ -13,8 +13,6 @@ from airflow_provider_streamupdate.control.update.usual_times import usually
 from airflow_provider_streamupdate.control.waiting import Phase
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
-from .conftest import Site
-
 
 def test_each_line_has_the_time_since_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     with module.progress("first", "nothing") as report:
@@ -100,22 +98,3 @@ def test_what_the_steps_took_before() -> None:
     )
     assert usually(updates, "restart") == "earlier durations of the steps (the last time): standby 50 s, promoted 3 s"
     assert usually(updates, "parallel") is None
-
-
-def test_an_update_says_what_happens(site: Site) -> None:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    result = site.run("update", site.application("v2"), "--deployment", "v2")
-    assert result.exit_code == 0, result.stderr
-    said = [line.partition("] ")[2] for line in result.stderr.splitlines() if line.startswith("[")]
-    expected = (
-        "updating to ",
-        "planning v2 (",
-        "starting v2, and",
-        "v1 hands over",
-        "verifying v2",
-        "alarm is healthy",
-    )
-    at = [next((n for n, line in enumerate(said) if line.startswith(text)), None) for text in expected]
-    assert None not in at and at == sorted(at), said
-    assert sum(line.startswith("verifying") for line in said) == 1
-    assert re.search(r"\n  query \w+ .*\n", result.stderr), "a line for each query that is healthy"

@@ -10,14 +10,13 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import interruption
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import LeaseHeldError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Current, Launch, QueryStatus
+from airflow_provider_streamupdate.core.registry.deployment import Launch, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from tests.core.builders import deploy, set_status, spec, status, write_json
@@ -34,13 +33,6 @@ def app(root: Path) -> AppRegistry:
 
 
 # list
-
-
-def test_list_of_an_empty_root_says_so(run: Run, root: Path) -> None:
-    result = run("list")
-    assert result.exit_code == 0
-    assert result.stderr == f"no apps under {root}\n"
-    assert document(run("list", "--json")) == []
 
 
 def test_list_shows_an_app_a_line(run: Run, root: Path, app: AppRegistry) -> None:
@@ -195,18 +187,6 @@ def test_everybody_is_told_that_an_update_was_interrupted(run: Run, root: Path, 
         lease.acquire(app.folder, "v3", ProcessIdentity.own())
 
 
-def test_an_update_between_two_tasks_of_a_dag_is_under_way_and_waits_when_that_takes_long(
-    monkeypatch: pytest.MonkeyPatch, run: Run, app: AppRegistry
-) -> None:
-    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now(), step="checked"))
-    lease.leave(app.folder, lease.acquire(app.folder, "v2", ProcessIdentity.own()))
-    assert document(run("list", "--json"))[0]["next_step"] is None
-    monkeypatch.setattr(interruption, "QUIET_SECONDS", 0.0)
-    assert "has been waiting since" in document(run("list", "--json"))[0]["next_step"]
-    [examined] = [f for f in document(run("doctor", "--json")) if f["thing"] == "app flights"]
-    assert examined["outcome"] == "ok" and "has been waiting since" in examined["found"]
-
-
 def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegistry) -> None:
     secret = Application(file="a.py", conf={"spark.hadoop.fs.s3a.secret.key": "hunter2"}, env_vars={"API_TOKEN": "x"})
     write_json(app, "deployments/v1/spec.json", attrs.evolve(app.spec("v1"), application=secret))
@@ -246,30 +226,6 @@ def test_log_shows_the_last_lines(run: Run, app: AppRegistry, tmp_path: Path) ->
 
 
 # What needs another state
-
-
-@pytest.mark.parametrize("state", ["cancelled", "failed", "finished", None])
-def test_an_app_that_is_not_running_is_1_and_nothing_is_asked_of_it(run: Run, root: Path, state: str | None) -> None:
-    registry = Registry(str(root)).app("flights")
-    deploy(registry, state=state)
-    before = registry.current()
-    for args in (("save-snapshot", "flights", "s1"), ("suspend", "flights")):
-        result = run(*args, "--json")
-        error = document(result)["error"]
-        assert (result.exit_code, error["type"]) == (1, "NotRunningError") and (state or "new") in error["message"]
-    if state in ("cancelled", "finished"):
-        result = run("cancel", "flights")
-        assert (result.exit_code, result.stdout) == (0, f"flights is {state}; no driver of it ran\n"), result.stderr
-        assert registry.current() == before
-    assert not registry.folder.exists("deployments/v1/commands")
-
-
-def test_what_a_running_app_has_nothing_of(run: Run, app: AppRegistry) -> None:
-    result = run("resume", "flights")
-    assert result.exit_code == 1 and "app flights is running; to resume it, it must be suspended" in result.stderr
-    result = run("rollback", "flights")
-    assert result.exit_code == 1 and "so there is nothing to roll back to" in result.stderr
-    assert app.current() == Current(deployment="v1", epoch=1, promoted=True)
 
 
 def _launch(app: AppRegistry) -> Launch:

@@ -65,36 +65,6 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     assert not lease.held(folder, lease.read(folder))
 
 
-def test_a_snapshot_alone_is_state(dead: Site) -> None:
-    """As after `adopt`: what it is of never ran here."""
-    assert dead.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
-    dead.client.registry.folder.remove("alarm/deployments/v1/checkpoint")
-    result = dead.run("submit", dead.application("v2"))
-    assert result.exit_code == 1 and "snapshot last" in result.stderr and "up to batch" not in result.stderr
-    manifest = "alarm/snapshots/last/snapshot.json"
-    whole = dead.client.registry.folder.read(manifest)
-    dead.client.registry.folder.write(manifest, b"{")
-    assert "snapshot last (damaged)" in dead.run("submit", dead.application("v2")).stderr
-    dead.client.registry.folder.write(manifest, whole or b"")
-    assert dead.run("submit", dead.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
-
-
-def test_a_deployment_that_never_committed_leaves_nothing(site: Site) -> None:
-    assert site.run("submit", site.application(FAIL="start"), "--deployment", "v1").exit_code == 1
-    result = site.run("submit", site.application("v2"), "--deployment", "v2")
-    assert result.exit_code == 0, result.output
-
-
-def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site) -> None:
-    first = client(site).submit(application(site), owner="me", app="alarm")
-    wait_for(lambda: committed(site, first.deployment) > 2 or None, "batches", 60)
-    site.crash(first.deployment)
-    last = committed(site, first.deployment)
-    again = client(site).submit(application(site), owner="me", app="alarm")
-    assert (again.deployment, again.epoch) == (first.deployment, 2)
-    assert first_batch(site) == last + 1
-
-
 # submit --fresh
 
 
@@ -152,12 +122,6 @@ def test_restart_of_a_living_driver_is_refused(running: Site, state: str, monkey
     assert running.current.epoch == 1 and running.alive() == ["v1"]
 
 
-def test_restart_names_the_deployment_it_is_of(dead: Site) -> None:
-    result = dead.run("restart", "alarm", "--deployment", "v0")
-    assert result.exit_code == 1 and "v1 is" in result.stderr
-    assert dead.current.epoch == 1
-
-
 def test_restart_during_an_update_is_refused_and_says_which(running: Site) -> None:
     running.client.begin_update("alarm", "v2")
     running.crash("v1")
@@ -192,6 +156,21 @@ def test_a_silent_driver_on_another_machine_is_fenced_before_it_ends_with_a_snap
     logged, saved = checkpoint.logged_batch(), dead.client.snapshot("alarm", "last").queries["events"]
     assert logged is not None and checkpoint.fenced() == logged + 1
     assert logged in (saved.batch, saved.in_flight)
+
+
+def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running: Site) -> None:
+    assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
+    assert running.run("rollback", "alarm").exit_code == 0
+    assert running.current.deployment == "v1"
+    ended = running.client.snapshot("alarm", "last").queries["events"].batch
+    checkpoint = Checkpoint(running.app.checkpoint("v1", "events"))
+    wait_for(lambda: (checkpoint.committed_batch() or 0) > ended or None, "a batch", 60)
+    running.crash("v1")
+    refused = running.run("save-snapshot", "alarm", "last", "--cancel")
+    assert refused.exit_code == 1 and "choose another name" in refused.stderr
+    assert running.run("save-snapshot", "alarm", "end", "--cancel").exit_code == 0
+    assert running.client.snapshot("alarm", "end").queries["events"].batch > ended
 
 
 # the next step

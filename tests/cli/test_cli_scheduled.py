@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.deployment import Status
 
 from .conftest import Site, document
@@ -48,24 +47,6 @@ def test_an_app_that_has_finished_is_updated_between_its_runs(finished: Site, st
     assert (events.first_batch, events.batch) == (3, 5), "it goes on where version 1 ended"
     assert document(finished.run("restart", "alarm", "--until-finished", "--json"))["deployment"] == "v2"
     assert update(finished, "v2", INPUT=6).exit_code == 1, "the id is used"
-
-
-def test_a_new_version_that_fails_leaves_the_old_one_finished_and_current(finished: Site) -> None:
-    epoch = status(finished).epoch
-    result = update(finished, "v2", INPUT=6, FAIL="run")
-    assert result.exit_code == 1 and "a row the new version cannot read" in result.stderr
-    # It was started again, and finds that there is nothing left.
-    wait_for(lambda: finished.client.status("alarm").state == "finished" or None, "the end of v1", 60.0)
-    assert finished.client.status("alarm").spec.deployment == "v1" and status(finished).epoch == epoch + 2
-    assert update(finished, "v3", INPUT=5).exit_code == 0
-    assert finished.commits("v3")[-1] == 4
-
-
-def test_an_update_that_is_refused_starts_nothing(finished: Site) -> None:
-    epoch = status(finished).epoch
-    for refused in ({"FAIL": "plan"}, {"STAGES": {"rooms": ["floor"]}}):
-        assert update(finished, "v2", INPUT=6, **refused).exit_code == 1
-        assert finished.client.status("alarm").spec.deployment == "v1" and status(finished).epoch == epoch
 
 
 def test_a_run_fails_with_its_driver(finished: Site) -> None:

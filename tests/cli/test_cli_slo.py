@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 from click.testing import Result
 
-from airflow_provider_streamupdate.control.operations.verification.health import Health
 from airflow_provider_streamupdate.core.difference.figures import KEPT
 from airflow_provider_streamupdate.core.slo import rules
 from airflow_provider_streamupdate.core.slo.limits import NAMES
@@ -59,30 +57,3 @@ def test_one_that_does_as_well_is_promoted_and_says_so(running: Site) -> None:
     found = {text.split(": ")[0]: text for text in record.verified if text.startswith("query events, ")}
     assert set(found) == {f"query events, {name}" for name in NAMES}
     assert "not compared" not in found["query events, batch-time"] + found["query events, rows-out"]
-
-
-def test_health_alone_compares_nothing(running: Site) -> None:
-    assert update(running, "--slo", "rows-out=500%", ROWS_OUT=40).exit_code == 0, "it was agreed to"
-    assert running.client.health("alarm").healthy
-
-    def held() -> Health:
-        return running.client.health("alarm", slo=())
-
-    until(lambda: held().failed or None, "ten batches")
-    assert not held().healthy and "rows-out" in held().reasons[0]
-
-
-def test_nothing_is_waited_for_where_nothing_arrives(site: Site) -> None:
-    """It was, for a minute or more (PATIENCE_SECONDS), though no batch could come to be compared: its input has ended,
-    long before its update by the pace at which batches came."""
-    assert site.run("submit", site.application(INPUT=KEPT), "--deployment", "v1").exit_code == 0
-    until(lambda: len(site.commits("v1")) == KEPT or None, "its last batch")
-    status = site.app.status
-    until(lambda: ((known := status("v1")) and known.queries["events"].idle) or None, "it to be idle")
-    began = time.monotonic()
-    result = update(site, INPUT=KEPT)
-    assert result.exit_code == 0, result.stderr
-    assert time.monotonic() - began < rules.PATIENCE_SECONDS
-    record = site.app.update("v2")
-    assert record is not None and record.outcome == "promoted"
-    assert [text for text in record.verified if "it has read nothing, and the old version nothing for" in text]

@@ -45,26 +45,10 @@ def test_list_snapshots_begins_with_the_four_columns(run: Run, root: Path, app: 
     assert (query["batch"], query["files"]) == (1, len(snapshot.queries["windows"].files))
 
 
-def test_without_snapshots_there_is_a_header_and_an_empty_document(run: Run) -> None:
-    assert len(table(run("list-snapshots"))) == 1
-    assert document(run("list-snapshots", "--json")) == []
-
-
-def test_an_unknown_app_is_told(run: Run, app: AppRegistry) -> None:
-    result = run("list-snapshots", "nosuch")
-    assert result.exit_code == 1 and "no app 'nosuch'" in result.stderr and "known: flights" in result.stderr
-
-
 @pytest.mark.parametrize("command", ["verify-snapshot", "delete-snapshot"])
 def test_an_unknown_snapshot_is_1(run: Run, app: AppRegistry, command: str) -> None:
     result = run(command, "flights", "s9")
     assert result.exit_code == 1 and "app flights has no snapshot 's9' (known: s1, s2)" in result.stderr
-
-
-def test_a_used_name_is_1_and_nothing_is_asked(run: Run, app: AppRegistry) -> None:
-    result = run("save-snapshot", "flights", "s1")
-    assert result.exit_code == 1 and "already has a snapshot 's1'; choose another name" in result.stderr
-    assert not app.folder.exists("deployments/v1/commands")
 
 
 # verify

@@ -43,13 +43,3 @@ def test_the_update_ends_with_the_reason_and_the_app_is_brought_back(
     os.killpg(stopped.pid or 0, signal.SIGCONT)
     assert site.run("rollback", "alarm").exit_code == 0
     assert site.client.status("alarm").state == "running" and site.alive() == ["v1"]
-
-
-@pytest.mark.processes
-def test_so_do_the_other_commands(site: Site, stopped: Launch) -> None:
-    for command in (
-        ("save-snapshot", "alarm", "s1", "--timeout", "1"),
-        ("cancel", "alarm", "--drain", "--drain-timeout", "1"),
-    ):
-        result = site.run(*command)
-        assert f"process {stopped.pid} of the driver of deployment v1 is stopped" in result.stderr, result.stderr

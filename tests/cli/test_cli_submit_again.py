@@ -81,13 +81,3 @@ def test_what_there_is_nothing_of_is_refused_at_once(site: Site, monkeypatch: py
 def test_another_version_beside_it_is_refused_at_once(running: Site, arguments: tuple[str, ...], told: str) -> None:
     result = running.run("submit", application(running, "v2"), *arguments)
     assert result.exit_code == 1 and told in result.stderr
-
-
-def test_what_has_ended_is_refused_at_once(running: Site) -> None:
-    assert running.run("cancel", "alarm").exit_code == 0
-    result = running.run("submit", application(running, "v1"))
-    assert result.exit_code == 1 and "has state and would be started without it" in result.stderr
-    for strategy in ("restart", "standby"):
-        result = running.run("update", application(running, "v2"), "--strategy", strategy)
-        assert result.exit_code == 1 and "alarm was cancelled by" in result.stderr, strategy
-    assert running.alive() == [] and [s.deployment for s in running.client.deployments("alarm")] == ["v1"]

@@ -13,24 +13,18 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
-from airflow_provider_streamupdate.control.supervision import supervise, watch
+from airflow_provider_streamupdate.control.supervision import watch
 from airflow_provider_streamupdate.control.supervision.backoff import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.coordination import commands, lease
+from airflow_provider_streamupdate.core.coordination import commands
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-from airflow_provider_streamupdate.core.errors import LeaseHeldError, StorageError, StreamUpdateError
+from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import supervision
-from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
 from .another import client_of
 from .conftest import Site, document, until
-
-
-def runs(site: Site, in_epoch: int) -> bool:
-    status = site.client.status("alarm")
-    return status.state == "running" and status.status is not None and status.status.epoch == in_epoch
 
 
 def shown(site: Site) -> dict[str, str]:
@@ -71,23 +65,6 @@ def supervised(site: Site, told: list[str], backoff: Backoff = Backoff()) -> Ite
         end.set()
         thread.join(60)
         assert not thread.is_alive()
-
-
-def test_a_killed_driver_is_back_and_goes_on_where_it_was(running: Site) -> None:
-    told: list[str] = []
-    quick = Backoff(initial=0.1, most=0.1, attempts=100, reset_after=0.2)
-    with supervised(running, told, quick):
-        for number in range(2):
-            before = running.client.status("alarm").status
-            running.crash("v1")
-            until(lambda n=number: runs(running, n + 2), "no driver was started", 30)
-            status = running.client.wait_healthy("alarm").status
-            assert status is not None and before is not None
-            assert status.queries["events"].first_batch > before.queries["events"].batch
-            assert running.alive() == ["v1"]
-            until(lambda: supervision.read(running.app.folder).attempts == 0, "no recovery")
-    assert told[0].startswith("alarm: its driver is lost; starting it again")
-    assert any(line.startswith("alarm runs again as v1 (epoch 2)") for line in told)
 
 
 def terminate(site: Site) -> None:
@@ -155,29 +132,6 @@ def test_what_was_ended_on_request_is_never_started(running: Site, ended: Callab
     assert ("died after it was told to end, or suspended" in result.stderr) is (code == 1)
 
 
-def test_a_driver_that_refused_to_end_and_died_later_is_started(running: Site) -> None:
-    running.crash("v1")
-    tell(running, commands.DRAIN)("the storage cannot be reached")  # type: ignore[call-arg]
-    assert running.run("supervise", "--once").exit_code == 0 and running.current.epoch == 2
-
-
-def test_a_driver_that_a_signal_stopped_is_shown_and_started_again(running: Site) -> None:
-    terminate(running)
-    found = running.client.status("alarm")
-    assert (found.state, found.status and found.status.reason) == ("stopped", "stopped by signal SIGTERM")
-    [listed] = document(running.run("list", "--json"))
-    assert listed["state"] == "stopped" and "streamupdate restart alarm" in listed["next_step"]
-    assert [(need.kind, need.severity) for need in found.needs][:1] == [("stopped", "critical")]
-    assert "its driver is stopped" in found.needs[0].reason and "signal SIGTERM" in found.needs[0].reason
-    doctor = running.run("doctor")
-    assert doctor.exit_code == 1 and "v1 is stopped" in doctor.stdout + doctor.stderr
-    metrics = running.run("metrics").stdout
-    assert 'streamupdate_app_state{app="alarm",state="stopped"} 1' in metrics
-    result = running.run("supervise", "--once")
-    assert "alarm: its driver is stopped; starting it again" in result.stderr and running.current.epoch == 2
-    assert running.client.status("alarm").state == "running"
-
-
 def test_supervision_is_switched_off_for_a_reason_and_on_again(running: Site) -> None:
     running.crash("v1")
     for args, code in ((("--off", "x"), 2), (("alarm", "--off", " "), 2), (("nosuch", "--off", "x"), 1)):
@@ -234,49 +188,6 @@ def test_one_supervisor_watches_and_another_stands_by(running: Site, monkeypatch
     assert watch.take(app).number == first.number + 1
 
 
-def test_what_changes_before_a_start_counts(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits for its turn, and is switched off meanwhile."""
-    running.crash("v1")
-    real = supervise.restart
-
-    def later(*arguments: Any, **options: Any) -> Any:
-        supervision.switch(running.app.folder, "not now")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(supervise, "restart", later)
-    result = running.run("supervise", "--once")
-    assert "alarm was not started" in result.stderr and running.current.epoch == 1
-    assert supervision.read(running.app.folder).attempts == 0
-
-
-def test_who_meets_the_start_of_a_supervisor_is_told_of_it(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the supervisor's lease says, met by a command in another process."""
-    app, other = running.app, ProcessIdentity.of(os.getppid())
-    running.crash("v1")
-    real, met = Drivers.start, {}
-    asked = (("update", running.application("v2"), "--strategy", "restart"), ("restart", "alarm"))
-
-    def start(drivers: Drivers, *arguments: Any, **options: Any) -> Any:
-        with monkeypatch.context() as patched:
-            patched.setattr(ProcessIdentity, "own", lambda: other)
-            met.update({command[0]: running.run(*command) for command in asked})
-        return real(drivers, *arguments, **options)
-
-    client = client_of(running)
-    with monkeypatch.context() as patched:
-        patched.setattr(Drivers, "start", start)
-        client.supervise(once=True)
-    assert list(met) == [command[0] for command in asked]
-    for name, result in met.items():
-        assert result.exit_code == 1, (name, result.output)
-        assert re.search(
-            r"app alarm is in use since 20.* UTC: a supervisor starts the driver of v1 again", result.stderr
-        )
-        assert f"(process {os.getpid()} on " in result.stderr and "then run this again" in result.stderr, name
-    assert runs(running, 2) and lease.read(app.folder).released  # type: ignore[union-attr]
-    assert running.run("restart", "alarm").exit_code == 1 and "is alive" in running.run("restart", "alarm").stderr
-
-
 def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     running.crash("v1")
 
@@ -288,63 +199,4 @@ def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: 
         result = running.run("supervise", "--once", "--json")
     assert result.exit_code == 1 and "the cluster takes nothing" in document(result)[0]["reason"]
     assert supervision.read(running.app.folder).attempts == 0
-    assert running.run("supervise", "--once").exit_code == 0 and running.current.epoch == 2
-
-
-def test_who_looks_is_told_when_a_dead_driver_is_started_again(running: Site) -> None:
-    app = running.app
-    assert outlooks(running) == [None, None, None], "nothing is asked about a driver that runs"
-    running.crash("v1")
-    for name, text in shown(running).items():
-        assert "supervis" not in text and "streamupdate restart alarm continues" in text, name
-    watch.take(app)
-    for name, text in shown(running).items():
-        assert "a supervisor starts it again soon; streamupdate cancel alarm keeps it down" in text, name
-    ahead = "2100-01-01T00:00:00+00:00"
-    supervision.write(
-        app.folder, Supervision(attempts=2, epoch=1, started_at=clock.now(), next_start_at=ahead, limit=10)
-    )
-    for name, text in shown(running).items():
-        assert "a supervisor starts it again at 2100-01-01 00:00:00 UTC (start 3 of 10 in a row)" in text, name
-    assert [(o["watched"], o["attempts"], o["next_start_at"]) for o in outlooks(running)] == [(True, 2, ahead)] * 3
-    watch.leave(app)
-    for name, text in shown(running).items():
-        assert "a supervisor starts it" not in text, name
-    assert running.run("supervise", "alarm", "--off", "the topic is moved").exit_code == 0
-    for name, text in shown(running).items():
-        assert re.search(r"its supervision is off since 20.* UTC: the topic is moved; streamupdate restart", text), name
-    assert running.run("supervise", "alarm", "--on").exit_code == 0
-    CommandBox(app.deployment_folder("v1"), 1).issue(commands.CANCEL)
-    for name, text in shown(running).items():
-        assert "it died after it was told to end, or suspended, so no supervisor starts it" in text, name
-
-
-def test_a_supervisor_notes_when_it_starts_the_next_driver(running: Site) -> None:
-    running.crash("v1")
-    with supervised(running, [], Backoff(initial=7, most=9, attempts=4)):
-        until(lambda: runs(running, 2), "no driver was started")
-    known = supervision.read(running.app.folder)
-    seconds = (clock.parse(known.next_start_at) - clock.parse(known.started_at)).total_seconds()
-    assert (known.attempts, known.limit, seconds) == (1, 4, 7)
-
-
-def test_a_lease_that_a_supervisor_cannot_give_back_is_free_a_minute_later(
-    running: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It lives on, and nobody else may start the app meanwhile."""
-    running.crash("v1")
-
-    def fail(*_: object) -> None:
-        raise StorageError("the storage failed")
-
-    monkeypatch.setattr(lease, "release", fail)
-    running.run("supervise", "--once")
-    held = lease.read(running.client.registry.app("alarm").folder)
-    assert held is not None and not held.released and held.work and held.seconds <= 60.0
-
-
-def test_a_start_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:
-    running.crash("v1")
-    ahead = Supervision(attempts=2, epoch=1, started_at="2100-01-01T00:00:00+00:00")
-    supervision.write(running.app.folder, ahead)
     assert running.run("supervise", "--once").exit_code == 0 and running.current.epoch == 2

@@ -66,23 +66,6 @@ def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Si
     assert trace(running)[0]["attributes"]["streamupdate.outcome"] == "promoted"
 
 
-def test_a_rolled_back_update_has_the_error(
-    running: Site, collector: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And it is part of the trace that the command is run in."""
-    monkeypatch.setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-    update = ("update", running.application("v2", FAIL="run"), "--deployment", "v2", "--strategy", "restart")
-    assert running.run(*update).exit_code == 1
-    assert len(collector.requests) == 1
-    spans = trace(running, "v2")
-    assert spans[0]["status"]["description"].startswith("rolled-back: ")
-    assert collector.spans[0].parent_span_id.hex() == "b7ad6b7169203331"
-    assert children(spans, spans[0]["name"])[-1] == "rollback" and "driver: start" in children(spans, "rollback")
-    failed = [span["name"] for span in spans if span["status"]["status_code"] == "ERROR"]
-    assert {"submit", "verify"} & set(failed)
-    assert collector.spans[0].status.code == collector.spans[0].status.STATUS_CODE_ERROR
-
-
 def test_what_cannot_be_shown_or_sent(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     none = running.run("trace", "alarm")
     assert none.exit_code == 1 and "app alarm has had no update" in none.stderr

@@ -64,34 +64,3 @@ def test_a_rollback_goes_back_to_a_version_that_failed_only_by_its_name(site: Si
     assert result.exit_code == 0 and "v1 computes again, too: v2's batches" in result.stderr
     assert site.alive() == ["v1"] and site.client.wait_healthy("alarm").healthy
     assert [(r.left, r.back_to) for r in site.app.rollbacks()] == [("v3", "v1")]
-
-
-def test_a_version_that_failed_runs_again_when_it_is_named(site: Site) -> None:
-    fail(site, "lost")
-    assert site.run("update", site.application("v2"), "--deployment", "v2", "--strategy", "restart").exit_code == 0
-    refused = site.run("rollback", "alarm")
-    assert refused.exit_code == 1 and "the last one that did not fail" not in refused.stderr
-    assert site.run("rollback", "alarm", "--to", "v1").exit_code == 0
-    assert site.alive() == ["v1"]
-
-
-def test_what_was_cancelled_is_not_updated(site: Site) -> None:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    assert site.run("cancel", "alarm").exit_code == 0
-    result = site.run("update", site.application("v2"), "--strategy", "restart")
-    assert result.exit_code == 1 and "alarm was cancelled by" in result.stderr
-
-
-def test_an_app_whose_next_version_fails_as_well_can_still_be_updated(site: Site) -> None:
-    """The old version dies at every start: the rollback goes back to it as it was, dead."""
-    fail(site, "lost")
-    file = site.folder / "root" / "alarm" / "deployments" / "v1" / "application" / "v1.py"
-    file.write_text(file.read_text() + "\nFAIL = 'start'\n")
-    bad = site.application("v2", FAIL="start")
-    result = site.run("update", bad, "--deployment", "v2", "--strategy", "restart")
-    assert result.exit_code == 1 and "v1 does not run, as before the update" in result.stderr
-    [record] = site.app.updates()
-    assert record.outcome == "rolled-back" and record.old_dead
-    good = site.run("update", site.application("v3"), "--deployment", "v3", "--strategy", "restart", "--json")
-    assert good.exit_code == 0, good.stderr
-    assert site.alive() == ["v3"] and site.client.wait_healthy("alarm").healthy

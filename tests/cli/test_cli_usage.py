@@ -5,16 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 
-from airflow_provider_streamupdate import __version__
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.cli.option_types import Duration, KeyValue
-from airflow_provider_streamupdate.cli.output import ago, number
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.hooks.update_options import verify_for
 from tests.core.builders import app_with_snapshots
@@ -51,11 +48,6 @@ def test_every_command_has_help_with_an_example_and_the_shared_options(run: Run,
     assert f"streamupdate {command}" in result.stdout.split("Example", 1)[1].split("Options:")[0]
     for option in ("--root", "--json", "--storage-option"):
         assert option in result.stdout
-
-
-def test_version_and_the_exit_codes_of_check(run: Run) -> None:
-    assert run("--version").stdout.strip() == f"streamupdate, version {__version__}"
-    assert "0 compatible, 1 not compatible, 2 wrong usage or unreadable input" in run("check", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -167,14 +159,6 @@ def test_a_bad_name_is_2_and_nothing_is_asked(run: Run, root: Path, name: str) -
     assert not app.folder.exists("deployments/v1/commands")
 
 
-@pytest.mark.parametrize("args", [*((c, "nosuch") for c in OF_AN_APP), *((c, "nosuch", "s1") for c in OF_A_SNAPSHOT)])
-def test_an_unknown_app_is_1(run: Run, args: tuple[str, ...]) -> None:
-    result = run(*args)
-    assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1].startswith("Error: no app 'nosuch' under")
-    assert document(run(*args, "--json"))["error"]["type"] == "NotFoundError"
-
-
 @pytest.mark.parametrize("command", ["submit", "update", "plan", "check"])
 def test_an_application_file_that_is_missing_or_does_not_parse_is_2(run: Run, tmp_path: Path, command: str) -> None:
     missing = run(command, tmp_path / "nix.py")
@@ -196,88 +180,10 @@ def test_an_application_file_that_is_missing_or_does_not_parse_is_2(run: Run, tm
     assert "does not parse as Python" in document(broken)["error"]["message"]
 
 
-@pytest.mark.parametrize("option", ["--py-files", "--files"])
-def test_a_missing_extra_file_is_2(run: Run, tmp_path: Path, option: str) -> None:
-    (tmp_path / "app.py").write_text("")
-    result = run("submit", tmp_path / "app.py", option, f"{tmp_path}/app.py,/nix.zip")
-    assert result.exit_code == 2 and "file /nix.zip of application" in result.stderr
-    folder = run("submit", tmp_path / "app.py", option, tmp_path)
-    assert folder.exit_code == 2
-    assert f"file {tmp_path} of application {tmp_path}/app.py is a folder; give a file" in folder.stderr
-
-
-@pytest.mark.parametrize("name", [name for name in BAD_NAMES if name])
-@pytest.mark.parametrize(
-    "option", ["submit --deployment", "update --deployment", "submit --snapshot", "check --snapshot"]
-)
-def test_a_bad_name_in_an_option_is_2_before_anything_is_started(
-    run: Run, tmp_path: Path, option: str, name: str
-) -> None:
-    (tmp_path / "app.py").write_text("")
-    command, flag = option.split()
-    result = run(command, tmp_path / "app.py", flag, name, "--spark-submit", "/nix/spark-submit", "--json")
-    assert result.exit_code == 2 and document(result)["error"]["type"] == "InvalidInputError"
-
-
-@pytest.mark.parametrize(("command", "code"), [("submit", 1), ("update", 1), ("check", 2)])
-def test_an_unknown_snapshot_is_told_before_a_driver_is_started(
-    run: Run, tmp_path: Path, command: str, code: int
-) -> None:
-    (tmp_path / "app.py").write_text("")
-    result = run(command, tmp_path / "app.py", "--snapshot", "nosuch", "--spark-submit", "/nix/spark-submit")
-    assert result.exit_code == code and "has a snapshot 'nosuch'; see list-snapshots" in result.stderr
-
-
 # What a driver needs
 
 
-def no_java(spark: Path) -> None:
-    (spark.parents[2] / "java" / "bin" / "java").unlink()
-
-
-def old_java(spark: Path) -> None:
-    java = spark.parents[2] / "java" / "bin" / "java"
-    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
-
-
-def no_spark(spark: Path) -> None:
-    spark.unlink()
-
-
-def mixed(spark: Path) -> None:
-    (spark.parent.parent / "lib/python3.11/site-packages/pyspark_client-4.2.0.dist-info").mkdir(parents=True)
-
-
-@pytest.mark.parametrize(
-    ("breaks", "told"),
-    [
-        (no_spark, ("spark-submit'", "STREAMUPDATE_SPARK_SUBMIT")),
-        (no_java, ("no Java was found (JAVA_HOME=", "install Java 17 or newer")),
-        (old_java, ("is Java 8; Spark 4 needs Java 17 or newer",)),
-        (mixed, ("also holds pyspark-client, which overwrites pyspark's files",)),
-    ],
-)
-def test_what_a_driver_needs_is_told(
-    run: Run, spark: Path, tmp_path: Path, breaks: Callable[[Path], None], told: tuple[str, ...]
-) -> None:
-    (tmp_path / "app.py").write_text("")
-    breaks(spark)
-    for command, code in {"submit": 1, "update": 1, "plan": 1, "check": 2}.items():  # of check, 1 is "not compatible"
-        result = run(command, tmp_path / "app.py", "--json")
-        error = document(result)["error"]
-        assert (result.exit_code, error["type"]) == (code, "EnvironmentProblem")
-        assert all(words in error["message"] for words in told)
-
-
 # The root
-
-
-def test_a_root_below_a_file_is_told_by_reading_commands(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for args in (("list",), ("list-snapshots",), ("status", "x")):
-        result = run(*args, "--root", tmp_path / "file" / "root", "--json")
-        assert result.exit_code == 1
-        assert document(result)["error"]["type"] == "StorageError"
 
 
 @pytest.mark.parametrize("bad", ["file", "/proc"])
@@ -289,11 +195,6 @@ def test_a_root_that_cannot_be_written_stops_submit(run: Run, spark: Path, tmp_p
     assert result.exit_code == 1
     error = document(result)["error"]
     assert error["type"] == "StorageError" and "is writable for this user" in error["message"]
-
-
-def test_an_unknown_protocol_is_2(run: Run) -> None:
-    result = run("list", "--root", "nosuch://bucket")
-    assert result.exit_code == 2 and "root 'nosuch://bucket' cannot be used" in result.stderr
 
 
 def test_a_root_on_a_server_that_cannot_be_reached_is_told(run: Run) -> None:
@@ -336,21 +237,3 @@ def test_a_new_version_runs_for_10_seconds_before_it_is_called_healthy(monkeypat
 def test_pairs_keep_further_equal_signs() -> None:
     assert KeyValue().convert("a=b=c", None, None) == ("a", "b=c")
     assert KeyValue().convert("a=", None, None) == ("a", "")
-
-
-def test_what_is_shown_for_people() -> None:
-    from airflow_provider_streamupdate.core import clock
-
-    now = clock.parse(clock.now()).timestamp()
-    ages = {seconds: ago(clock.from_epoch_ms((now - seconds) * 1000)) for seconds in (45, 600, 7300, 200_000)}
-    assert ages == {45: "45 s ago", 600: "10 min ago", 7300: "2 h ago", 200_000: "2 d ago"}
-    assert [number(v) for v in (None, 0.0, 3.14159, 12.0, 123.456)] == [None, "0", "3.1", "12", "123"]
-
-
-def test_a_query_without_a_batch_has_none() -> None:
-    """It was shown as batch -1."""
-    from airflow_provider_streamupdate.cli.commands.status import _batches
-    from airflow_provider_streamupdate.cli.output import batch_text
-
-    assert _batches({"q": 4, "p": -1}) == "p none, q 4"
-    assert batch_text(-1) == "none" and batch_text(0) == "0"

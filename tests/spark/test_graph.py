@@ -110,5 +110,4 @@ def test_what_cannot_be_told_of_the_sink_refuses_no_app(spark, tmp_path, monkeyp
 
     monkeypatch.setattr(planner, "filters_below", lambda lineage, node: broken(lineage, node) or ())
     found = made(spark, tmp_path, stateless)
-    assert found.unknown == ("the plan does not tell the steps before the sink",)
-    assert plain(found) == {("source clicks", "sink")}
+    assert found.unknown == ("the plan does not say what feeds sink",) and found.edges == ()

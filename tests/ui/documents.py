@@ -157,15 +157,6 @@ def request(**changes: Any) -> dict[str, Any]:
     }
 
 
-def task(name: str, state: str, started: float | None, ended: float | None = None) -> dict[str, Any]:
-    return {
-        "task_id": f"update.{name}",
-        "state": state,
-        "started_at": None if started is None else at(started),
-        "ended_at": None if ended is None else at(ended),
-    }
-
-
 def update(**changes: Any) -> dict[str, Any]:
     return {
         "old": "page-views-3f9c2a71",
@@ -371,10 +362,9 @@ def apps(*found: dict[str, Any]) -> dict[str, Any]:
     return {"connections": [{"conn_id": CONN, "root": "/root", "error": None}], "apps": list(found)}
 
 
-def node(kind: str, name: str, at: tuple[int, float], lines: list[str], **changes: Any) -> dict[str, Any]:
+def node(kind: str, name: str, lines: list[str], **changes: Any) -> dict[str, Any]:
     """A node of a picture that both versions have, unless `changes` take it from one."""
-    place = {"column": at[0], "row": at[1]}
-    found: dict[str, Any] = {
+    return {
         "id": kind if kind == "sink" else f"{kind} {name}",
         "kind": kind,
         "name": "" if kind == "steps" else name,
@@ -387,10 +377,9 @@ def node(kind: str, name: str, at: tuple[int, float], lines: list[str], **change
         "figures": {},
         **changes,
     }
-    return {**found, **{f"{side}_at": place if found[side] is not None else None for side in ("old", "new")}}
 
 
-def edge(start: str, end: str, old: int = 1, new: int = 1) -> dict[str, Any]:
+def edge(start: str, end: str, old: bool = True, new: bool = True) -> dict[str, Any]:
     return {"start": start, "end": end, "old": old, "new": new}
 
 
@@ -399,24 +388,24 @@ def picture(**changes: Any) -> dict[str, Any]:
     filtered = ["filter clicks.country IS NOT NULL", "filter clicks.seconds_on_the_page > 3.5, after the watermark"]
     reason = "keys changed from [country, language] to [country]: the saved counts are of other groups"
     nodes = [
-        node("source", "clicks", (0, 0), ["kafka", "clicks-of-all-sites.v3"], reason="same kafka: offsets continue")
+        node("source", "clicks", ["kafka", "clicks-of-all-sites.v3"], reason="same kafka: offsets continue")
         | {"figures": {"rows_per_second": 12345.6, "lag": 1234567}},
-        node("source", "views-of-the-old-site", (0, 1), ["json", "s3://a-bucket-of-ours/streams/views/input"], new=None)
+        node("source", "views-of-the-old-site", ["json", "s3://a-bucket-of-ours/streams/views/input"], new=None)
         | {"mark": "ignored", "agreement": "needed", "blocks": True, "reason": "its offsets are left behind"},
-        node("steps", "1", (1, 0), filtered, old=filtered[:1], mark="changed"),
-        node("stage", "views", (2, 0.5), ["aggregate", "keys: country"], old=["aggregate", "keys: country, language"])
+        node("steps", "1", filtered, old=filtered[:1], mark="changed"),
+        node("stage", "views", ["aggregate", "keys: country"], old=["aggregate", "keys: country, language"])
         | {"mark": "refused", "reason": reason, "blocks": True, "figures": {"state_rows": 12345678}},
-        node("stage", "sessions_by_country_and_hour", (3, 0.5), ["session-window"], old=None, mark="empty")
+        node("stage", "sessions_by_country_and_hour", ["session-window"], old=None, mark="empty")
         | {"reason": "new stage: starts without state"},
-        node("sink", "foreachBatch", (4, 0.5), ["foreachBatch", "update mode"], figures={"batch_rows": 42}),
+        node("sink", "foreachBatch", ["foreachBatch", "update mode"], figures={"batch_rows": 42}),
     ]
     edges = [
         edge("source clicks", "steps 1"),
         edge("steps 1", "stage views"),
-        edge("source views-of-the-old-site", "stage views", new=0),
-        edge("stage views", "sink", new=0),
-        edge("stage views", "stage sessions_by_country_and_hour", old=0),
-        edge("stage sessions_by_country_and_hour", "sink", old=0),
+        edge("source views-of-the-old-site", "stage views", new=False),
+        edge("stage views", "sink", new=False),
+        edge("stage views", "stage sessions_by_country_and_hour", old=False),
+        edge("stage sessions_by_country_and_hour", "sink", old=False),
     ]
     query = {
         "name": "views",
@@ -435,21 +424,20 @@ def running() -> dict[str, Any]:
     found = picture(compared=False)
     [views] = found["queries"]
     views["nodes"] = [
-        {**n, "old": None, "old_at": None, "new": n["old"], "new_at": n["old_at"], "mark": None, "reason": ""}
-        | {"blocks": False, "agreement": None}
+        {**n, "old": None, "new": n["old"], "mark": None, "reason": "", "blocks": False, "agreement": None}
         for n in views["nodes"]
         if n["old"] is not None
     ]
-    views["edges"] = [{**e, "old": 0, "new": 1} for e in views["edges"] if e["old"]]
+    views["edges"] = [{**e, "old": False, "new": True} for e in views["edges"] if e["old"]]
     views.update(
         change=None,
         notes=[],
         figures={"rows_per_second": 12345.6, "processed_per_second": 23456.7, "lag": 1234567, "state_bytes": 123456789},
     )
     alone = [
-        node("source", "clicks", (0, 0), ["kafka", "clicks-of-all-sites.v3"], old=None, mark=None),
-        node("sink", "kafka", (1, 0), ["kafka", "append mode"], old=None, mark=None),
+        node("source", "clicks", ["kafka", "clicks-of-all-sites.v3"], old=None, mark=None),
+        node("sink", "kafka", ["kafka", "append mode"], old=None, mark=None),
     ]
-    stateless = {"nodes": alone, "edges": [edge("source clicks", "sink", 0, 1)], "unknown": ["the plan is older"]}
+    stateless = {"nodes": alone, "edges": [edge("source clicks", "sink", old=False)], "unknown": ["the plan is older"]}
     found["queries"].append({**views, "name": "alerts-by-country", "figures": {}, **stateless})
     return found

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from browsing import boxes_of, cut, inside, overlaps, too_faint
+from browsing import inside
 from conftest import APP, APPS, WAIT, Site
 from playwright.sync_api import FrameLocator, Page, expect
 
@@ -38,7 +38,6 @@ COLOURS = f"""element => {{
     return [background(seen), painted(getComputedStyle(element).color)];
 }}"""
 OWN = f"element => {{ {PAINTED} return background(element); }}"
-SMALL = (1024, 700)
 Open = Callable[..., Page]
 Shot = Callable[..., None]
 
@@ -91,7 +90,7 @@ def test_a_viewer_reads_and_can_use_no_button(site: Site, open_page: Open) -> No
     query = frame.locator("#queries tbody tr")
     expect(query).to_have_count(1)
     expect(query.locator("td").nth(1)).to_have_text(re.compile(r"^\d+$"))  # its batch
-    expect(query).to_contain_text(re.compile("works|waits for data"))
+    expect(query).to_contain_text(re.compile("processing|waiting for data"))
     expect(frame.locator("figure .u-legend").first).not_to_contain_text(re.compile("[ap]m", re.IGNORECASE))
     expect(frame.locator("header")).to_contain_text("deployment v1, epoch 1")
     for name in ("Take a snapshot", "Update…", "Restart…", "Roll back…"):
@@ -142,7 +141,7 @@ def test_an_editor_takes_a_snapshot_and_has_it_verified(open_page: Open) -> None
     page.get_by_role("button", name="Take it").click()
     row = page.locator("#snapshots tbody tr", has_text="by-hand")
     expect(row).to_have_count(1, timeout=WAIT)
-    expect(row).to_contain_text("not yet")
+    expect(row).to_contain_text("not verified")
     row.get_by_role("button", name="Verify").click()
     page.locator("dialog").get_by_role("button", name="Verify").click()
     expect(row).to_contain_text("whole", timeout=WAIT)
@@ -178,7 +177,7 @@ def test_an_update_is_started_and_followed(site: Site, open_page: Open, screensh
     frame.get_by_role("button", name="Update…").click()
     dialog = frame.locator("dialog")
     expect(dialog.get_by_label("Parameters")).to_have_value(re.compile('"rate": "300"'))
-    expect(dialog).to_contain_text("Hidden, and kept unless they are entered: api_token")
+    expect(dialog).to_contain_text("Hidden, kept unless you enter new values: api_token")
     dialog.get_by_role("button", name="Start the update").click()
     expect(dialog.locator(".problem")).to_contain_text("enter the path")
     dialog.get_by_label("Application file").fill(str(APPS / "v2.py"))
@@ -226,18 +225,6 @@ def run(site: Site) -> str:
     return str(found["dag_run_id"])
 
 
-def test_the_list_tells_the_pause(open_page: Open) -> None:
-    row = inside(open_page("viewer", LIST)).locator("#apps tbody tr")
-    expect(row.locator("td").nth(10)).to_have_text("promoted", timeout=WAIT)
-    expect(row.locator("td").nth(11)).to_have_text(re.compile(r"^\d+(\.\d+)? (s|min)$"))
-
-
-def test_the_app_leads_to_its_run(open_page: Open, run: str) -> None:
-    page = open_page("viewer", f"{LIST}/{ADDRESS}")
-    inside(page).locator("#updates").get_by_role("link", name="stream_update").click()
-    page.wait_for_url(re.compile("/dags/stream_update/runs/" + re.escape(run.split(":")[0])))
-
-
 @pytest.mark.parametrize("place", ["", "/runs/{run}", "/runs/{run}/tasks/update.plan"])
 def test_the_app_is_a_tab_of_what_updates_it(open_page: Open, run: str, place: str) -> None:
     page = open_page("viewer", "dags/stream_update" + place.format(run=run))
@@ -266,7 +253,7 @@ def test_a_dead_driver_is_restarted_by_its_button(site: Site, open_page: Open) -
     expect(listed.locator("#apps tbody")).to_contain_text(f"streamupdate restart {APP}", timeout=WAIT)
     frame.locator("#needs").get_by_role("button", name="Restart…").click()
     dialog = frame.locator("dialog")
-    expect(dialog).to_contain_text("goes on from its own checkpoint")
+    expect(dialog).to_contain_text("continues from its own checkpoint")
     dialog.get_by_role("button", name="Restart").click()
     expect(frame.locator(".request")).to_contain_text("Restart by run", timeout=WAIT)
     expect(frame.locator("header")).to_contain_text(f"epoch {current['epoch'] + 1}", timeout=2 * WAIT)
@@ -306,33 +293,8 @@ def test_a_rollback_is_asked_for_by_its_button_and_stays_in_the_history(
     screenshot(page, "ui-rolled-back")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_small_window_shows_all_of_it(open_page: Open, screenshot: Shot, theme: str) -> None:
-    """In Airflow's frame, with the colours that Airflow has."""
-    listed = open_page("viewer", LIST, theme, SMALL)
-    expect(inside(listed).locator("#apps tbody tr")).to_have_count(1, timeout=WAIT)
-    page = open_page("editor", f"{LIST}/{ADDRESS}", theme, SMALL)
-    frame = inside(page)
-    expect(frame.locator("#updates tbody tr")).to_have_count(2, timeout=WAIT)
-    for shown in (listed, page):
-        body = inside(shown).locator("body")
-        assert cut(body) == []
-        seen, faint = too_faint(body)
-        assert seen > 20 and not faint
-    for n in range(frame.locator("figure").count()):
-        assert not overlaps(boxes_of(frame.locator("figure").nth(n).locator(".mark")))
-    assert not overlaps(boxes_of(frame.locator("svg.timeline text")))
-    screenshot(listed, f"ui-list-1024-{theme}")
-    screenshot(page, f"ui-app-1024-{theme}")
-    frame.get_by_role("button", name="Update…").click()
-    dialog = frame.locator("dialog")
-    expect(dialog.get_by_role("button", name="Start the update")).to_be_in_viewport(ratio=1)
-    assert cut(dialog) == [] and too_faint(dialog)[1] == []
-    screenshot(page, f"ui-dialog-1024-{theme}")
-
-
 def test_who_approves_an_update_sees_what_it_changes(site: Site, open_page: Open, screenshot: Shot) -> None:
-    """In Airflow's own form: the picture of both versions, drawn as text, and a table. A rejection changes nothing."""
+    """In Airflow's own form: the picture of both versions as text, and a table. A rejection changes nothing."""
     site.pause("approved")  # which waits until it is known
     site.api("editor", "PATCH", "dags/approved", {"is_paused": False})
     run = site.api("editor", "POST", "dags/approved/dagRuns", {"logical_date": None, "conf": {}})["dag_run_id"]
@@ -340,11 +302,7 @@ def test_who_approves_an_update_sees_what_it_changes(site: Site, open_page: Open
     page.get_by_role("link", name="Required Action").click(timeout=WAIT)
     picture = page.locator("code")
     expect(picture).to_contain_text("stage once", timeout=WAIT)
-    lines = [line for line in picture.inner_text().splitlines() if line.strip()]
-    assert [line.split("  ")[-1].strip() for line in lines[-2:]] == [
-        "= carried, goes here now",
-        "(above), went here before",
-    ]
+    expect(picture).to_contain_text("stage views, aggregate, from")
     assert "monospace" in picture.evaluate("one => getComputedStyle(one).fontFamily")
     assert picture.evaluate("one => one.getClientRects().length") >= 1
     row = page.locator("table tr", has_text="views/views")

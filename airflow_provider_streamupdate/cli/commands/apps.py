@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from ..application import application_argument
+from ..messages import echo
 from ..option_types import Duration
 from ..output import print_json, size
-from ..printable import echo
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
 from .snapshots import need_snapshot
 
 if TYPE_CHECKING:
+    from ...control.client import StreamUpdateClient
+    from ...control.operations.submit import Deployed
     from ...core.registry.application import Application
 
 
@@ -32,18 +35,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", type=Duration(), default="180", show_default=True, help="How long the start may take.")
 @shared
 @pass_settings
-def submit(
-    settings: Settings,
-    application: Application,
-    deployment: str | None,
-    snapshot: str | None,
-    fresh: bool,
-    agree: tuple[str, ...],
-    renames: dict[str, str],
-    fork: bool,
-    from_app: str | None,
-    timeout: float,
-) -> None:
+def submit(settings: Settings, **given: Any) -> None:
     """Start the app that APP_FILE defines, and wait until its queries run.
 
     The driver is detached: it outlives this command. With --snapshot the new version is first checked against the
@@ -68,51 +60,81 @@ def submit(
       streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate submit trial.py --set output=/data/trial --snapshot nightly --fork --from-app flight-windows
     """
-    from ...core.compatibility.report import IncompatibleError
-    from ...core.names import check_new_id
-
-    if deployment is not None:
-        check_new_id(deployment)
-    if (fork and snapshot is None) or (from_app and not fork):
-        raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
-    if fresh and snapshot is not None:
-        raise click.UsageError("--fresh starts without state, --snapshot with state: leave one of them out")
-    client = settings.client(needs_root=False)
-    if snapshot is not None:
-        need_snapshot(client, snapshot)
-    client.registry.folder.check_writable()  # before the plan, which takes tens of seconds
-    interrupted = "if its driver was started, it keeps running (streamupdate list shows it, cancel ends it)"
-    app: str | None = None
-    first = f"planning {application.file}" if snapshot else f"submitting {application.file}"
-    with progress(first, interrupted) as report:
-        if snapshot is not None and client.submitted_before(application, deployment, snapshot, fresh) is None:
-            planned = client.plan_and_check(
-                application, None, snapshot, agree, renames, fork, from_app, in_place=not fork
-            )
-            app = planned.plan.app
-            if planned.report is not None and not planned.report.compatible:
-                raise IncompatibleError(
-                    f"{application.file} cannot continue from {planned.report.source}; nothing was started:\n  "
-                    + "\n  ".join(planned.report.problems),
-                    planned.report,
-                )
-        deployed = client.submit(
-            application,
-            deployment,
-            snapshot,
-            agree,
-            timeout=timeout,
-            progress=report,
-            app=app,
-            renames=renames,
-            fork=fork,
-            from_app=from_app,
-            fresh=fresh,
-        )
+    deployed = _submit(settings, SubmitRequest(**given))
     if settings.as_json:
         print_json(deployed)
     already = ", as it did already" if deployed.reattached else ""
     note(settings, f"{deployed.app} runs as deployment {deployed.deployment}{already} (epoch {deployed.epoch})")
+
+
+@attrs.frozen
+class SubmitRequest:
+    """The options of `submit`."""
+
+    application: Application
+    deployment: str | None
+    snapshot: str | None
+    fresh: bool
+    agree: tuple[str, ...]
+    renames: dict[str, str]
+    fork: bool
+    from_app: str | None
+    timeout: float  # seconds
+
+    def __attrs_post_init__(self) -> None:
+        if (self.fork and self.snapshot is None) or (self.from_app and not self.fork):
+            raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
+        if self.fresh and self.snapshot is not None:
+            raise click.UsageError("--fresh starts without state, --snapshot with state: leave one of them out")
+
+
+def _submit(settings: Settings, asked: SubmitRequest) -> Deployed:
+    from ...core.names import check_new_id
+
+    if asked.deployment is not None:
+        check_new_id(asked.deployment)
+    client = settings.client(needs_root=False)
+    if asked.snapshot is not None:
+        need_snapshot(client, asked.snapshot)
+    client.registry.folder.check_writable()  # before the plan, which takes tens of seconds
+    interrupted = "if its driver was started, it keeps running (streamupdate list shows it, cancel ends it)"
+    first = f"{'planning' if asked.snapshot else 'submitting'} {asked.application.file}"
+    with progress(first, interrupted) as report:
+        return client.submit(
+            asked.application,
+            asked.deployment,
+            asked.snapshot,
+            asked.agree,
+            timeout=asked.timeout,
+            progress=report,
+            app=_checked_app(client, asked),
+            renames=asked.renames,
+            fork=asked.fork,
+            from_app=asked.from_app,
+            fresh=asked.fresh,
+        )
+
+
+def _checked_app(client: StreamUpdateClient, asked: SubmitRequest) -> str | None:
+    """Return the name of the app after a check against its snapshot; None where there is nothing to check.
+
+    Raise IncompatibleError where the application cannot continue from the snapshot.
+    """
+    from ...core.compatibility.report import IncompatibleError
+
+    application, snapshot = asked.application, asked.snapshot
+    if snapshot is None or client.submitted_before(application, asked.deployment, snapshot, asked.fresh) is not None:
+        return None
+    planned = client.plan_and_check(
+        application, None, snapshot, asked.agree, asked.renames, asked.fork, asked.from_app, in_place=not asked.fork
+    )
+    if planned.report is not None and not planned.report.compatible:
+        raise IncompatibleError(
+            f"{application.file} cannot continue from {planned.report.source}; nothing was started:\n  "
+            + "\n  ".join(planned.report.problems),
+            planned.report,
+        )
+    return planned.plan.app
 
 
 @click.command(short_help="Restart an app's dead driver from its own checkpoint.")
@@ -166,7 +188,7 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     in flight commits and none begins; after --drain-timeout the command fails and the drain continues.
 
     An update under way ends with it, as cancelled. APP stays down afterwards: no supervisor, hot standby or rollback of
-    that update starts it again, until restart, submit or rollback is asked for. An app that has ended is left as it is.
+    that update starts it again, until you run restart, submit or rollback. An app that has ended is not changed.
 
     \b
     Examples:
@@ -229,7 +251,7 @@ resume = _pausing(
 def delete(settings: Settings, app: str, keep_snapshots: bool, yes: bool) -> None:
     """Delete the cancelled APP: its deployments with their code and state, its records, and its snapshots.
 
-    It cannot be undone, so the app's name is asked for. Refused while the app is not cancelled, while a driver of it
+    This cannot be undone, so you must type the app's name. Refused while the app is not cancelled, while a driver of it
     may be alive, and while another app has yet to build its state from a snapshot of it. If it is interrupted, nothing
     of the app can be started any more, and the same command completes it.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..failure import FAILED
+from ..messages import FAILED
 from ..output import print_json, print_table
 from ..settings import Settings, shared
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..messages import echo, one_line, printable
 from ..output import moment, number, print_facts, print_json, print_table
-from ..printable import echo, one_line, printable
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @click.command(short_help="Show the updates of an app, or what one of them changed.")
 @click.argument("app")
 @click.argument("update", required=False)
-@click.option("--diff", is_flag=True, help="With UPDATE: also how the code of both versions differs.")
+@click.option("--diff", is_flag=True, help="With UPDATE: also show how the code differs.")
 @shared
 @pass_settings
 def history(settings: Settings, app: str, update: str | None, diff: bool) -> None:
     """Show all updates and rollbacks of APP, the newest first; or what UPDATE changed (the deployment it brought in).
 
-    Of one update: its steps, who asked for it, what was agreed to, what was found, the settings that differ, and the
-    figures of the hours before its cut-over beside those of the hours after it.
+    For one update: its steps, who requested it, agreements, findings, the settings that differ, and the figures of the
+    hours before and after its cut-over.
 
     \b
     Examples:
@@ -91,7 +91,7 @@ def _list(settings: Settings, registry: AppRegistry) -> None:
         for r in rollbacks
     ]
     print_table(
-        ("STARTED", "FROM", "TO", "STRATEGY", "OUTCOME", "PAUSE", "ASKED BY", "REASON"),
+        ("STARTED", "FROM", "TO", "STRATEGY", "OUTCOME", "PAUSE", "REQUESTED BY", "REASON"),
         (
             (moment(at), old, new, how, end, None if pause is None else f"{pause:.2f} s", who, _one_line(why))
             for at, old, new, how, end, pause, who, why in sorted(rows, key=lambda row: row[0], reverse=True)
@@ -115,7 +115,7 @@ def _print(found: Review) -> None:
             "outcome": update.outcome or f"under way ({update.step})",
             "reason": update.reason,
             "started": moment(update.started_at),
-            "asked by": update.asked_by,
+            "requested by": update.asked_by,
             "pause": None if update.pause_seconds is None else f"{update.pause_seconds} s{paused}",
             "agreed to": "\n".join(f"{a.name}: {a.because}" if a.because else a.name for a in found.agreed),
             "verdicts": ", ".join(f"{count} {verdict}" for verdict, count in found.verdicts.items()),
@@ -127,20 +127,20 @@ def _print(found: Review) -> None:
     )
     echo()
     print_table(
-        ("STEP", "DONE", "SECONDS"),
+        ("STEP", "ENDED", "SECONDS"),
         ((name, moment(at), f"{seconds:.1f}") for name, at, seconds in step_seconds(update)),
         right=("SECONDS",),
     )
     echo()
     if found.settings is None:
-        echo("The settings cannot be compared: the files of one of the versions are gone.")
+        echo("The settings cannot be compared: the files of one version are gone.")
     elif found.settings:
         print_table(("PART", "KEY", "BEFORE", "AFTER"), ((c.part, c.key, c.before, c.after) for c in found.settings))
     else:
         echo("No setting differs.")
     echo()
     if found.hours is None:
-        echo("Nothing is known of the hours before and after.")
+        echo("No figures are recorded for the hours before and after.")
         return
     echo(f"Before: {_long(found.hours.before)}, after: {_long(found.hours.after)}")
     print_table(
@@ -175,5 +175,5 @@ def _long(seconds: float) -> str:
 
 
 def _one_line(text: str | None) -> str | None:
-    """The first line of a reason: the report of the update has all of it."""
+    """Return the first line of a reason."""
     return text.splitlines()[0] if text and text.strip() else None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..messages import echo
 from ..output import print_json
-from ..printable import echo
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -20,9 +20,11 @@ PORT = 9464  # OpenTelemetry's default for a Prometheus exporter
 
 
 @click.command(short_help="Show the apps as metrics, or serve them to Prometheus.")
-@click.option("--serve", is_flag=True, help="Serve them over HTTP, at /metrics, until it is ended.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Of the server; 0: any.")
-@click.option("--address", default="127.0.0.1", show_default=True, help="That the server listens at.")
+@click.option("--serve", is_flag=True, help="Serve them over HTTP, at /metrics, until the command is ended.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The server's port; 0: any free one."
+)
+@click.option("--address", default="127.0.0.1", show_default=True, help="The address that the server listens on.")
 @shared
 @pass_settings
 def metrics(settings: Settings, serve: bool, port: int, address: str) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..messages import echo
 from ..output import moment, print_facts, print_json, print_table
-from ..printable import echo
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ def output(settings: Settings, app: str, deployment: str | None) -> None:
     """Show what APP has written since its last update: the batches of each query, with the files or table versions
     of each batch where the sink has a log of them (Spark's file sinks, Delta Lake).
 
-    With --deployment ID: what that deployment wrote. Of one that was rolled back, these are the batches to remove
-    downstream.
+    With --deployment ID: what that deployment wrote. After a rollback, these are the batches to remove downstream.
 
     \b
     Examples:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..application import absolute_paths, driver_options
-from ..failure import FAILED, USAGE, Failure
-from ..output import batch_text, print_facts, print_json, print_table, report_document
-from ..printable import echo
+from ..messages import FAILED, USAGE, Failure, echo
+from ..output import batch_text, print_facts, print_json, print_report, print_table, report_document
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
 
 if TYPE_CHECKING:
+    from ...core.compatibility.report import CompatibilityReport
     from ...pipelines.operations import PipelineDriver
     from ...pipelines.record import PipelineAnswer
 
@@ -28,7 +28,7 @@ def pipeline() -> None:
 
     `run` takes the place of `spark-pipelines run`. Before Spark runs the pipeline, every flow is compared with the code
     that its checkpoint belongs to. Where the code has changed, the state gets a new version of the checkpoint. Where it
-    cannot go on, nothing runs. `adopt` is needed once, for a pipeline that has run by spark-pipelines.
+    cannot continue, nothing runs. `adopt` is needed once, for a pipeline that ran with spark-pipelines so far.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def pipeline() -> None:
 
 
 def _driver(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument SPEC and a `driver` in place of its options."""
+    """Decorate a command to get the argument SPEC, and a `driver` in place of its options."""
 
     @click.argument("spec", metavar="SPEC")
     @driver_options
@@ -66,7 +66,7 @@ def _driver(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-@pipeline.command(short_help="Say whether its flows can go on from their checkpoints.")
+@pipeline.command(short_help="Say whether its flows can continue from their checkpoints.")
 @_driver
 @option_named("agree")
 @option_named("renames")
@@ -83,7 +83,7 @@ def check(
 ) -> None:
     """Check the pipeline of SPEC (spark-pipeline.yml) against the checkpoints in its storage. Nothing is run.
 
-    Exit code: 0 its flows can go on, 1 they cannot, 2 wrong usage or unreadable input (no verdict).
+    Exit code: 0 its flows can continue, 1 they cannot, 2 wrong usage or unreadable input (no verdict).
 
     \b
     Example:
@@ -104,19 +104,11 @@ def check(
         raise Failure.of(error, USAGE) from error
     report = answer.report
     assert report is not None  # there was no error
-    if settings.as_json:
-        print_json(report_document(report))
-    elif markdown:
-        echo(report.to_markdown().rstrip("\n"))
-    else:
-        echo(f"{report.app} against {report.source}: {report.outcome}")
-        print_table(
-            ["thing", "name", "verdict", "reason"], [[i.thing, i.name, i.verdict, i.reason] for i in report.items]
-        )
+    print_report(settings.as_json, report, markdown, _print_verdicts)
     ctx.exit(0 if report.compatible else FAILED)
 
 
-@pipeline.command(short_help="Tell that its checkpoints belong to this code.")
+@pipeline.command(short_help="Record that its checkpoints belong to this code.")
 @_driver
 @shared
 @pass_settings
@@ -150,10 +142,10 @@ def adopt(settings: Settings, spec: str, driver: PipelineDriver) -> None:
 @shared
 @pass_settings
 def run(settings: Settings, spec: str, driver: PipelineDriver, agree: tuple[str, ...], renames: dict[str, str]) -> None:
-    """Run the pipeline of SPEC to its end, as `spark-pipelines run` does, its flows going on from their state.
+    """Run the pipeline of SPEC to its end, as `spark-pipelines run` does; its flows continue from their state.
 
-    If a flow cannot go on, nothing is written or run. If the run fails before a flow has used its new checkpoint, the
-    checkpoints of before are in use again.
+    If a flow cannot continue, nothing is written or run. If the run fails before a flow has used its new checkpoint,
+    the previous checkpoints are in use again.
 
     \b
     Examples:
@@ -163,9 +155,13 @@ def run(settings: Settings, spec: str, driver: PipelineDriver, agree: tuple[str,
     from ...control.drivers.launcher import SparkSubmit
     from ...pipelines.operations import run_pipeline
 
-    interrupted = "run the same command again: it completes what was begun, and every flow goes on after its last batch"
-    with progress(f"running {spec}", interrupted) as told:
-        answer = run_pipeline(SparkSubmit(settings.spark_submit), spec, driver, agree, renames, settings.options, told)
+    interrupted = (
+        "run the same command again: it completes what was begun, and every flow continues after its last batch"
+    )
+    with progress(f"running {spec}", interrupted) as report:
+        answer = run_pipeline(
+            SparkSubmit(settings.spark_submit), spec, driver, agree, renames, settings.options, report
+        )
     if settings.as_json:
         print_json(_document(answer))
     carried = ", ".join(answer.carried) or "none"
@@ -195,7 +191,13 @@ def status(settings: Settings, storage: str) -> None:
         [name, flow.version, batch_text(flow.batch), ", ".join(s.name for s in flow.plan.stages) or "none"]
         for name, flow in sorted(record.flows.items())
     ]
-    print_table(["flow", "version", "batch", "stages"], rows)
+    print_table(["FLOW", "VERSION", "BATCH", "STAGES"], rows)
+
+
+def _print_verdicts(report: CompatibilityReport) -> None:
+    echo(f"{report.app} against {report.source}: {report.outcome}")
+    rows = [[item.thing, item.name, item.verdict, item.reason] for item in report.items]
+    print_table(["THING", "NAME", "VERDICT", "REASON"], rows)
 
 
 def _document(answer: PipelineAnswer) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..failure import FAILED
+from ..messages import FAILED, echo
 from ..option_types import Duration
 from ..output import batch_text, moment, print_json, print_table, size
-from ..printable import echo
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 
@@ -101,7 +100,7 @@ def verify(settings: Settings, app: str, name: str) -> None:
       streamupdate verify-snapshot flight-windows nightly
     """
     client = settings.client()
-    client.registry.with_snapshots(app)  # NotFoundError before anything is said to be done
+    client.registry.with_snapshots(app)  # NotFoundError before progress is shown
     with progress(f"verifying snapshot {name} of {app}", "nothing was changed") as report:
         files = client.verify_snapshot(app, name, report)
     if settings.as_json:

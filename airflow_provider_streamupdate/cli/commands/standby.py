@@ -21,8 +21,8 @@ def standby(settings: Settings, switch: str, app: str, timeout: float) -> None:
 
     The hot standby has the code and the parameters of the current deployment, under an id of its own. It runs that
     one's batches on a copy of the state and writes nothing. When the current driver is killed or lost, it claims the
-    next epoch and goes on with the batch that was in flight. No state is read then, so the time does not grow with it.
-    It takes the work of a second driver all the time.
+    next epoch and continues with the batch in flight. It reads no state then, so the time does not depend on its size.
+    It costs a second driver's resources all the time.
 
     After a takeover the app has no hot standby until a supervisor (supervise) or this command starts another one. An
     update ends it; a supervisor starts one of the new version.

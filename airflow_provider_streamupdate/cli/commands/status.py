@@ -11,9 +11,8 @@ import click
 
 from ...core.address import without_credentials
 from ...core.redaction import redacted
-from ..failure import FAILED
-from ..output import ago, batch_text, heard, moment, number, print_facts, print_json, print_table
-from ..printable import echo
+from ..messages import FAILED, echo
+from ..output import ago, batch_text, heartbeat_age, moment, number, print_facts, print_json, print_table
 from ..settings import Settings, pass_settings, shared
 
 _SETTINGS = ("options", "given", "hadoop")  # with names of the app's choice
@@ -56,7 +55,7 @@ def list_apps(ctx: click.Context) -> None:
     version that runs beside the current one (update --strategy parallel). An app whose files cannot be read is listed
     as unreadable, and the exit code is 1.
 
-    Apps that need somebody come first, the most urgent of them at the top: NEEDS is what for. Why, and what to do, is
+    Apps that need a person come first, the most urgent at the top; NEEDS says what for. The reason and what to do are
     printed on standard error.
 
     \b
@@ -104,15 +103,14 @@ def status(settings: Settings, app: str) -> None:
 @click.argument("app")
 @click.option("--deployment", metavar="ID", help="Whose driver (else the current deployment's).")
 @click.option("-n", "--lines", type=click.IntRange(min=1), help="How many of the last lines.  [default: 30]")
-@click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the driver has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Print each new line until the driver ends.")
 @shared
 @pass_settings
 def log(settings: Settings, app: str, deployment: str | None, lines: int | None, follow: bool) -> None:
     """Show the last lines of the log of APP's newest driver, if that driver was started on this machine or runs in a
     pod.
 
-    Of a driver that failed, the lines around its error are shown, without the stacks of the JVM; -n shows the end as it
-    is.
+    For a driver that failed, the lines around its error are shown, without JVM stacks; -n shows the plain end.
 
     \b
     Example:
@@ -213,12 +211,12 @@ def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
         _batches_in_short(known["batches"]),
         number(known["rows_per_second"]),
         number(known["state_rows"]),
-        heard(state, known["heartbeat_at"]),
+        heartbeat_age(state, known["heartbeat_at"]),
     )
 
 
 def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
-    """What drivers and updates say, without secrets. Parameters are hidden where they are shown."""
+    """Return the status without secrets in what drivers and updates report. Parameters are hidden when printed."""
     import attrs
 
     from ...core.registry.hiding import Hiding
@@ -269,7 +267,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["digest"] = spec.digest[:12]
         facts["changed in flight"] = "\n".join(_changes(client, found.app, current.deployment))
     if status:
-        facts["heartbeat"] = f"{heard(found.state, status.heartbeat_at)}, process {status.pid} on {status.host}"
+        facts["heartbeat"] = f"{heartbeat_age(found.state, status.heartbeat_at)}, process {status.pid} on {status.host}"
         facts["started"] = moment(status.started_at)
         facts["Spark"] = " ".join(filter(None, (status.spark_version, status.spark_app_id)))
         facts["Spark UI"] = status.spark_ui
@@ -289,7 +287,7 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         behind = found.hot_standby.behind
         batches = "" if behind is None else f", {behind} {'batch' if behind == 1 else 'batches'} behind"
         shown = f"{found.hot_standby.deployment} is {found.hot_standby.state}{batches}"
-        facts["hot standby"] = "none yet: the one before took over" if found.hot_standby.took_over else shown
+        facts["hot standby"] = "none yet: the previous one took over" if found.hot_standby.took_over else shown
     return facts
 
 
@@ -297,7 +295,7 @@ def _changes(client: StreamUpdateClient, app: str, deployment: str) -> Iterator[
     """Yield a line per change in flight: what was changed, when and by whom."""
     for change in client.registry.app(app).changes(deployment):
         if not change.changed:
-            continue  # it kept another one out
+            continue  # it only kept another change out
         before, after = redacted(change.before), redacted(change.request.params)
         values = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in change.changed)
         why = f" (undone: {change.undoes})" if change.undoes else ""
@@ -320,7 +318,7 @@ def _application(application: Application) -> dict[str, str]:
 
 def _print_queries(status: Status, made: AppPlan | None) -> None:
     print_table(
-        ("QUERY", "BATCH", "COMMITTED", "ROWS/S IN", "ROWS/S DONE", "BATCH TIME", "LAG", "WATERMARK", "DOES"),
+        ("QUERY", "BATCH", "COMMITTED", "ROWS/S IN", "ROWS/S PROCESSED", "BATCH TIME", "LAG", "WATERMARK", "STATE"),
         (
             (
                 name,
@@ -331,11 +329,11 @@ def _print_queries(status: Status, made: AppPlan | None) -> None:
                 f"{q.batch_seconds:.1f} s" if q.batch_seconds is not None else None,
                 f"{q.lag:.0f} rows" if q.lag is not None else None,
                 q.watermark,
-                "wait for data" if q.idle else "run" if q.active else "nothing: stopped",
+                "waiting for data" if q.idle else "processing" if q.active else "stopped",
             )
             for name, q in sorted(status.queries.items())
         ),
-        right=("BATCH", "ROWS/S IN", "ROWS/S DONE", "BATCH TIME", "LAG"),
+        right=("BATCH", "ROWS/S IN", "ROWS/S PROCESSED", "BATCH TIME", "LAG"),
     )
     stages = list(_stages(status, made))
     if stages:

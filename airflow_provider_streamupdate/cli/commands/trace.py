@@ -16,14 +16,14 @@ SECONDS = 30.0  # that the command waits for the collector
 @click.command(short_help="Show the trace of an update, or send it.")
 @click.argument("app")
 @click.argument("deployment", required=False)
-@click.option("--send", "sends", is_flag=True, help="Send it to where the environment's OTEL_ variables say.")
+@click.option("--send", "sends", is_flag=True, help="Send it to the collector that the OTEL_ variables name.")
 @shared
 @pass_settings
 def trace(settings: Settings, app: str, deployment: str | None, sends: bool) -> None:
     """Show the trace of an update of APP: its steps, and what the drivers did in them. Or send it to OpenTelemetry.
 
-    DEPLOYMENT: the one that the update brought in. Without it: the newest update. A trace is sent by itself when an
-    update ends, where OTEL_EXPORTER_OTLP_ENDPOINT is set. Needs the extra otel, which Airflow's environment has.
+    DEPLOYMENT: the one that the update brought in. Without it: the newest update. A trace is sent automatically when an
+    update ends, if OTEL_EXPORTER_OTLP_ENDPOINT is set. Needs the extra otel, which Airflow's environment has.
 
     \b
     Examples:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from ..application import application_argument
-from ..failure import FAILED, USAGE, Failure
+from ..messages import FAILED, USAGE, Failure, echo
 from ..option_types import Duration
-from ..output import print_facts, print_json, print_table, report_document
-from ..printable import echo
+from ..output import print_facts, print_json, print_report, print_table
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named, update_options
@@ -70,17 +70,7 @@ def plan(settings: Settings, application: Application, whole: bool) -> None:
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
-def check(
-    ctx: click.Context,
-    application: Application,
-    snapshot: str | None,
-    plan_file: str | None,
-    agree: tuple[str, ...],
-    renames: dict[str, str],
-    fork: bool,
-    from_app: str | None,
-    markdown: bool,
-) -> None:
+def check(ctx: click.Context, **given: Any) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
 
     Every stage, source and sink gets a verdict. If none refuses, the state is restored into a scratch folder and Spark
@@ -99,41 +89,62 @@ def check(
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
     """
-    from ...control.update.options import UpdateOptions
     from ...core.errors import StreamUpdateError
 
-    settings = ctx.ensure_object(Settings)
-    if markdown and settings.as_json:
+    settings, request = ctx.ensure_object(Settings), CheckRequest(**given)
+    if request.markdown and settings.as_json:
         raise click.UsageError("--markdown and --json exclude each other")
-    if plan_file is not None and snapshot is not None:
-        raise click.UsageError("--plan and --snapshot exclude each other")
-    if plan_file is not None and fork:
-        raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
-    if from_app is not None and not fork:
-        raise click.UsageError("--from-app needs --fork")
-    against = f"snapshot {snapshot}" if snapshot else plan_file or "the current deployment"
     try:
-        client = settings.client() if plan_file is None else None
-        if client is not None and snapshot is not None:
-            need_snapshot(client, snapshot)
-        with progress(f"checking {application.file} against {against}", "nothing was changed"):
-            if client is not None and not fork:
-                application = client.resolve(UpdateOptions(application=application)).application
-            if client is None:
-                report = _against_plan(settings, application, str(plan_file), agree, renames)
-            else:
-                report = client.check(
-                    application, snapshot=snapshot, agree=agree, renames=renames, fork=fork, from_app=from_app
-                )
+        report = _check(settings, request)
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
-    if settings.as_json:
-        print_json(report_document(report))
-    elif markdown:
-        echo(report.to_markdown().rstrip("\n"))
-    else:
-        _print_report(report)
+    print_report(settings.as_json, report, request.markdown, _print_report)
     ctx.exit(0 if report.compatible else FAILED)
+
+
+@attrs.frozen
+class CheckRequest:
+    """The options of `check`."""
+
+    application: Application
+    snapshot: str | None
+    plan_file: str | None
+    agree: tuple[str, ...]
+    renames: dict[str, str]
+    fork: bool
+    from_app: str | None
+    markdown: bool
+
+    def __attrs_post_init__(self) -> None:
+        if self.plan_file is not None and self.snapshot is not None:
+            raise click.UsageError("--plan and --snapshot exclude each other")
+        if self.plan_file is not None and self.fork:
+            raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
+        if self.from_app is not None and not self.fork:
+            raise click.UsageError("--from-app needs --fork")
+
+
+def _check(settings: Settings, request: CheckRequest) -> CompatibilityReport:
+    from ...control.update.options import UpdateOptions
+
+    application, snapshot = request.application, request.snapshot
+    against = f"snapshot {snapshot}" if snapshot else request.plan_file or "the current deployment"
+    client = settings.client() if request.plan_file is None else None
+    if client is not None and snapshot is not None:
+        need_snapshot(client, snapshot)
+    with progress(f"checking {application.file} against {against}", "nothing was changed"):
+        if client is None:
+            return _against_plan(settings, application, str(request.plan_file), request.agree, request.renames)
+        if not request.fork:
+            application = client.resolve(UpdateOptions(application=application)).application
+        return client.check(
+            application,
+            snapshot=snapshot,
+            agree=request.agree,
+            renames=request.renames,
+            fork=request.fork,
+            from_app=request.from_app,
+        )
 
 
 @click.command(short_help="Run a new version's first batches on a clone of a snapshot, writing nothing.")
@@ -182,7 +193,7 @@ def rehearse(
         if snapshot is not None:
             need_snapshot(client, snapshot)
         application = client.resolve(UpdateOptions(application=application)).application
-        with progress("rehearsing", "nothing was changed") as told:
+        with progress("rehearsing", "nothing was changed") as report_progress:
             report = client.rehearse(
                 application,
                 snapshot=snapshot,
@@ -190,18 +201,13 @@ def rehearse(
                 agree=agree,
                 renames=renames,
                 timeout=timeout,
-                progress=told,
+                progress=report_progress,
             )
     except (DriverError, WaitTimeoutError):
         raise  # the new version died, or was too slow
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
-    if settings.as_json:
-        print_json(report_document(report))
-    elif markdown:
-        echo(report.to_markdown().rstrip("\n"))
-    else:
-        _print_rehearsal(report)
+    print_report(settings.as_json, report, markdown, _print_rehearsal)
     ctx.exit(0 if report.passed else FAILED)
 
 
@@ -321,9 +327,9 @@ def _print_report(report: CompatibilityReport) -> None:
     print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
     echo()
     if report.picture is not None:
-        from ...core.compatibility.picture.drawing import drawn
+        from ...core.compatibility.picture import picture_lines
 
-        for line in drawn(report.picture):
+        for line in picture_lines(report.picture):
             echo(line)
         echo()
     print_table(

@@ -9,8 +9,7 @@ import attrs
 
 from ..errors import StreamUpdateError
 from ..plan.graph import Graph
-from .picture.drawing import drawn
-from .picture.picture import Picture, pictured
+from .picture import Picture, picture_lines, picture_of
 from .verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, ReportItem, Verdict
 
 __all__ = [
@@ -31,7 +30,7 @@ __all__ = [
 class CompatibilityReport:
     """All verdicts for one new plan against one saved state (`source`: ``snapshot NAME`` or ``deployment ID``).
 
-    graph: of both plans (none: nothing was compared with a plan, or a report of an earlier version of this package)
+    graph: of both plans (None: nothing was compared with a plan)
     """
 
     app: str
@@ -69,14 +68,14 @@ class CompatibilityReport:
     @property
     def picture(self) -> Picture | None:
         """The old version's queries beside the new one's, with the verdicts on them."""
-        return None if self.graph is None else pictured(self.graph, self.items)
+        return None if self.graph is None else picture_of(self.graph, self.items)
 
     def to_markdown(self) -> str:
         rows = [
             f"| {i.thing} | {_cell(i.name)} | {i.verdict} | {_cell(i.reason)} | {_agreement(i)} |" for i in self.items
         ]
         head = f"Compatibility of the new version of **{self.app}** with {self.source}: **{self.outcome}**"
-        shown = [*_fenced(drawn(self.picture)), ""] if self.picture else []
+        shown = [*_fenced(picture_lines(self.picture)), ""] if self.picture else []
         return "\n".join(
             [head, "", *shown, "| thing | name | verdict | reason | agreement |", "|---|---|---|---|---|", *rows, ""]
         )

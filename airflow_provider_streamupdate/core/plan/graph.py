@@ -1,7 +1,7 @@
-"""The graph of an app's queries: which rows go where. Of one version, or of two, one beside the other.
+"""The graph of an app's queries: which rows go where, in one version or in two beside each other.
 
-A plan tells it by the ways on which rows come to each stage and to the sink (`StagePlan.paths`, `QueryPlan.paths`).
-What an older plan does not tell is left open (`QueryGraph.unknown`), not guessed.
+A plan holds the paths on which rows come to each stage and to the sink (`StagePlan.paths`, `QueryPlan.paths`). What a
+plan does not say is left open (`QueryGraph.unknown`), not guessed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import attrs
 
@@ -18,14 +17,14 @@ from ..text_enum import TextEnum
 from .plan import FROM, LATE, PASSED, AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
 from .wording import words
 
-LONGEST = 500  # characters of a line; what is cut off is told by a digest, so that two lines differ when the texts do
+LONGEST = 500  # characters of a line; a digest stands for the rest, so that two lines differ when the texts do
 SINK = "sink"
-_SIDES = ("left ", "right ")  # of a join, before what is said of one of them
+_SIDES = ("left ", "right ")  # of a join, before the text of a step on one of them
 _LOOKUP = "lookup by "  # a join with a table (streaming/planning/lineage/arrivals.py)
 
 
 class NodeKind(TextEnum):
-    """What a node of a query is. STEPS: filters, lookups in tables ... that rows meet between two other nodes."""
+    """The kinds of nodes. STEPS: filters, lookups in tables ... that rows meet between two other nodes."""
 
     SOURCE = "source"
     STEPS = "steps"
@@ -34,71 +33,59 @@ class NodeKind(TextEnum):
 
 
 Lines = tuple[str, ...]
+_UNNAMED: Lines = ("not known which",)
 
 
 @attrs.frozen(kw_only=True)
 class Node:
-    """A source, a stage, the sink, or the steps between two of them.
+    """A source, a stage, the sink, or the steps between two of them."""
 
-    id: unique in its query, the same in both versions
-    name: a source's or a stage's; a sink's format; none for steps
-    old, new: what it is in each version, a line each; the first one for steps and others alike says most (None: it is
-        not in that version)
-    """
-
-    id: str
+    id: str  # unique in its query, the same in both versions
     kind: NodeKind
-    name: str
-    old: Lines | None = None
+    name: str  # a source's or a stage's; a sink's format; empty for steps
+    old: Lines | None = None  # what it is in the old version, a line each; None: it is not in that version
     new: Lines | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Edge:
-    """Rows go from node `start` to node `end`, on so many ways in each version: two for a DataFrame that is united with
-    itself, 0 where the version has no such edge."""
+    """Rows go from node `start` to node `end`."""
 
     start: str
     end: str
-    old: int = 0
-    new: int = 0
+    old: bool = False  # in the old version
+    new: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class QueryGraph:
-    """One query. old, new: whether the version has it
-
-    unknown: what a version's plan does not tell of the edges, in words; into: the nodes of which it does not tell all
-        that feeds them, by id
-    """
+    """The graph of one query."""
 
     name: str
-    old: bool
+    old: bool  # the old version has this query
     new: bool
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    unknown: tuple[str, ...] = ()
-    into: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()  # what a version's plan does not say of the edges, a sentence each
+    open_ends: tuple[str, ...] = ()  # ids of the nodes whose input one of the plans does not say
 
     def __attrs_post_init__(self) -> None:
-        """One from a file may be altered: ValueError where its edges are between nodes that it has not."""
-        known = {node.id for node in self.nodes}
+        """Raise ValueError for an edge without its nodes: a file may have been altered."""
         ends = {SINK, *(end for edge in self.edges for end in (edge.start, edge.end))}
-        if lost := sorted(ends - known):
+        if lost := sorted(ends - {node.id for node in self.nodes}):
             raise ValueError(f"query {self.name!r} has no node {', '.join(lost)}")
 
 
 @attrs.frozen(kw_only=True)
 class Graph:
-    """All queries of an app. compared: of two versions; else all is `new`."""
+    """All queries of an app."""
 
     queries: tuple[QueryGraph, ...]
-    compared: bool = False
+    compared: bool = False  # two versions; otherwise everything is `new`
 
 
 def graph(new: AppPlan, old: AppPlan | None = None) -> Graph:
-    """Return the graph of a version, or of two. Nodes are the same in both when their names are: rename the old plan
-    first."""
+    """Return the graph of one version, or of two. Nodes are matched by name: rename the old plan first."""
     queries = [_query(old.query(query.name) if old else None, query, old is not None) for query in new.queries]
     queries += [_query(query, None, True) for query in (old.queries if old else ()) if new.query(query.name) is None]
     return Graph(queries=tuple(queries), compared=old is not None)
@@ -112,147 +99,131 @@ def stage_id(name: str) -> str:
     return f"stage {name}"
 
 
-@attrs.frozen
-class _Way:
-    """A way of rows from one node to the next, with the plan's texts of the steps on it, sorted."""
-
-    start: str
-    end: str
-    steps: Lines = ()
+# The texts of the steps on each path, by its two ends.
+_Paths = dict[tuple[str, str], list[Lines]]
 
 
 def _query(old: QueryPlan | None, new: QueryPlan | None, compared: bool) -> QueryGraph:
-    unknown: list[str] = []
-    into: list[str] = []
-    ways: list[list[_Way]] = []
+    nodes = {node.id: node for node in _nodes(old, new)}
+    old_paths, new_paths = _paths(old), _paths(new)
+    for start, _ in (*new_paths, *old_paths):
+        if start not in nodes:  # a source that the planner could not name
+            in_old, in_new = (any(start == each for each, _ in paths) for paths in (old_paths, new_paths))
+            nodes[start] = Node(
+                id=start,
+                kind=NodeKind.SOURCE,
+                name=start.partition(" ")[2],
+                old=_UNNAMED if in_old else None,
+                new=_UNNAMED if in_new else None,
+            )
+    edges: list[Edge] = []
+    for start, end in dict.fromkeys((*new_paths, *old_paths)):
+        was, now = _step_lines(old_paths.get((start, end)), new_paths.get((start, end)), old, new)
+        if was or now:
+            box = Node(id=f"steps {start} > {end}", kind=NodeKind.STEPS, name="", old=was or None, new=now or None)
+            nodes[box.id] = box
+            edges += [Edge(start=s, end=e, old=bool(was), new=bool(now)) for s, e in ((start, box.id), (box.id, end))]
+        if () in (was, now):
+            edges.append(Edge(start=start, end=end, old=was == (), new=now == ()))
+    unknown, open_ends = [], list[str]()
     for query, which in ((old, "the old version's plan"), (new, "the new version's plan" if compared else "the plan")):
-        found, untold, ends = _ways(query) if query else ([], "", [])
-        ways.append(found)
-        unknown += [f"{which} does not tell {untold}"] if untold else []
-        into += ends
-    described = list(_nodes(old, new))
-    nodes = {node.id: node for node in described}
-    for side, found in zip(("old", "new"), ways, strict=True):
-        for start in {way.start for way in found} - {node.id for node in described}:  # a source that could not be told
-            nodes.setdefault(start, Node(id=start, kind=NodeKind.SOURCE, name=start.partition(" ")[2]))
-            here: dict[str, Any] = {side: ("not known which",)}
-            nodes[start] = attrs.evolve(nodes[start], **here)
-    edges: Counter[tuple[str, str, str]] = Counter()
-    steps: list[Node] = []
-    for start, end in dict.fromkeys((way.start, way.end) for found in ways[::-1] for way in found):
-        told = [sorted(way.steps for way in found if (way.start, way.end) == (start, end)) for found in ways]
-        for number, (was, now) in enumerate(_paired(*told), 1):
-            box = f"steps {number} {start} > {end}"
-            if was or now:
-                steps.append(_steps(box, was or (), now or (), old, new))
-            for side, passed in (("old", was), ("new", now)):
-                if passed is not None:
-                    edges.update((*ends, side) for ends in ([(start, box), (box, end)] if passed else [(start, end)]))
-    pairs = dict.fromkeys((start, end) for start, end, _ in edges)
+        if ends := _open_ends(query):
+            unknown.append(f"{which} does not say what feeds {', '.join(ends)}")
+            open_ends += ends
     return QueryGraph(
         name=(new or old).name,  # type: ignore[union-attr]
         old=old is not None,
         new=new is not None,
-        nodes=(*nodes.values(), *steps),
-        edges=tuple(Edge(start=s, end=e, old=edges[s, e, "old"], new=edges[s, e, "new"]) for s, e in pairs),
+        nodes=tuple(nodes.values()),
+        edges=tuple(edges),
         unknown=tuple(unknown),
-        into=tuple(dict.fromkeys(into)),
+        open_ends=tuple(dict.fromkeys(open_ends)),
     )
 
 
-def _paired(old: list[Lines], new: list[Lines]) -> Iterator[tuple[Lines | None, Lines | None]]:
-    """The steps of the ways between two nodes in both versions: equal ones first, then what is left, in order."""
-    same = Counter(old) & Counter(new)
-    yield from ((steps, steps) for steps in same.elements())
-    rest = [list((Counter(side) - same).elements()) for side in (old, new)]
-    for number in range(max(map(len, rest))):
-        was, now = (side[number] if number < len(side) else None for side in rest)
-        yield was, now
+def _open_ends(query: QueryPlan | None) -> list[str]:
+    if query is None:
+        return []
+    stages = [stage_id(stage.name) for stage in query.stages if stage.paths is None]
+    return stages + ([SINK] if query.paths is None else [])
 
 
-def _ways(query: QueryPlan) -> tuple[list[_Way], str, list[str]]:
-    """The ways of rows in one version; what its plan does not tell of them, and the ends of those."""
-    found: list[_Way] = []
-    silent = [stage for stage in query.stages if stage.paths is None]
-    for stage in query.stages:
-        found += _into(stage_id(stage.name), stage.paths or (), query)
-    ends = [*(stage_id(stage.name) for stage in silent), SINK]
-    if silent and len(query.sources) == len(query.stages) == 1:  # there is one way for the stage's rows
-        first, second = source_id(query.sources[0].name), stage_id(silent[0].name)
-        return [_Way(first, second), _Way(second, SINK)], "the steps between", ends
-    if silent:
-        return found, f"what feeds {', '.join(ends)}", ends
-    if query.paths is not None:
-        return [*found, *_into(SINK, query.paths, query)], "", []
-    fed = {way.start for way in found}
-    starts = [stage_id(s.name) for s in query.stages] + [source_id(s.name) for s in query.sources]
-    found += [_Way(start, SINK) for start in starts if start not in fed]  # where else would its rows go
-    return found, "the steps before the sink", ends
+def _paths(query: QueryPlan | None) -> _Paths:
+    """Return the paths from the nearest stages and sources to each stage and to the sink.
+
+    A plan's path begins at a source. Those that pass one stage are one path from there on: a stage has one reader.
+    """
+    found: _Paths = {}
+    ends = [(stage_id(stage.name), stage.paths) for stage in query.stages] + [(SINK, query.paths)] if query else []
+    for end, paths in ends:
+        from_stages: dict[str, Counter[str]] = {}  # how often each step is on the path that has it most often
+        for path in paths or ():
+            late = {text for text in path if text.startswith(LATE)}  # its text begins as what it passes does
+            passed = {_name(text, PASSED) for text in path if text.startswith(PASSED) and text not in late}
+            steps = [text for text in path if text in late or not text.startswith((FROM, PASSED))]
+            # Spark numbers operators from the sink on, so that the nearest one on a path has the lowest number.
+            nearest = min((s for s in query.stages if s.name in passed), key=_operator, default=None) if query else None
+            if nearest is not None:
+                counts = from_stages.setdefault(stage_id(nearest.name), Counter())
+                counts |= Counter(steps)
+                continue
+            for source in (_name(text, FROM) for text in path if text.startswith(FROM)):
+                found.setdefault((source_id(source), end), []).append(tuple(sorted(steps)))
+        for start, counts in from_stages.items():
+            for text in [text for text in counts if LATE + text in counts]:  # late on one path is late
+                counts[LATE + text] = max(counts[LATE + text], counts.pop(text))
+            found[start, end] = [tuple(sorted(counts.elements()))]
+    return found
 
 
-def _into(end: str, paths: Sequence[Lines], query: QueryPlan) -> Iterator[_Way]:
-    """The ways from the nearest stages and sources to a node. Each path begins at a source; those that pass one stage
-    are one way from there on, since a stage has one reader."""
-    from_stages: dict[str, Counter[str]] = {}  # the steps, as often as the path with most of them has them
-    for path in paths:
-        late = {text for text in path if text.startswith(LATE)}  # which begins as what it passes does
-        passed = {_name(text, PASSED) for text in path if text.startswith(PASSED) and text not in late}
-        sources = [_name(text, FROM) for text in path if text.startswith(FROM)]
-        steps = [text for text in path if text in late or not text.startswith((FROM, PASSED))]
-        # Spark numbers operators from the sink on, so that of those on one path the nearest has the lowest number.
-        nearest = min((s for s in query.stages if s.name in passed), key=lambda s: s.operator_id, default=None)
-        if nearest is not None:
-            told = from_stages.setdefault(stage_id(nearest.name), Counter())
-            told |= Counter(steps)
-        else:
-            for source in sources:
-                yield _Way(source_id(source), end, tuple(sorted(steps)))
-    for start, told in from_stages.items():
-        for text in [text for text in told if LATE + text in told]:  # late on one path is late
-            told[LATE + text] = max(told[LATE + text], told.pop(text))
-        yield _Way(start, end, tuple(sorted(told.elements())))
+def _operator(stage: StagePlan) -> int:
+    return stage.operator_id
 
 
 def _name(text: str, prefix: str) -> str:
     return text.removeprefix(prefix).removesuffix(".")
 
 
-def _steps(name: str, was: Lines, now: Lines, old: QueryPlan | None, new: QueryPlan | None) -> Node:
-    """The steps of one way in both versions, in words; by their exact texts where words do not tell them apart."""
-    shown = [
-        tuple(sorted((_step(text, _filters(query)) for text in texts), key=_optimizers))
-        for texts, query in ((was, old), (now, new))
-    ]
-    if shown[0] == shown[1] and was != now:
-        shown = [tuple(_line(text, text) for text in texts) for texts in (was, now)]
-    return Node(id=name, kind=NodeKind.STEPS, name="", old=shown[0] or None, new=shown[1] or None)
+def _step_lines(
+    was: list[Lines] | None, now: list[Lines] | None, old: QueryPlan | None, new: QueryPlan | None
+) -> tuple[Lines | None, Lines | None]:
+    """Return the steps between two nodes in both versions. None: no path; (): one path without steps.
 
+    They are in words, or by their exact texts where words do not tell them apart.
+    """
 
-def _optimizers(step: str) -> bool:
-    """Whether it looks as if the optimizer had put it there: those come last."""
-    return step.startswith("filter ") and "IS NOT NULL" in step
+    def lines(paths: list[Lines] | None, query: QueryPlan | None, exactly: bool) -> Lines | None:
+        if paths is None:
+            return None
+        filters = _filters(query)
+        texts = [text for path in paths for text in path]
+        shown = sorted((_line(t, t) if exactly else _step(t, filters) for t in texts), key=lambda s: "IS NOT NULL" in s)
+        return ((f"{len(paths)} paths",) if len(paths) > 1 else ()) + tuple(shown)
+
+    exactly = lines(was, old, False) == lines(now, new, False) and sorted(was or ()) != sorted(now or ())
+    return lines(was, old, exactly), lines(now, new, exactly)
 
 
 def _filters(query: QueryPlan | None) -> set[str]:
-    """The texts that are filters anywhere in a version."""
-    told = [query.filters, *(stage.filters for stage in query.stages)] if query else []
-    return {text for texts in told for text in texts or ()}
+    """Return the texts that are filters anywhere in a version."""
+    texts = [query.filters, *(stage.filters for stage in query.stages)] if query else []
+    return {text for each in texts for text in each or ()}
 
 
 def _step(text: str, filters: set[str]) -> str:
-    """A step in words."""
+    """Return a step in words."""
     plain = text.removeprefix(LATE)
     side = next((each for each in _SIDES if plain.startswith(each)), "")
     kind = "filter " if plain in filters else ""
     late = ", after the watermark" if text.startswith(LATE) else ""
     plain = plain.removeprefix(side)
-    lookup, found, by = plain.rpartition(_LOOKUP)  # its condition, and a digest of the table's rows
-    shown = f"{_LOOKUP}{_worded(by.rpartition(', #')[0] or by)}" if found and not lookup else _worded(plain)
+    lookup, separator, by = plain.rpartition(_LOOKUP)  # its condition, and a digest of the table's rows
+    shown = f"{_LOOKUP}{_in_words(by.rpartition(', #')[0] or by)}" if separator and not lookup else _in_words(plain)
     return _line(f"{side}{kind}{shown}{late}", text)
 
 
-def _worded(text: str) -> str:
-    """A text in words. One that is long is cut anyway, and takes long to read; one may be nested too deep."""
+def _in_words(text: str) -> str:
+    """Return a text in words; as it is where that would take long (it is cut anyway) or is nested too deep."""
     try:
         return words(text) if len(text) <= 4 * LONGEST else text
     except RecursionError:
@@ -260,7 +231,7 @@ def _worded(text: str) -> str:
 
 
 def _line(shown: str, text: str) -> str:
-    """A line for people, on one line, as long as is useful. text: what it stands for exactly."""
+    """Return `shown` as one line of bounded length. `text` is the exact text that it stands for."""
     shown = " ".join(shown.split())
     if len(shown) <= LONGEST:
         return shown
@@ -268,53 +239,39 @@ def _line(shown: str, text: str) -> str:
 
 
 def _nodes(old: QueryPlan | None, new: QueryPlan | None) -> Iterator[Node]:
-    """Sources, stages from the sources on, and the sink; those of the old version alone after the others."""
-    for kind, found, described, key in (
-        (NodeKind.SOURCE, "sources", _source, source_id),
-        (NodeKind.STAGE, "stages", _stage, stage_id),
-    ):
-        parts: list[dict[str, Any]] = [
-            {part.name: part for part in sorted(getattr(q, found), key=_order)} if q else {} for q in (old, new)
-        ]
-        for name in dict.fromkeys((*parts[1], *parts[0])):
-            was, now = (described(side[name]) if name in side else None for side in parts)
-            was, now = _told_apart(was, now, parts[0].get(name), parts[1].get(name))
-            yield Node(id=key(name), kind=kind, name=name, old=was, new=now)
-    was, now = (None if q is None else _sink(q.sink, q.output_mode) for q in (old, new))
+    """Yield sources, stages from the sources on, and the sink; those of the old version alone after the others."""
+    old_sources, new_sources = ({s.name: s for s in (query.sources if query else ())} for query in (old, new))
+    for name in dict.fromkeys((*new_sources, *old_sources)):
+        was, now = (_source(each[name]) if name in each else None for each in (old_sources, new_sources))
+        yield Node(id=source_id(name), kind=NodeKind.SOURCE, name=name, old=was, new=now)
+    old_stages, new_stages = (
+        {s.name: s for s in sorted(query.stages if query else (), key=_operator, reverse=True)} for query in (old, new)
+    )
+    for name in dict.fromkeys((*new_stages, *old_stages)):
+        before, after = old_stages.get(name), new_stages.get(name)
+        exactly = bool(before and after and before.definition != after.definition and _stage(before) == _stage(after))
+        was, now = (_stage(each, exactly) if each else None for each in (before, after))
+        yield Node(id=stage_id(name), kind=NodeKind.STAGE, name=name, old=was, new=now)
+    was, now = (None if query is None else _sink(query.sink, query.output_mode) for query in (old, new))
     yield Node(id=SINK, kind=NodeKind.SINK, name=(new or old).sink.format, old=was, new=now)  # type: ignore[union-attr]
 
 
-def _order(part: SourcePlan | StagePlan) -> int:
-    return -part.operator_id if isinstance(part, StagePlan) else 0
-
-
-def _told_apart(
-    was: Lines | None, now: Lines | None, old: SourcePlan | StagePlan | None, new: SourcePlan | StagePlan | None
-) -> tuple[Lines | None, Lines | None]:
-    """The lines of a stage by its exact texts, where words do not tell two meanings apart."""
-    if was is None or was != now or not isinstance(old, StagePlan) or not isinstance(new, StagePlan):
-        return was, now
-    return (was, now) if old.definition == new.definition else (_stage(old, exactly=True), _stage(new, exactly=True))
-
-
 def _source(source: SourcePlan) -> Lines:
-    return tuple(_line(text, text) for text in (source.format, _shown(source.location)) if text)
-
-
-def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
-    told = [stage.kind]
-    for part, value in sorted(stage.definition.items()):
-        texts = value if isinstance(value, (list, tuple)) else [value]
-        shown = ", ".join(str(text) if exactly else _worded(str(text)) for text in texts)
-        told.append(_line(f"{part}: {shown}", f"{part}: {value}"))
-    return tuple(told)
-
-
-def _shown(location: str | None) -> str | None:
-    """A location without the secrets that an address may have: reports go to Airflow's database."""
-    return location and without_credentials(location)
+    return _single_lines((source.format, source.location and without_credentials(source.location)))
 
 
 def _sink(sink: SinkPlan, output_mode: str) -> Lines:
-    told = (sink.format, f"{output_mode} mode", _shown(sink.place))
-    return tuple(_line(text, text) for text in told if text)
+    return _single_lines((sink.format, f"{output_mode} mode", sink.place and without_credentials(sink.place)))
+
+
+def _single_lines(texts: Sequence[str | None]) -> Lines:
+    return tuple(_line(text, text) for text in texts if text)
+
+
+def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
+    lines = [stage.kind]
+    for part, value in sorted(stage.definition.items()):
+        texts = value if isinstance(value, (list, tuple)) else [value]
+        shown = ", ".join(str(text) if exactly else _in_words(str(text)) for text in texts)
+        lines.append(_line(f"{part}: {shown}", f"{part}: {value}"))
+    return tuple(lines)

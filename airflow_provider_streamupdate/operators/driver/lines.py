@@ -12,7 +12,7 @@ from ...core.errors import DriverError
 if TYPE_CHECKING:
     from ...control.client import StreamUpdateClient
 
-LOOK_SECONDS = 0.5  # between two looks whether the driver was started
+LOOK_SECONDS = 0.5  # between two checks whether the driver was started
 RETRY_SECONDS = 5.0  # after an error, which may pass
 MOST_LINES = 10_000  # of what a driver wrote before it was looked for
 LAST_SECONDS = 3.0  # for what a driver wrote until the block failed
@@ -22,11 +22,12 @@ LAST_SECONDS = 3.0  # for what a driver wrote until the block failed
 def driver_lines(
     client: StreamUpdateClient, which: Callable[[], tuple[str, str] | None], log: Any, wanted: bool
 ) -> Iterator[None]:
-    """While the block runs, write the log of a deployment's driver to `log`, line by line, after the deployment's name.
-    Of a driver that was started before, only what it writes from now on. A log that cannot be read here is told once,
-    and the block goes on: nothing of its work depends on it.
+    """While the block runs, copy the log of a deployment's driver to `log`, each line after the deployment's name.
 
-    which: the app and the deployment; None: not known yet
+    Of a driver that was started before, only new lines are copied. A log that cannot be read here is reported once; the
+    block does not depend on it.
+
+    which: returns the app and the deployment; None: not known yet
     """
     if not wanted:
         yield
@@ -34,10 +35,10 @@ def driver_lines(
     over, ending = threading.Event(), threading.Event()
     before = _started(client, which)
 
-    def tell() -> None:
-        done, problem = None, None  # the driver whose log has been read to its end, and what was told of it
+    def copy_lines() -> None:
+        done, problem = None, None  # the driver whose log was read to its end; the last problem reported
         while True:
-            last = ending.is_set()  # before the look: what was started until then is told
+            last = ending.is_set()  # read first: a driver that was started until then is still copied
             if (started := _started(client, which)) is None or started == done:
                 if last:
                     return
@@ -59,7 +60,7 @@ def driver_lines(
                     continue
             done = started
 
-    thread = threading.Thread(target=tell, name="driver-lines", daemon=True)
+    thread = threading.Thread(target=copy_lines, name="driver-lines", daemon=True)
     thread.start()
     try:
         yield
@@ -75,7 +76,7 @@ def driver_lines(
 def _started(
     client: StreamUpdateClient, which: Callable[[], tuple[str, str] | None]
 ) -> tuple[str, str, tuple[object, ...]] | None:
-    """The app, the deployment and what names its newest driver; None: there is none."""
+    """Return the app, the deployment and what identifies its newest driver; None: there is none."""
     try:
         if (found := which()) is None:
             return None

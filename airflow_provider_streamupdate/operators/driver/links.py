@@ -1,4 +1,4 @@
-"""What the steps of an update leave behind: an entry in its record under the root, and links to their driver."""
+"""Notes of an update's steps in its record under the root, and links to their driver."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def note_step(
 def trying(
     client: StreamUpdateClient, app: str, deployment: str | None, step: str, context: Any, begins: bool = True
 ) -> Iterator[None]:
-    """Note the block as a try of an update's step. One that waits in the triggerer goes on in a later block.
+    """Note the block as a try of an update's step. One that waits in the triggerer continues in a later block.
 
     Does nothing when no such update is under way.
 

@@ -1,19 +1,29 @@
-"""An update whose end is told by mail."""
+"""An update whose end is told to a notifier, which keeps what it is told in the file NOTIFIED."""
 
 from __future__ import annotations
 
-from airflow.providers.smtp.notifications.smtp import SmtpNotifier
-from airflow.sdk import Param
+import json
+import os
+from typing import Any
+
+from airflow.sdk import BaseNotifier, Param
 
 from airflow_provider_streamupdate.notifications.streamupdate import StreamUpdateNotifier
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
-mail = SmtpNotifier(
-    to="on-call@example.org",
-    from_email="airflow@example.org",
-    subject="{{ stream_update.subject }}",
-    html_content="{{ stream_update.text }}",
-)
+
+class Filing(BaseNotifier):
+    template_fields = ("subject", "text")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subject, self.text = "{{ stream_update.subject }}", "{{ stream_update.text }}"
+
+    def notify(self, context: Any) -> None:
+        with open(os.environ["NOTIFIED"], "a") as file:
+            file.write(json.dumps([self.subject, self.text]) + "\n")
+
+
 dag = build_update_dag(
     "notified",
     app="{{ params.app }}",
@@ -22,7 +32,7 @@ dag = build_update_dag(
     submit_timeout=20,
     verify_timeout=3,
     default_args={"retries": 0},
-    on_success_callback=StreamUpdateNotifier(to=mail),
-    on_failure_callback=[StreamUpdateNotifier(to=mail)],
+    on_success_callback=StreamUpdateNotifier(to=Filing()),
+    on_failure_callback=[StreamUpdateNotifier(to=Filing())],
     dag_kwargs={"params": {"app": "alarm", "application": Param(type="string"), "deployment_id": "v2"}},
 )

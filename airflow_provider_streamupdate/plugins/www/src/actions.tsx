@@ -44,7 +44,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
           close={close}
           act={async () => {
             await ask(path(), "POST", { name });
-            done(`snapshot ${name} was asked for`);
+            done(`snapshot ${name} was requested`);
           }}
         >
           <label>
@@ -64,7 +64,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
             done(`snapshot ${asked.snapshot} is being verified`);
           }}
         >
-          <p>Every file of it is read and compared with its checksum.</p>
+          <p>Reads every file and compares it with its checksum.</p>
         </Dialog>
       );
     case "delete":
@@ -79,7 +79,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
             done(`snapshot ${asked.snapshot} was deleted`);
           }}
         >
-          <p>It cannot be brought back. One that is in use is refused.</p>
+          <p>This cannot be undone. A snapshot in use is not deleted.</p>
         </Dialog>
       );
     case "rollback":
@@ -97,13 +97,13 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
               ...(to ? { to } : {}),
               ...(later.length ? { later_ids: later } : {}),
             });
-            done(`run ${run.dag_run_id} of DAG ${me.rollback_dag_id} was asked for`);
+            done(`run ${run.dag_run_id} of DAG ${me.rollback_dag_id} was requested`);
           }}
         >
           {failed && (
             <div role="alert">
               <p class="bad">
-                {failed.to} is no version to go back to: {failed.failure}
+                Cannot go back to {failed.to}: {failed.failure}
               </p>
               {[failed.healthy, failed.to].map(
                 (version, n) =>
@@ -119,9 +119,9 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
           )}
           <p>
             {app.interrupted
-              ? `The update to ${left} is given up: ${runsAgain ?? "the version before"} goes on, from where it was stopped if it was.`
+              ? `The update to ${left} is abandoned: ${runsAgain ?? "the version before"} continues, from where it was stopped if it was.`
               : `Deployment ${left} ends, and ${runsAgain ?? "the one before it"} runs again where it was stopped.`}{" "}
-            Batches that {left} has written since then are computed a second time.
+            Batches that {left} has written since then are computed again.
           </p>
           {silentFunctions(app.report).map((query) => (
             <label class="box" key={query}>
@@ -133,8 +133,8 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
                 }
               />
               <span>
-                The function of query {query} skips batch ids it has had: use later ones.{" "}
-                <span class="quiet">Its app does not say what it does with them. Were it to skip them, what is computed again would be lost.</span>
+                The function of query {query} skips batch ids it has seen: use later ids.{" "}
+                <span class="quiet">The app does not declare what the function does with them. If it skips them, recomputed batches would be lost.</span>
               </span>
             </label>
           ))}
@@ -152,12 +152,12 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
               deployment_id: current?.deployment,
               conn_id: app.conn_id,
             });
-            done(`run ${run.dag_run_id} of DAG ${me.restart_dag_id} was asked for`);
+            done(`run ${run.dag_run_id} of DAG ${me.restart_dag_id} was requested`);
           }}
         >
           <p>
-            The driver of deployment {current?.deployment} is started again and goes on from its own checkpoint, with
-            the code and parameters it has.
+            The driver of deployment {current?.deployment} is started again and continues from its own checkpoint, with
+            the same code and parameters.
           </p>
         </Dialog>
       );
@@ -174,8 +174,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
           }}
         >
           <p>
-            Its deployments, their state and its records are removed{keep ? "." : ", and so are its snapshots."} They cannot be brought
-            back. Files of its sinks and apps that were forked from it stay as they are.
+            Its deployments, their state and its records are removed{keep ? "." : ", and so are its snapshots."} This cannot be undone. Files of its sinks and apps forked from it are not touched.
           </p>
           <label class="box">
             <input type="checkbox" checked={keep} onChange={(event) => setKeep(event.currentTarget.checked)} />

@@ -217,12 +217,6 @@ export interface Report {
   picture?: Maybe<Picture>;
 }
 
-/** Where a node is drawn: columns from the sources on; a row may be a half. */
-export interface Place {
-  column: number;
-  row: number;
-}
-
 /** A source, steps (filters, lookups ...), a stage or the sink (core/compatibility/picture). */
 export interface PicturedNode {
   id: string;
@@ -236,17 +230,15 @@ export interface PicturedNode {
   reason: string;
   agreement: Maybe<"needed" | "agreed">;
   blocks: boolean;
-  old_at: Maybe<Place>;
-  new_at: Maybe<Place>;
   figures: { rows_per_second?: number; lag?: number; state_rows?: number; batch_rows?: number };
 }
 
-/** Rows go from one node to another, on so many ways in each version. */
+/** Rows go from one node to another, in one version or in both. */
 export interface Edge {
   start: string;
   end: string;
-  old: number;
-  new: number;
+  old: boolean;
+  new: boolean;
 }
 
 export interface PicturedQuery {

@@ -31,7 +31,7 @@ import { UnderWay } from "./underway";
 
 /** What takes over when the driver dies. */
 function Standby({ of: standby }: { of: HotStandby }): JSX.Element {
-  if (standby.took_over) return <span id="hot-standby">hot standby: none yet, the one before took over</span>;
+  if (standby.took_over) return <span id="hot-standby">hot standby: none yet, the previous one took over</span>;
   return (
     <span id="hot-standby">
       hot standby {standby.deployment} <Word of={standby.state} />
@@ -79,7 +79,7 @@ function LeftOut({ of }: { of: Record<string, number> }): JSX.Element | null {
   if (older.length === 0) return null;
   return (
     <p class="quiet" id="left-out">
-      Only the latest are shown; older ones: {older.map(([name, count]) => `${count} ${name}`).join(", ")}.
+      Only the latest are shown; not shown: {older.map(([name, count]) => `${count} ${name}`).join(", ")}.
     </p>
   );
 }

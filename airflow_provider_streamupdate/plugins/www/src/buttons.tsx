@@ -37,25 +37,25 @@ export function why(verb: Verb, app: AppDocument, me: Me, ongoing: Update | unde
   switch (verb) {
     case "snapshot":
       if (!me.may_edit) return `you may not edit DAG ${me.update_dag_id}`;
-      return none ?? (app.state === "running" ? null : `only a running driver takes one, and this one is ${app.state}`);
+      return none ?? (app.state === "running" ? null : `only a running driver can take one; this one is ${app.state}`);
     case "update":
       return (
         noRun(app, me, me.update_dag_id) ??
-        (app.conn_id === UPDATES ? null : `DAG ${me.update_dag_id} works on connection ${UPDATES}, and this app is on ${app.conn_id}`) ??
+        (app.conn_id === UPDATES ? null : `DAG ${me.update_dag_id} uses connection ${UPDATES}; this app is on ${app.conn_id}`) ??
         none ??
         busy ??
-        (app.state === "running" || app.interrupted ? null : `only a running app is updated, and this one is ${app.state}`)
+        (app.state === "running" || app.interrupted ? null : `only a running app can be updated; this one is ${app.state}`)
       );
     case "restart":
       if (noRun(app, me, me.restart_dag_id)) return noRun(app, me, me.restart_dag_id);
       if (none ?? busy) return none ?? busy;
-      if (app.interrupted) return `the update to ${app.interrupted.deployment} is to be continued or rolled back`;
-      if (RUNNING.includes(app.state)) return `the driver lives (it is ${app.state})`;
-      return DEAD.includes(app.state) ? null : `the app was ended on request (it is ${app.state})`;
+      if (app.interrupted) return `continue or roll back the update to ${app.interrupted.deployment} first`;
+      if (RUNNING.includes(app.state)) return `the driver is alive (${app.state})`;
+      return DEAD.includes(app.state) ? null : `the app was stopped on request (${app.state})`;
     case "rollback":
       if (noRun(app, me, me.rollback_dag_id)) return noRun(app, me, me.rollback_dag_id);
       if (none) return none;
-      return current?.parent || app.interrupted ? null : `deployment ${current?.deployment ?? ""} has none before it`;
+      return current?.parent || app.interrupted ? null : `there is no deployment before ${current?.deployment ?? "it"}`;
   }
 }
 

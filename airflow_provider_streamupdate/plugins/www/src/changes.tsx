@@ -102,7 +102,7 @@ const COLUMNS: Column<Change>[] = [
   { name: "Pause", value: (c) => c.pause, show: (c) => seconds(c.pause), right: true },
   { name: "Took", value: (c) => c.took, right: true },
   {
-    name: "Asked by",
+    name: "Requested by",
     value: (c) => c.run?.run_id ?? c.who,
     show: (c) => (c.run ? <RunLink run={c.run} /> : (c.who || "–")),
     long: true,

@@ -56,7 +56,7 @@ export function Deployments({ app }: { app: AppDocument }): JSX.Element {
   return (
     <>
       <Section title="Deployments">
-        <Table id="deployments" columns={COLUMNS} rows={app.deployments} rowKey={(d) => d.deployment} by="-Submitted" empty="There is none." />
+        <Table id="deployments" columns={COLUMNS} rows={app.deployments} rowKey={(d) => d.deployment} by="-Submitted" empty="No deployments yet." />
       </Section>
       {current && (
         <Section title="Application">

@@ -59,7 +59,7 @@ export function Differences({ app }: { app: AppDocument }): JSX.Element | null {
         </p>
       ))}
       {found.notes.length > 0 && <p class="quiet">{found.notes.join("; ")}</p>}
-      <Table id="difference-figures" columns={FIGURES} rows={found.figures} rowKey={(f) => `${f.query} ${f.figure}`} by="Figure" empty="No figure was compared." />
+      <Table id="difference-figures" columns={FIGURES} rows={found.figures} rowKey={(f) => `${f.query} ${f.figure}`} by="Figure" empty="No figures were compared." />
       {found.rows.length > 0 && (
         <Table id="difference-rows" columns={ROWS} rows={found.rows} rowKey={(r) => r.query} by="Query" empty="" />
       )}

@@ -41,7 +41,7 @@ const COLUMNS: Column<ListedApp>[] = [
   },
   { name: "Epoch", value: (a) => a.epoch, right: true },
   { name: "Rows/s in", value: (a) => live(a, a.rows_in_per_second), show: (a) => count(live(a, a.rows_in_per_second)), right: true },
-  { name: "Rows/s done", value: (a) => live(a, a.rows_per_second), show: (a) => count(live(a, a.rows_per_second)), right: true },
+  { name: "Rows/s processed", value: (a) => live(a, a.rows_per_second), show: (a) => count(live(a, a.rows_per_second)), right: true },
   { name: "Lag", title: "rows behind", value: (a) => live(a, a.lag), show: (a) => count(live(a, a.lag)), right: true },
   { name: "Batch", title: "duration of the last batch", value: (a) => live(a, a.batch_seconds), show: (a) => seconds(live(a, a.batch_seconds)), right: true },
   { name: "State rows", value: (a) => a.state_rows, show: (a) => count(a.state_rows), right: true },
@@ -135,7 +135,7 @@ export function List({ only }: { only: string[] | null }): JSX.Element {
               />
             )
           }
-          empty={apps.length ? "No app fits the filter." : "There is no app yet: submit one."}
+          empty={apps.length ? "No app matches the filter." : "No apps yet: submit one."}
         />
       )}
     </>

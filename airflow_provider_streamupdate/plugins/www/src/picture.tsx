@@ -1,71 +1,46 @@
-/** A query as a graph, from the sources to the sink: of what runs, with its figures, or of two versions, one below the other, with
+/** A query as a graph, from the sources to the sink: what runs, with its figures, or two versions, one below the other, with
  * the report's verdicts. */
 
 import { Fragment, type JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 
-import type { Edge, Maybe, Picture, PicturedNode, PicturedQuery, Place, ReportItem } from "./api";
+import type { Maybe, Picture, PicturedNode, PicturedQuery, ReportItem } from "./api";
 import { bytes, count, tone } from "./format";
-import { NodeTold } from "./picturednode";
-import { label, lines, short, sign, type Side } from "./pictured";
+import { GAP, HEIGHT, layoutOf, type Layout, type Point } from "./layout";
+import { figures, label, lines, marked, short, sign, title as nodeTitle, type Side } from "./pictured";
 
-const HEIGHT = 60; // px: of a box
-const BETWEEN = 12; // and between two of them, one above the other
-const GAP = 58; // between two columns: room for a rate
-const RING = 4; // around all boxes, for that of the one with the focus
-const NARROW = 112;
-const WIDE = 210;
+const RING = 4; // px: around all boxes, for that of the one with the focus
 
-interface Box {
+interface Box extends Point {
   node: PicturedNode;
-  x: number;
-  y: number;
 }
 
-const placeOf = (node: PicturedNode, side: Side): Maybe<Place> => (side === "old" ? node.old_at : node.new_at);
+const isIn = (node: PicturedNode, side: Side): boolean => (side === "old" ? node.old : node.new) !== null;
 
-/** How wide boxes are, so that all columns fit if they can. */
-function widthOf(columns: number, room: number): number {
-  return Math.max(NARROW, Math.min(WIDE, (room - (columns - 1) * GAP) / columns));
-}
-
-/** From the right of a box to the left of another: at the height of the first one where nothing else lies, `early`: of the second. */
-function path(from: Box, to: Box, width: number, early: boolean): string {
-  const [x1, y1, x2, y2] = [from.x + width, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
-  const turn = early ? x1 : x2 - GAP;
-  const middle = turn + GAP / 2;
-  return `M${x1},${y1} H${turn} C${middle},${y1} ${middle},${y2} ${turn + GAP},${y2} H${x2}`;
-}
+const path = (points: Point[]): string => `M${points.map(({ x, y }) => `${x},${y}`).join(" L")}`;
 
 interface LaneProps {
   query: PicturedQuery;
   side: Side;
   title: Maybe<string>;
-  room: number;
+  layout: Layout;
   chosen: Maybe<string>;
   choose: (id: string) => void;
   told: string;
 }
 
 /** One version of a query. The boxes are one stop of the tab key; the arrow keys go from one to the next. */
-function Lane({ query, side, title, room, chosen, choose, told }: LaneProps): JSX.Element | null {
+function Lane({ query, side, title, layout, chosen, choose, told }: LaneProps): JSX.Element | null {
   const place = useRef<HTMLDivElement>(null);
   const [current, setCurrent] = useState<Maybe<string>>(null);
-  const all = query.nodes.flatMap((node) => [node.old_at, node.new_at]).filter((at) => at !== null);
-  const columns = Math.max(...all.map((at) => at.column)) + 1;
-  const rows = Math.max(...query.nodes.map((node) => placeOf(node, side)?.row ?? 0)) + 1;
-  const width = widthOf(columns, room - 2 * RING);
+  const { width } = layout;
   const boxes = query.nodes
-    .flatMap((node): Box[] => {
-      const at = placeOf(node, side);
-      return at ? [{ node, x: at.column * (width + GAP), y: at.row * (HEIGHT + BETWEEN) }] : [];
-    })
+    .filter((node) => isIn(node, side))
+    .map((node): Box => ({ node, ...layout.boxes.get(node.id)! }))
     .sort((a, b) => a.x - b.x || a.y - b.y);
   if (!boxes.length) return null;
   const box = new Map(boxes.map((one) => [one.node.id, one]));
-  const edges = query.edges.filter((edge) => edge[side === "old" ? "old" : "new"] && box.has(edge.start) && box.has(edge.end));
-  const off = (edge: Edge): number => Math.abs(box.get(edge.start)!.y - box.get(edge.end)!.y);
-  const nearest = (edge: Edge): boolean => edges.every((other) => other.start !== edge.start || off(edge) <= off(other));
+  const edges = query.edges.filter((edge) => edge[side === "old" ? "old" : "new"]);
   const stop = current && box.has(current) ? current : chosen && box.has(chosen) ? chosen : boxes[0]!.node.id;
   const move = (event: KeyboardEvent): void => {
     const at = boxes.findIndex((one) => one.node.id === stop);
@@ -75,8 +50,8 @@ function Lane({ query, side, title, room, chosen, choose, told }: LaneProps): JS
     event.preventDefault();
     place.current?.querySelectorAll<HTMLElement>(".node")[boxes.indexOf(next)]?.focus();
   };
-  const height = rows * (HEIGHT + BETWEEN) - BETWEEN;
-  const whole = columns * width + (columns - 1) * GAP;
+  const height = Math.max(...boxes.map((one) => one.y)) + HEIGHT;
+  const whole = Math.max(...[...layout.boxes.values()].map((one) => one.x)) + width;
   return (
     <div class="lane">
       {title && <h4>{title}</h4>}
@@ -84,7 +59,7 @@ function Lane({ query, side, title, room, chosen, choose, told }: LaneProps): JS
         <div ref={place} role="group" aria-label={`Query ${query.name}${title ? `, ${title.toLowerCase()}` : ""}`} class="boxes" style={{ width: `${whole}px`, height: `${height}px` }} onKeyDown={move}>
           <svg width={whole} height={height} aria-hidden="true">
             {edges.map((edge) => (
-              <path key={`${edge.start} > ${edge.end}`} d={path(box.get(edge.start)!, box.get(edge.end)!, width, !nearest(edge))} />
+              <path key={`${edge.start} > ${edge.end}`} d={path(layout.line(edge.start, edge.end))} />
             ))}
           </svg>
           {boxes.map(({ node, x, y }) => {
@@ -127,7 +102,7 @@ function figuresOf(query: PicturedQuery): string {
   const { rows_per_second, processed_per_second, lag, state_bytes } = query.figures;
   return [
     rows_per_second !== undefined && `${count(rows_per_second)} rows/s in`,
-    processed_per_second !== undefined && `${count(processed_per_second)} rows/s done`,
+    processed_per_second !== undefined && `${count(processed_per_second)} rows/s processed`,
     lag !== undefined && `${count(lag)} rows behind`,
     state_bytes !== undefined && `${bytes(state_bytes)} of state`,
   ]
@@ -148,6 +123,39 @@ export function Note({ item }: { item: ReportItem }): JSX.Element {
   );
 }
 
+const same = (node: PicturedNode): boolean => JSON.stringify(node.old) === JSON.stringify(node.new);
+
+function Lines({ name, lines }: { name: string; lines: string[] }): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        {lines.map((line) => (
+          <div key={line}>{line}</div>
+        ))}
+      </dd>
+    </div>
+  );
+}
+
+function NodeDetails({ node, compared }: { node: PicturedNode; compared: boolean }): JSX.Element {
+  const known = figures(node);
+  const both = compared && !same(node);
+  return (
+    <>
+      <p>
+        <strong>{nodeTitle(node)}</strong> {node.mark && <span class={`word ${tone(node.mark)}`}>{marked(node) || node.mark}</span>}
+        {node.reason && `: ${node.reason}`}
+      </p>
+      <dl>
+        {both && node.old && <Lines name="old" lines={node.old} />}
+        {node.new && <Lines name={both ? "new" : "is"} lines={node.new} />}
+        {known.length > 0 && <Lines name="now" lines={known} />}
+      </dl>
+    </>
+  );
+}
+
 /** The node to begin with: one that the update is refused for, else one that asks for something. */
 const first = (query: PicturedQuery): Maybe<string> =>
   (query.nodes.find((node) => node.mark === "refused") ?? query.nodes.find((node) => node.blocks) ?? null)?.id ?? null;
@@ -156,7 +164,8 @@ function OfQuery({ query, compared, room }: { query: PicturedQuery; compared: bo
   const told = useId();
   const [chosen, choose] = useState<Maybe<string>>(() => first(query));
   const node = query.nodes.find((one) => one.id === chosen);
-  const lane = { query, room, chosen, choose, told };
+  const layout = useMemo(() => layoutOf(query, room - 2 * RING), [query, room]);
+  const lane = { query, layout, chosen, choose, told };
   const change = query.change && query.change !== "same" ? ` (${query.change})` : "";
   const figures = figuresOf(query);
   return (
@@ -175,7 +184,7 @@ function OfQuery({ query, compared, room }: { query: PicturedQuery; compared: bo
         <Lane side="only" title={null} {...lane} />
       )}
       <div id={told} class="node-told">
-        {node && <NodeTold node={node} compared={compared} />}
+        {node && <NodeDetails node={node} compared={compared} />}
       </div>
       {query.notes.map((item) => (
         <Note key={`${item.thing} ${item.name} ${item.reason}`} item={item} />
@@ -199,7 +208,7 @@ export function QueryPicture({ picture }: { picture: Picture }): JSX.Element {
   }, []);
   return (
     <div ref={place} class="pictures">
-      <p class="quiet">Rows go from left to right. A node tells more when it is chosen; the arrow keys go from one to the next.</p>
+      <p class="quiet">Rows go from left to right. Choose a node for its details; the arrow keys go from one to the next.</p>
       {picture.notes.map((item) => (
         <Note key={`${item.thing} ${item.name} ${item.reason}`} item={item} />
       ))}

@@ -9,7 +9,7 @@ import { type Column, Table } from "./table";
 
 type Query = QueryStatus & { name: string };
 
-const does = (q: Query): string => (q.active ? (q.idle ? "waits for data" : "works") : "stopped");
+const stateOf = (q: Query): string => (q.active ? (q.idle ? "waiting for data" : "processing") : "stopped");
 
 /** `alive`: what a dead driver reported last is not what it does. Its exceptions stay true. */
 function columns(alive: boolean): Column<Query>[] {
@@ -21,9 +21,9 @@ function columns(alive: boolean): Column<Query>[] {
     { name: "Watermark", value: (q) => q.watermark, show: (q) => moment(q.watermark), time: true },
     { name: "Lag", title: "rows behind", value: (q) => live(q.lag), show: (q) => count(live(q.lag)), right: true },
     { name: "Rows/s in", value: (q) => live(q.input_rows_per_second), show: (q) => count(live(q.input_rows_per_second)), right: true },
-    { name: "Rows/s done", value: (q) => live(q.processed_rows_per_second), show: (q) => count(live(q.processed_rows_per_second)), right: true },
+    { name: "Rows/s processed", value: (q) => live(q.processed_rows_per_second), show: (q) => count(live(q.processed_rows_per_second)), right: true },
     { name: "Batch time", value: (q) => live(q.batch_seconds), show: (q) => seconds(live(q.batch_seconds)), right: true },
-    { name: "Does", value: (q) => live(does(q)) },
+    { name: "State", value: (q) => live(stateOf(q)) },
     { name: "Exception", value: (q) => q.error, show: (q) => <span class={q.error ? "bad" : ""}>{q.error ?? NOTHING}</span>, long: true },
   ];
 }
@@ -38,7 +38,7 @@ export function Queries({ app }: { app: AppDocument }): JSX.Element | null {
         rows={Object.entries(app.status.queries).map(([name, query]) => ({ ...query, name }))}
         rowKey={(q) => q.name}
         by="Query"
-        empty="It has not started a query yet."
+        empty="No query has started yet."
       />
     </Section>
   );

@@ -80,7 +80,7 @@ export function LastCheck({ app, pictured }: { app: AppDocument; pictured: boole
         rows={report.items}
         rowKey={(i) => `${i.thing} ${i.name} ${i.verdict} ${i.reason}`}
         by="Thing"
-        empty="It has found nothing to tell."
+        empty="It found no differences."
       />
     </Section>
   );

@@ -128,9 +128,9 @@ export function ReviewOf({ app, update, request, edits }: Props): JSX.Element {
           ))}
           <h3>Settings</h3>
           {found.settings === null ? (
-            <p class="quiet">They cannot be compared: the files of one of the versions are gone.</p>
+            <p class="quiet">Cannot be compared: the files of one version are gone.</p>
           ) : (
-            <Table id={`settings-${update.new}`} columns={SETTINGS} rows={found.settings} rowKey={(s) => `${s.part} ${s.key}`} by="Part" empty="None differs." />
+            <Table id={`settings-${update.new}`} columns={SETTINGS} rows={found.settings} rowKey={(s) => `${s.part} ${s.key}`} by="Part" empty="No setting differs." />
           )}
           <h3>Hours before and after</h3>
           {found.hours ? (
@@ -138,10 +138,10 @@ export function ReviewOf({ app, update, request, edits }: Props): JSX.Element {
               <p class="quiet">
                 {time(found.hours.before)} before the new version took over, {time(found.hours.after)} after it
               </p>
-              <Table id={`hours-${update.new}`} columns={FIGURES} rows={found.hours.figures} rowKey={(f) => `${f.query} ${f.figure}`} by="Query" empty="No figure is known." />
+              <Table id={`hours-${update.new}`} columns={FIGURES} rows={found.hours.figures} rowKey={(f) => `${f.query} ${f.figure}`} by="Query" empty="No figures." />
             </>
           ) : (
-            <p class="quiet">Nothing is known of them.</p>
+            <p class="quiet">No figures are recorded.</p>
           )}
           {edits && <Code path={`${path}/code`} />}
         </>

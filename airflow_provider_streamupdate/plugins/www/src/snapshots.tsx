@@ -11,7 +11,7 @@ import { type Column, Table } from "./table";
 
 function verified(snapshot: Snapshot): JSX.Element {
   const found = snapshot.verified;
-  if (!found) return <span class="quiet">not yet</span>;
+  if (!found) return <span class="quiet">not verified</span>;
   if (found.problem) return <span class="bad" title={found.problem}>damaged, {ago(found.at)}</span>;
   return <span class="good" title={`${found.files} files`}>whole, {ago(found.at)}</span>;
 }

@@ -37,7 +37,7 @@ const TASKS: Record<string, string> = {
 const OVER = ["success", "failed", "skipped", "upstream_failed", "removed"];
 const WAITING: Record<string, string> = {
   up_for_retry: ", tried again soon",
-  up_for_reschedule: ", looked at again soon",
+  up_for_reschedule: ", checked again soon",
   queued: ", queued",
   scheduled: ", queued",
 };

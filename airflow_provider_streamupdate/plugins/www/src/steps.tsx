@@ -136,7 +136,7 @@ function CutOver({ update }: { update: Update }): JSX.Element | null {
         pause {seconds(update.pause_seconds)}
       </text>
       <text x={x(pause.to) + 4} y={13}>
-        {short(update.runs)} works
+        {short(update.runs)} processes
       </text>
       {ends.map((step, n) => (
         <g key={step.step}>
@@ -202,7 +202,7 @@ export function Steps({ app, update, request, review }: Props): JSX.Element {
         ))}
         {update.left.slice(1).map((step) => (
           <li key={step} class="quiet">
-            {step}: to come
+            {step}: pending
           </li>
         ))}
       </ol>

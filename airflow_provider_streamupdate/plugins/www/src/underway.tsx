@@ -36,11 +36,11 @@ export function UnderWay({ update, run, request }: Props): JSX.Element {
       )}
       {asks && run && (
         <p>
-          It waits for a person who may answer in Airflow:{" "}
+          It waits for an approval in Airflow:{" "}
           <a href={`${runAddress(run.dag_id, run.run_id)}/tasks/${encodeURIComponent(task.task_id)}`} onClick={follow}>
             approve or reject it
           </a>
-          . {update.old} runs on, and nothing has changed for it.
+          . {update.old} keeps running, unchanged.
         </p>
       )}
     </div>

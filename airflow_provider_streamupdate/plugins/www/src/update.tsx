@@ -81,7 +81,7 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
       agree: asAgree(agreed, possible),
       ...(chosen?.runs_beside && runBeside.trim() ? { run_beside: runBeside.trim() } : {}),
     });
-    done(`run ${run.dag_run_id} of DAG ${me.update_dag_id} was asked for`);
+    done(`run ${run.dag_run_id} of DAG ${me.update_dag_id} was requested`);
   };
 
   return (
@@ -98,7 +98,7 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
         Spark configuration
         <textarea rows={3} value={sparkConf} onInput={(event) => setSparkConf(event.currentTarget.value)} />
       </label>
-      {hidden.length > 0 && <p class="quiet">Hidden, and kept unless they are entered: {hidden.join(", ")}</p>}
+      {hidden.length > 0 && <p class="quiet">Hidden, kept unless you enter new values: {hidden.join(", ")}</p>}
       <label>
         Strategy
         <select value={strategy} onChange={(event) => setStrategy(event.currentTarget.value)}>
@@ -122,7 +122,7 @@ export function UpdateDialog({ app, me, close, done }: Props): JSX.Element {
       <Agreements offers={possible} agreed={agreed} set={setAgreed} />
       <label class="box">
         <input type="checkbox" checked={checkOnly} onChange={(event) => setCheckOnly(event.currentTarget.checked)} />
-        <span>Check only: make the report, update nothing</span>
+        <span>Check only: write the report, change nothing</span>
       </label>
     </Dialog>
   );

@@ -24,20 +24,19 @@ ANSWERS = 16  # the earlier ones that are kept, of all connections
 
 @attrs.frozen
 class Answer(Generic[T]):
-    """An answer of a root. taken_at: when the work began (monotonic); seconds: how long it took; whole: False while
-    there is more to come."""
+    """An answer of a root."""
 
     value: T
-    taken_at: float
-    seconds: float
-    whole: bool = True
+    taken_at: float  # when the work began (monotonic)
+    seconds: float  # how long it took
+    whole: bool = True  # False: only what was read so far
 
     @property
     def age(self) -> float:
         return time.monotonic() - self.taken_at - self.seconds
 
 
-class Looks:
+class RootRequests:
     """Runs work in separate threads per connection. Requests for the same thing share one answer."""
 
     def __init__(self, seconds: float = SECONDS, moment: float = MOMENT) -> None:
@@ -66,7 +65,7 @@ class Looks:
         WaitTimeoutError when there is none within the time limit after `since` (monotonic), or when too many requests
         wait already. Work that was not begun by then never is: who asked has been told, and may have asked again.
         """
-        if not _done(future, since + self.moment):
+        if not _is_done(future, since + self.moment):
             if not self._waiting.acquire(blocking=False):
                 future.cancel()
                 raise WaitTimeoutError(
@@ -74,7 +73,7 @@ class Looks:
                     "answer: check that the roots can be reached from the API server, and try again later"
                 )
             try:
-                _done(future, since + self.seconds)
+                _is_done(future, since + self.seconds)
             finally:
                 self._waiting.release()
         if future.cancel():
@@ -89,13 +88,15 @@ class Looks:
             )
         return future.result()
 
-    def look(self, conn_id: str, key: Hashable, what: str, work: Callable[[], T]) -> T:
-        """`start` and `wait`."""
+    def ask(self, conn_id: str, key: Hashable, what: str, work: Callable[[], T]) -> T:
+        """Begin `work` and return its answer: `start` and `wait`."""
         return self.wait(self.start(conn_id, key, work), what, time.monotonic())
 
     def start_recent(self, conn_id: str, key: Hashable, work: Callable[[], Iterable[T]]) -> Future[Answer[list[T]]]:
-        """`start`, for work on all apps, which takes long under a large root: its answer is kept for `wait_recent`, as
-        it comes. It begins again only when as much time has passed as it took."""
+        """Begin work on all apps, which takes long under a large root. Its answer is kept for `wait_recent`.
+
+        It begins again only after as much time as it took.
+        """
 
         def kept() -> Answer[list[T]]:
             began = time.monotonic()
@@ -116,17 +117,16 @@ class Looks:
         with self._lock:
             last = self._answers.get((conn_id, key))
             if last is not None and last.age < last.seconds and last.seconds > self.moment:
-                done: Future[Answer[list[T]]] = Future()
-                done.set_result(last)
-                return done
+                recent: Future[Answer[list[T]]] = Future()
+                recent.set_result(last)
+                return recent
             return self.start(conn_id, key, kept)
 
     def wait_recent(
         self, conn_id: str, key: Hashable, future: Future[Answer[list[T]]], what: str, since: float
     ) -> Answer[list[T]]:
-        """Return the answer, or the last one when this one takes longer than `PATIENCE`, or without a last one what
-        there is of this one: the work goes on."""
-        if not _done(future, since + min(PATIENCE, self.seconds)):
+        """Return the answer; after `PATIENCE` seconds the last one, or what was read so far. The work goes on."""
+        if not _is_done(future, since + min(PATIENCE, self.seconds)):
             begun = self._begun.get((conn_id, key))
             if (last := self._answers.get((conn_id, key))) is not None:
                 return last
@@ -139,6 +139,6 @@ class Looks:
             self._under_way.pop(key, None)
 
 
-def _done(future: Future[Any], until: float) -> bool:
+def _is_done(future: Future[Any], until: float) -> bool:
     """Return whether the future is done by `until` (monotonic)."""
     return bool(wait([future], max(0.0, until - time.monotonic())).done)
