@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import interruption
+from airflow_provider_streamupdate.control.attention import interruption
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease

@@ -163,7 +163,7 @@ def _list(settings: Settings) -> bool:
         for app, problem in broken:
             echo(f"Error: {app}: {problem}", err=True)
         for app, glance in found:
-            for need in getattr(glance, "needs", ()):
+            for need in () if isinstance(glance, Exception) else glance.attention.needs:
                 if need.severity != INFO:
                     echo(f"{app}: {need}", err=True)
     return bool(broken)
@@ -243,7 +243,6 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
         for part in ("params", "conf", "env_vars"):
             document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))
     current = found.current.deployment if found.current else None
-    document["next_step"] = found.next_step
     document["driver_log"] = found.launch.log if found.launch else None
     document["changes"] = list(_changes(client, found.app, current)) if current else []
     document["plan"] = shown_plan(to_dict(made))
