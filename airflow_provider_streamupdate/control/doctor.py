@@ -18,6 +18,7 @@ from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
 from ..core.storage.ownership import foreign_folders
 from ..core.users import group_name, user_name
+from .attention.attention import assess
 from .drivers.launcher import (
     check_java,
     check_spark_submit,
@@ -26,11 +27,8 @@ from .drivers.launcher import (
     spark_version,
 )
 from .drivers.orphans import orphans
-from .interruption import interruption
-from .next_step import next_step
 from .operations.context import Context
 from .status import apps
-from .supervision.outlook import outlook, told
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 # From this skew on, displayed times and retention mislead: they use several machines' clocks (docs/crash-safety.md).
@@ -219,9 +217,8 @@ def _app(context: Context, name: str) -> str:
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future; synchronize "
             "the clocks of that machine and this one with NTP"
         )
-    update = registry.last_update()
-    interrupted = interruption(registry, update, state)
-    step = next_step(name, state, current, update, interrupted, told(name, outlook(registry, current, state, status)))
+    attention = assess(registry, current, state, status, registry.last_update())
+    step, interrupted = attention.next_step, attention.interrupted
     if step and (interrupted is None or interrupted.killed):
         raise StreamUpdateError(f"{current.deployment} is {state}: {step}")
     return f"{current.deployment} is {state}" + (f"; {step}" if step else "")

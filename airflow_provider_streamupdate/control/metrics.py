@@ -10,7 +10,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import attrs
@@ -25,7 +25,7 @@ from ..core.registry.update import PROMOTED, Outcome, UpdateRecord
 from ..core.snapshots.snapshots import SnapshotStore
 from .drivers.clusters import Living
 from .operations.context import Context
-from .overview import each_app
+from .overview import each_app, gc_paused
 from .update.usual_times import step_seconds
 
 log = logging.getLogger(__name__)
@@ -65,38 +65,52 @@ FAMILIES = {
 }
 
 
+class Labels(NamedTuple):
+    """The labels of a series, and how both formats write them."""
+
+    values: dict[str, str]
+    text: str
+
+    def also(self, name: str, value: str) -> Labels:
+        return Labels({**self.values, name: value}, f"{self.text},{_label(name, value)}")
+
+
+@functools.lru_cache(256)  # an app has the same states and outcomes as the one before
+def _label(name: str, value: str) -> str:
+    """Return a label as text. Half of a surrogate pair cannot be written, so it is escaped: two names stay two."""
+    escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return f'{name}="{escaped.encode("utf-8", "backslashreplace").decode()}"'
+
+
+def _labels_of(app: str) -> Labels:
+    return Labels({"app": app}, _label("app", app))
+
+
 class Sample(NamedTuple):
-    """A series' value. suffix: what the series' name has after the family's"""
+    """The value of one series."""
 
     family: str
-    labels: Mapping[str, str]
+    labels: Labels
     value: float
-    suffix: str = ""
+    suffix: str = ""  # what the series' name has after the family's
 
     @property
     def name(self) -> str:
         return f"{PREFIX}_{self.family}{self.suffix}"
 
     def line(self) -> str:
-        """Return the sample as both formats write it. A name in a file, or of one, may hold what cannot be written
-        (half of a surrogate pair): it is escaped, so that two names stay two."""
-        labels = ",".join([f'{key}="{_escaped(value)}"' for key, value in self.labels.items()])
-        return f"{self.name}{{{labels}}} {float(self.value)!r}\n" if labels else f"{self.name} {float(self.value)!r}\n"
-
-
-@functools.lru_cache(256)  # an app's name comes with each of its samples
-def _escaped(label: str) -> str:
-    return (
-        label.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"").encode("utf-8", "backslashreplace").decode()
-    )
+        """Return the sample as both formats write it."""
+        family, (_, labels), value, suffix = self
+        labels = f"{{{labels}}}" if labels else ""
+        return f"{PREFIX}_{family}{suffix}{labels} {float(value)!r}\n"
 
 
 @attrs.define
 class Times:
-    """Durations, added up. counts: how many are at most each bound, and above the one before; the last has none."""
+    """Durations, added up."""
 
     bounds: tuple[float, ...] = ()
-    counts: list[int] = attrs.field(init=False)
+    counts: list[int] = attrs.field(init=False)  # at most each bound, and above the one before; the last is above all
     total: float = 0.0
 
     def __attrs_post_init__(self) -> None:
@@ -107,11 +121,11 @@ class Times:
         self.counts[bisect.bisect_left(self.bounds, seconds)] += 1
         self.total += max(seconds, 0.0)
 
-    def samples(self, family: str, labels: Mapping[str, str]) -> Iterator[Sample]:
+    def samples(self, family: str, labels: Labels) -> Iterator[Sample]:
         """Yield a histogram; without bounds a summary."""
         if self.bounds:
             for bound, count in zip((*self.bounds, "+Inf"), itertools.accumulate(self.counts), strict=True):
-                yield Sample(family, {**labels, "le": str(bound)}, count, "_bucket")
+                yield Sample(family, labels.also("le", str(bound)), count, "_bucket")
         yield Sample(family, labels, sum(self.counts), "_count")
         yield Sample(family, labels, self.total, "_sum")
 
@@ -141,10 +155,10 @@ class Ended:
 
 
 @attrs.define
-class Known:
-    """What is kept of an app from one reading to the next. snapshots: when each one's manifest was written (of the
-    file, and as it says itself)"""
+class AppFigures:
+    """The figures of an app that are kept from one reading to the next."""
 
+    # When each snapshot's manifest was written, and when the snapshot was taken.
     snapshots: dict[str, tuple[float, str]] = attrs.field(factory=dict)
     ended: Ended = attrs.field(factory=Ended)
 
@@ -154,7 +168,7 @@ class Metrics:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, AppFigures] = {}
         self._lock = threading.Lock()  # two readings at a time would add up what has ended twice
 
     def samples(self) -> Iterator[Sample]:
@@ -163,25 +177,26 @@ class Metrics:
         for app, of_app in each_app(self.context, self._of):
             found.add(app)
             yield from _state(app, UNREADABLE) if isinstance(of_app, StreamUpdateError) else of_app
-        for gone in set(self.known) - found:
-            self.known.pop(gone, None)
-        yield Sample("apps", {}, len(found))
+        for removed in set(self.known) - found:
+            self.known.pop(removed, None)
+        yield Sample("apps", Labels({}, ""), len(found))
 
     def text(self, content_type: str = OPENMETRICS) -> bytes:
         """Return all as text: each family's samples together, as both formats want them."""
         families = {name: bytearray() for name in FAMILIES}
-        with self._lock:
+        with self._lock, gc_paused():
             for sample in self.samples():
                 families[sample.family] += sample.line().encode()
         parts = list[bytes | bytearray]()
         for name, (kind, about) in FAMILIES.items():
-            told = f"{PREFIX}_{name}_total" if kind == COUNTER and content_type == PROMETHEUS else f"{PREFIX}_{name}"
-            parts += [f"# HELP {told} {about}\n# TYPE {told} {kind}\n".encode(), families[name]]
+            series = f"{PREFIX}_{name}_total" if kind == COUNTER and content_type == PROMETHEUS else f"{PREFIX}_{name}"
+            parts += [f"# HELP {series} {about}\n# TYPE {series} {kind}\n".encode(), families[name]]
         return b"".join([*parts, b"# EOF\n"] if content_type == OPENMETRICS else parts)
 
     def _of(self, registry: AppRegistry, alive: Living) -> list[Sample] | None:
-        """Return an app's own; None: it is no app. One that cannot be told does not spoil the others'."""
-        app, known = registry.name, self.known.setdefault(registry.name, Known())
+        """Return an app's samples; None: the folder is of none. An app whose samples cannot be written counts as
+        unreadable, so that it does not spoil the others."""
+        app, known = registry.name, self.known.setdefault(registry.name, AppFigures())
         current = registry.current()
         if current is None and not registry.folder.names("deployments"):
             return None
@@ -203,19 +218,22 @@ def content_type_of(accept: str) -> str:
 
 
 def _state(app: str, state: str) -> Iterator[Sample]:
-    return (Sample("app_state", {"app": app, "state": each}, each == state) for each in STATES)
+    labels = _labels_of(app)
+    return (Sample("app_state", labels.also("state", each), each == state) for each in STATES)
 
 
 def _of_app(
-    context: Context, registry: AppRegistry, known: Known, current: Current | None, alive: Living
+    context: Context, registry: AppRegistry, known: AppFigures, current: Current | None, alive: Living
 ) -> Iterator[Sample]:
     app, state, status = registry.name, NEW, None
     if current is None:
         registry.check_not_deleted()
     else:
-        registry.spec(current.deployment)  # raises here for an app that could not be started again
+        registry.check_spec(current.deployment)  # without it the app could not be started again
         state, status = context.drivers(registry, watch=False, alive=alive).look(current.deployment)
-        yield Sample("app_info", {"app": app, "deployment": current.deployment, "epoch": str(current.epoch)}, 1)
+        yield Sample(
+            "app_info", _labels_of(app).also("deployment", current.deployment).also("epoch", str(current.epoch)), 1
+        )
     yield from _state(app, str(state))
     if status is not None:
         yield from _of_driver(app, status)
@@ -226,15 +244,16 @@ def _of_app(
 
 
 def _of_driver(app: str, status: Status) -> Iterator[Sample]:
-    yield Sample("heartbeat_age_seconds", {"app": app}, max(clock.age(status.heartbeat_at), 0.0))
+    labels = _labels_of(app)
+    yield Sample("heartbeat_age_seconds", labels, max(clock.age(status.heartbeat_at), 0.0))
     if status.requests is not None:
-        yield Sample("requests", {"app": app}, max(status.requests, 0), "_total")  # below 0 spoils all apps' metrics
+        yield Sample("requests", labels, max(status.requests, 0), "_total")  # below 0 spoils all apps' metrics
 
 
 def _of_queries(app: str, status: Status) -> Iterator[Sample]:
     now = clock.utc_now()
     for query, found in status.queries.items():
-        labels = {"app": app, "query": query}
+        labels = _labels_of(app).also("query", query)
         for name, value in (
             ("batch", found.batch),
             ("batch_seconds", found.batch_seconds),
@@ -248,12 +267,12 @@ def _of_queries(app: str, status: Status) -> Iterator[Sample]:
             if value is not None:
                 yield Sample(name, labels, value)
         for source, behind in found.source_lag.items():
-            yield Sample("source_lag_records", {**labels, "source": source}, behind)
+            yield Sample("source_lag_records", labels.also("source", source), behind)
         for stage, rows in found.state_rows.items():
-            yield Sample("state_rows", {**labels, "stage": stage}, rows)
+            yield Sample("state_rows", labels.also("stage", stage), rows)
 
 
-def _of_snapshots(app: str, registry: AppRegistry, known: Known) -> Iterator[Sample]:
+def _of_snapshots(app: str, registry: AppRegistry, known: AppFigures) -> Iterator[Sample]:
     store, before, unreadable, damaged = SnapshotStore(registry), known.snapshots, 0, 0
     known.snapshots, taken, verified = {}, "", ""
     for name in filter(is_name, store.folder.names("snapshots")):
@@ -275,7 +294,7 @@ def _of_snapshots(app: str, registry: AppRegistry, known: Known) -> Iterator[Sam
             damaged += 1
         elif result is not None:
             verified = max(verified, created_at)
-    labels = {"app": app}
+    labels = _labels_of(app)
     yield Sample("snapshots", labels, len(known.snapshots) + unreadable)
     yield Sample("damaged_snapshots", labels, unreadable + damaged)
     for family, moment in (("snapshot_age_seconds", taken), ("verified_snapshot_age_seconds", verified)):
@@ -283,8 +302,8 @@ def _of_snapshots(app: str, registry: AppRegistry, known: Known) -> Iterator[Sam
             yield Sample(family, labels, max(clock.age(moment), 0.0))
 
 
-def _of_updates(app: str, registry: AppRegistry, known: Known, current: str | None) -> Iterator[Sample]:
-    names, ended = set(registry.update_ids()), known.ended
+def _of_updates(app: str, registry: AppRegistry, known: AppFigures, current: str | None) -> Iterator[Sample]:
+    names, ended, labels = set(registry.update_ids()), known.ended, _labels_of(app)
     if not ended.names <= names:  # one was removed
         ended = Ended()
     for name in sorted(names - ended.names):
@@ -294,15 +313,15 @@ def _of_updates(app: str, registry: AppRegistry, known: Known, current: str | No
         if record.outcome is not None:
             ended.add(record)
         elif record.under_way(current):  # one that was left behind needs nobody
-            labels = {"app": app, "deployment": record.new, "step": record.step}
-            yield Sample("update_under_way_seconds", labels, max(clock.age(record.started_at), 0.0))
+            under_way = labels.also("deployment", record.new).also("step", record.step)
+            yield Sample("update_under_way_seconds", under_way, max(clock.age(record.started_at), 0.0))
     known.ended = ended
     # All are there from the beginning, so that the first of its kind is an increase.
     for outcome, count in ended.outcomes.items():
-        yield Sample("updates", {"app": app, "outcome": outcome}, count, "_total")
+        yield Sample("updates", labels.also("outcome", outcome), count, "_total")
     for strategy, times in ended.pauses.items():
-        yield from times.samples("update_pause_seconds", {"app": app, "strategy": strategy})
+        yield from times.samples("update_pause_seconds", labels.also("strategy", strategy))
     for (strategy, step), times in ended.steps.items():
-        yield from times.samples("update_step_seconds", {"app": app, "strategy": strategy, "step": step})
+        yield from times.samples("update_step_seconds", labels.also("strategy", strategy).also("step", step))
     if ended.last_pause is not None:
-        yield Sample("last_update_pause_seconds", {"app": app}, ended.last_pause[1])
+        yield Sample("last_update_pause_seconds", labels, ended.last_pause[1])

@@ -21,16 +21,15 @@ from ..core.registry.deployment import (
 )
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
-from .attention.evidence import look_for_needs
+from .attention.attention import assess
+from .attention.interruption import Interruption
 from .attention.need import Need
 from .drivers import driver_log as logs
 from .drivers.drivers import Drivers
-from .interruption import Interruption, interruption
-from .next_step import next_step
 from .operations import hot_standby
 from .operations.context import Context
 from .operations.hot_standby import StandsBy
-from .supervision.outlook import Outlook, outlook, told
+from .supervision.outlook import Outlook
 from .update.strategies import strategy_named
 
 WITHOUT_WORD = (STARTING, LOST, FAILED, SILENT)  # states in which the driver itself may not tell what is the matter
@@ -47,37 +46,22 @@ class Beside:
 
 @attrs.frozen(kw_only=True)
 class AppStatus:
-    """An app at a glance.
-
-    state: its current deployment's, ``new`` before the first
-    update: the one under way; interrupted: the details when no process works on it
-    beside: the new version that runs beside the current deployment
-    supervision: what it makes of a dead driver
-    hot_standby: the driver that takes over when the current one dies; None: the app is to have none
-    cluster: what the cluster says of a driver that does not run: why it waits, or why it ended
-    needs: what it needs somebody for, the most urgent first
-    """
+    """An app at a glance."""
 
     app: str
-    state: DriverState
+    state: DriverState  # its current deployment's; `new` before the first
     current: Current | None
     spec: DeploymentSpec | None
     status: Status | None
     launch: Launch | None
-    update: UpdateRecord | None
+    update: UpdateRecord | None  # the one under way
     beside: Beside | None = None
     interrupted: Interruption | None = None
     supervision: Outlook | None = None
-    hot_standby: StandsBy | None = None
-    cluster: str | None = None
+    hot_standby: StandsBy | None = None  # the driver that takes over when the current one dies; None: none is wanted
+    cluster: str | None = None  # what the cluster says of a driver that does not run: why it waits, or why it ended
     needs: tuple[Need, ...] = ()
-
-    @property
-    def next_step(self) -> str | None:
-        """What to do about a dead driver or an interrupted update; None when nothing has to be done."""
-        return next_step(
-            self.app, self.state, self.current, self.update, self.interrupted, told(self.app, self.supervision)
-        )
+    next_step: str | None = None
 
 
 def status(context: Context, app: str, watch: bool = True) -> AppStatus:
@@ -92,7 +76,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=None)
     update = registry.update_under_way()
     spec, (state, driver) = registry.spec(current.deployment), drivers.look(current.deployment)
-    stopped, supervised = interruption(registry, update, state), outlook(registry, current, state, driver)
+    attention = assess(registry, current, state, driver, update)
     return AppStatus(
         app=app,
         state=state,
@@ -102,11 +86,12 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         launch=registry.launch(current.deployment),
         update=update,
         beside=beside(registry, drivers, current, update),
-        interrupted=stopped,
-        supervision=supervised,
+        interrupted=attention.interrupted,
+        supervision=attention.supervision,
         hot_standby=hot_standby.look(registry, drivers),
         cluster=drivers.told_by_cluster(current.deployment) if state in WITHOUT_WORD else None,
-        needs=look_for_needs(registry, state, current, driver, update, stopped, supervised),
+        needs=attention.needs,
+        next_step=attention.next_step,
     )
 
 

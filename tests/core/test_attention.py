@@ -14,8 +14,9 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.attention import need as rule
+from airflow_provider_streamupdate.control.attention.interruption import Interruption
 from airflow_provider_streamupdate.control.attention.need import (
-    Found,
+    Evidence,
     Kind,
     Snapshots,
     approval,
@@ -24,9 +25,7 @@ from airflow_provider_streamupdate.control.attention.need import (
     unreadable,
     with_approval,
 )
-from airflow_provider_streamupdate.control.attention.trend import Trend
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.interruption import Interruption
 from airflow_provider_streamupdate.control.overview import needs_of, summary
 from airflow_provider_streamupdate.control.supervision.outlook import Outlook
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Verified
@@ -52,26 +51,24 @@ def query(**changes: Any) -> QueryStatus:
     return attrs.evolve(QueryStatus(batch=7, last_commit_at=ago(1), processed_rows_per_second=10.0), **changes)
 
 
-def found(state: str = "running", **changes: Any) -> Found:
+def found(state: str = "running", **changes: Any) -> Evidence:
     """An app that has run for a day and needs nobody."""
     queries = changes.pop("queries", {"q": query()})
     said = {"heartbeat_at": ago(1), "started_at": ago(86_400), **changes.pop("status", {})}
     heard = status(state, queries=queries, **said)
     values = {"app": "flights", "state": DriverState(state), "current": V1, "status": heard}
-    return Found(**{**values, "snapshots": Snapshots(verified="s1", newest="s1"), **changes})  # type: ignore[arg-type]
+    return Evidence(**{**values, "snapshots": Snapshots(verified="s1", newest="s1"), **changes})  # type: ignore[arg-type]
 
 
-def minutes(count: int = 60, **of: Any) -> Trend:
+def minutes(count: int = 60, **of: Any) -> tuple[Span, ...]:
     """A value, or one for each minute as it comes to NOW."""
     at = minute_of(NOW) - timedelta(minutes=count)
-    return Trend(
-        spans=tuple(
-            Span(
-                at=(at + timedelta(minutes=n)).isoformat(),
-                **{name: value(n) if callable(value) else value for name, value in of.items()},
-            )
-            for n in range(count)
+    return tuple(
+        Span(
+            at=(at + timedelta(minutes=n)).isoformat(),
+            **{name: value(n) if callable(value) else value for name, value in of.items()},
         )
+        for n in range(count)
     )
 
 
@@ -117,10 +114,10 @@ def older(minute: int) -> float:
         (found(queries=BEHIND), ["behind"]),  # nothing was written down: whether it grows is not known
         (found(queries={"q": query(lag=9_000.0, processed_rows_per_second=None)}), ["behind"]),
         (found(queries={"q": query(lag=2_000.0)}), []),  # caught up with in minutes
-        (found(queries=BEHIND, trends={"q": minutes(lag=lambda n: 5_000.0 + 60 * n)}), ["behind"]),
-        (found(queries=BEHIND, trends={"q": minutes(lag=lambda n: 20_000.0 - 60 * n)}), []),
-        (found(queries=BEHIND, trends={"q": minutes(lag=lambda n: 100.0 if n == 55 else 9000.0 + n)}), []),
-        (found(queries=BEHIND, trends={"q": minutes(2, lag=5.0)}), ["behind"]),  # too little was written down
+        (found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 5_000.0 + 60 * n)}), ["behind"]),
+        (found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 20_000.0 - 60 * n)}), []),
+        (found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 100.0 if n == 55 else 9000.0 + n)}), []),
+        (found(queries=BEHIND, minutes={"q": minutes(2, lag=5.0)}), ["behind"]),  # too little was written down
         (found(queries=BEHIND, status={"started_at": ago(60)}), []),
         (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}), ["no-progress"]),
         (found(queries={"q": query(lag=1.0, last_commit_at=None)}), ["no-progress"]),  # nothing since its start
@@ -129,9 +126,9 @@ def older(minute: int) -> float:
         (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}, runs_since=ago(7200)), ["no-progress"]),
         (found(queries={"q": query(lag=0.0, last_commit_at=ago(2000))}), []),
         (found(queries={"q": query(last_commit_at=ago(2000))}), []),  # how far it is behind is not known
-        (found(queries=STANDS, trends={"q": minutes(rows_in=5, watermark_age=older)}), ["watermark-stands"]),
-        (found(queries=STANDS, trends={"q": minutes(rows_in=0, watermark_age=older)}), []),
-        (found(queries=STANDS, trends={"q": minutes(rows_in=5, watermark_age=7200.0)}), []),  # behind, and moving
+        (found(queries=STANDS, minutes={"q": minutes(rows_in=5, watermark_age=older)}), ["watermark-stands"]),
+        (found(queries=STANDS, minutes={"q": minutes(rows_in=0, watermark_age=older)}), []),
+        (found(queries=STANDS, minutes={"q": minutes(rows_in=5, watermark_age=7200.0)}), []),  # behind, and moving
         (found(queries=STANDS), []),
         (found(snapshots=Snapshots()), ["no-verified-snapshot"]),
         (found("lost", snapshots=Snapshots()), ["lost"]),
@@ -139,7 +136,7 @@ def older(minute: int) -> float:
         (found(snapshots=None), []),
     ],
 )  # fmt: skip
-def test_what_an_app_needs_somebody_for(app: Found, kinds: list[str]) -> None:
+def test_what_an_app_needs_somebody_for(app: Evidence, kinds: list[str]) -> None:
     made = needs(app, NOW)
     assert [str(each.kind) for each in made] == kinds
     for each in made:
@@ -192,7 +189,7 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     assert dies.command is None and dies.button is None and "streamupdate rollback flights" in dies.help
     [waits] = needs(found(update=update(), interrupted=stopped(False)), NOW)
     assert str(waits) == str(stopped(False)) and (waits.severity, waits.button) == ("warning", "rollback")
-    [behind] = needs(found(queries=BEHIND, trends={"q": minutes(lag=lambda n: 1000.0 + 100 * n)}), NOW)
+    [behind] = needs(found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 1000.0 + 100 * n)}), NOW)
     assert behind.since == (minute_of(NOW) - timedelta(minutes=39)).isoformat(), "the lag was 3100 for the first time"
     [bare] = needs(found(snapshots=Snapshots()), NOW)
     assert (bare.button, bare.snapshot) == ("snapshot", None)

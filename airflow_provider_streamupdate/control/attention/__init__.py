@@ -1,1 +1,1 @@
-"""Which apps need somebody, why, and what helps: the same on the page, on the command line and as JSON."""
+"""What needs a person, why, and which command helps: assess() reads, need.py judges."""

@@ -1,4 +1,4 @@
-"""What an app may need somebody for. Pure: it is given what was found, and the time.
+"""The needs of an app: what is wrong, since when, and which command helps. Pure.
 
 The thresholds are those of docs/monitoring/alerts.yaml.
 """
@@ -6,13 +6,15 @@ The thresholds are those of docs/monitoring/alerts.yaml.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 import attrs
 
 from ...core import clock
-from ...core.history.span import watermark_age
+from ...core.errors import way_on
+from ...core.history.span import Span, watermark_age
 from ...core.registry.deployment import (
     DEAD_STATES,
     DRAINING,
@@ -30,34 +32,33 @@ from ...core.registry.deployment import (
 )
 from ...core.registry.update import UpdateRecord
 from ...core.text_enum import TextEnum
-from ..interruption import Interruption
-from ..next_step import next_step
-from ..supervision.outlook import Outlook, told
-from .trend import Trend
+from ..supervision.outlook import Outlook
+from .interruption import Interruption
 
-NO_HEARTBEAT = 120.0  # seconds: a driver that should run was not heard for so long
-CATCH_UP = 300.0  # a lag that takes longer to catch up with, at the present rate, is a lag that counts
-GROWING = 900.0  # for so long a lag that counts must have grown; a driver that is younger is catching up
-NO_PROGRESS = 1800.0  # a query that is behind has committed nothing for so long, while its driver ran
-WATERMARK_OLD = 3600.0  # a watermark that is closer to the clock is not looked at
-SNAPSHOT_AGE = 86_400.0  # the newest verified snapshot is at most so old
-SNAPSHOT_GRACE = 3600.0  # a driver that has run for less may not have one yet
-UPDATE_STUCK = 3600.0  # an update has been under way for so long
+# Seconds
+NO_HEARTBEAT = 120.0  # a driver that should run was last heard this long ago
+CATCH_UP = 300.0  # a lag counts if catching up takes longer than this, at the present rate
+GROWING = 900.0  # a lag that counts must have grown for this long; a younger driver is catching up
+NO_PROGRESS = 1800.0  # a query that is behind has committed nothing for this long, while its driver ran
+WATERMARK_OLD = 3600.0  # a watermark that is closer to the clock is ignored
+WATERMARK_STANDS = 1800.0  # a watermark has not moved for this long
+SNAPSHOT_AGE = 86_400.0  # the newest verified snapshot may be this old
+SNAPSHOT_GRACE = 3600.0  # a younger driver may have no snapshot yet
+UPDATE_STUCK = 3600.0  # an update has been under way for this long
 
 _SHOULD_BE_HEARD = (STARTING, RESTORING, RUNNING, DRAINING)
 
 
 class Severity(TextEnum):
-    """Critical: results are late now, or nobody knows. Warning: they may be, or cannot be brought back. Info: somebody
-    wanted it so."""
+    """How bad it is."""
 
-    CRITICAL = "critical"
-    WARNING = "warning"
-    INFO = "info"
+    CRITICAL = "critical"  # results are late now, or nobody knows
+    WARNING = "warning"  # results may be late, or the app could not be brought back
+    INFO = "info"  # somebody wanted it so
 
 
 class Kind(TextEnum):
-    """What is the matter; the most urgent first."""
+    """The matter, the most urgent first."""
 
     UNREADABLE = "unreadable"
     CRASH_LOOP = "crash-loop"
@@ -80,7 +81,7 @@ _SEVERITIES, _KINDS = list(Severity), list(Kind)
 
 
 class Button(TextEnum):
-    """What the page has for it."""
+    """The page's button that helps."""
 
     RESTART = "restart"
     ROLLBACK = "rollback"
@@ -88,255 +89,239 @@ class Button(TextEnum):
     VERIFY = "verify"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Need:
-    """What an app needs somebody for.
-
-    since: when it began, as far as is known (ISO; None: not known)
-    reason: one plain sentence, without a full stop
-    help: what to do; command: the command that does it (None: no single one does)
-    button: what the page has for it (None: nothing); snapshot: the one that a button is about
-    """
+    """One reason why an app needs a person."""
 
     kind: Kind
     severity: Severity
-    reason: str
-    help: str
-    since: str | None = None
-    command: str | None = None
-    button: Button | None = None
-    snapshot: str | None = None
+    reason: str  # one plain sentence, without a full stop
+    help: str  # what to do
+    command: str | None = None  # the command that does it; None: no single one does
+    button: Button | None = attrs.field(default=None, kw_only=True)
+    since: str | None = attrs.field(default=None, kw_only=True)  # when it began, ISO; None: not known
+    snapshot: str | None = attrs.field(default=None, kw_only=True)  # the one that the button is about
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.help}"
 
     @property
     def urgency(self) -> tuple[int, int, str]:
-        """Sorts the most urgent first; of two alike the one that has lasted longer."""
+        """Sort key: the most urgent first, then the one that has lasted longer."""
         return _SEVERITIES.index(self.severity), _KINDS.index(self.kind), self.since or ""
 
 
 @attrs.frozen(kw_only=True)
 class Snapshots:
-    """The snapshots of the last day (`SNAPSHOT_AGE`).
+    """The snapshots of the last day (`SNAPSHOT_AGE`)."""
 
-    verified: the newest that was verified, and found whole (None: there is none)
-    newest: the newest of all; problem: what its verification found
-    """
-
-    verified: str | None = None
+    verified: str | None = None  # the newest that was verified and is whole
     newest: str | None = None
-    problem: str | None = None
+    problem: str | None = None  # what the verification of the newest found
 
 
 @attrs.frozen(kw_only=True)
-class Found:
-    """What a look at an app found.
-
-    update: the last one; interrupted: the details when no process works on it
-    runs_since: when its driver began to run, or went on (ISO; None: not looked at, or not known)
-    snapshots: None where they were not looked at; trends: by query, of those whose lag or watermark calls for a look
-    """
+class Evidence:
+    """The facts by which an app is judged."""
 
     app: str
     state: DriverState
     current: Current | None = None
     status: Status | None = None
-    update: UpdateRecord | None = None
+    update: UpdateRecord | None = None  # the last one, ended or not
     interrupted: Interruption | None = None
     supervision: Outlook | None = None
-    runs_since: str | None = None
-    snapshots: Snapshots | None = None
-    trends: Mapping[str, Trend] = attrs.field(factory=dict)
+    runs_since: str | None = None  # when the driver began to run, or was resumed, ISO; None: not read, or not known
+    snapshots: Snapshots | None = None  # None: not read
+    # By query, its last hour, oldest first. Only queries whose lag or watermark calls for it.
+    minutes: Mapping[str, Sequence[Span]] = attrs.field(factory=dict)
 
     @property
     def ongoing(self) -> UpdateRecord | None:
-        """The update that has not ended, and is about what runs."""
+        """The update that has not ended and is about what runs."""
         update, current = self.update, self.current
         return update if update and current and update.under_way(current.deployment) else None
 
+    @property
+    def abandoned(self) -> Interruption | None:
+        """The update or rollback that no process works on."""
+        return self.interrupted if self.interrupted and (self.ongoing or self.interrupted.back_to) else None
 
-def needs(found: Found, now: datetime) -> tuple[Need, ...]:
-    """What the app needs somebody for, the most urgent first; nothing when it needs nobody."""
-    made = [*_of_the_driver(found, now), *_of_the_update(found, now), *_of_the_queries(found, now)]
-    return tuple(sorted([*made, *_of_the_snapshots(found, now)], key=lambda need: need.urgency))
+    @property
+    def next_step(self) -> str | None:
+        """What to do about a dead driver or an abandoned update; None when nothing has to be done."""
+        if self.current is None:
+            return None
+        if self.abandoned is not None:
+            return str(self.abandoned)
+        return _revival(self) if self.state in (*DEAD_STATES, SILENT) else None
+
+
+def needs(evidence: Evidence, now: datetime) -> tuple[Need, ...]:
+    """Return what the app needs a person for, the most urgent first."""
+    rules = (_driver, _update, _queries, _snapshots)
+    return tuple(sorted((need for rule in rules for need in rule(evidence, now)), key=lambda need: need.urgency))
 
 
 def unreadable(app: str, problem: str) -> Need:
-    """Of an app whose files cannot be read: whether it runs is not known."""
+    """Return the need of an app whose files cannot be read."""
     return Need(
-        kind=Kind.UNREADABLE,
-        severity=CRITICAL,
-        reason=f"its files cannot be read, so nobody knows whether it runs: {problem}",
-        help="mend what the message names",
-        command=f"streamupdate status {shlex.quote(app)}",  # a folder may be called anything
+        Kind.UNREADABLE,
+        CRITICAL,
+        f"its files cannot be read, so nobody knows whether it runs: {problem}",
+        "mend what the message names",
+        f"streamupdate status {shlex.quote(app)}",  # a folder may be called anything
     )
 
 
 def approval(update: str, since: str | None) -> Need:
-    """Of an update that waits for a person; the caller knows where that person answers."""
-    return Need(
-        kind=Kind.WAITS,
-        severity=WARNING,
-        since=since,
-        reason=f"the update to {update} waits for an approval",
-        help="approve or reject it in Airflow",
+    """Return the need of an update that waits for a person's approval in Airflow."""
+    reason = f"the update to {update} waits for an approval"
+    return Need(Kind.WAITS, WARNING, reason, "approve or reject it in Airflow", since=since)
+
+
+def with_approval(others: Iterable[Need], waiting: Need) -> tuple[Need, ...]:
+    """Return an app's needs while its update waits for an approval: it is neither stuck nor abandoned."""
+    kept = (need for need in others if need.kind not in (Kind.STUCK, Kind.WAITS))
+    return tuple(sorted([*kept, waiting], key=lambda need: need.urgency))
+
+
+def rank(app: str, its_needs: tuple[Need, ...]) -> tuple[tuple[int, int, str], str]:
+    """Sort key of apps: the most urgent first, then by name."""
+    return its_needs[0].urgency if its_needs else (len(_SEVERITIES), 0, ""), app
+
+
+def _driver(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    app, state, status, outlook = evidence.app, evidence.state, evidence.status, evidence.supervision
+    heard = status.heartbeat_at if status else None
+    if state == SUSPENDED:
+        command = f"streamupdate resume {app}"
+        reason = "it was suspended on request, and runs no batch"
+        yield Need(Kind.SUSPENDED, INFO, reason, f"{command} lets it go on", command)
+    elif state in (*DEAD_STATES, SILENT) and not (evidence.interrupted and evidence.ongoing):
+        gave_up = outlook is not None and outlook.gave_up is not None
+        helped = outlook is not None and outlook.watched and outlook.off is None and not gave_up
+        cause = {FAILED: status.error, STOPPED: status.reason}.get(state) if status else None
+        lasted = f" since {clock.format_timestamp(heard)}" if heard and state != FAILED else ""
+        yield Need(
+            Kind.CRASH_LOOP if gave_up else Kind(str(state)),
+            WARNING if state == SILENT or helped else CRITICAL,
+            f"its driver is {state}{lasted}{f': {_first_line(cause)}' if cause else ''}",
+            _revival(evidence),
+            None if evidence.ongoing else f"streamupdate restart {app}",
+            button=None if evidence.ongoing else Button.RESTART,
+            since=(outlook.gave_up_at if outlook and gave_up else None) or heard,
+        )
+    elif state in _SHOULD_BE_HEARD and (age := _age(heard, now)) > NO_HEARTBEAT:
+        command = f"streamupdate log {app}"
+        reason = f"its driver has not been heard for {_duration(age)}"
+        yield Need(Kind.SILENT, WARNING, reason, f"{command} shows what it does", command, since=heard)
+
+
+def _revival(evidence: Evidence) -> str:
+    """Return what brings a dead or silent driver back."""
+    app, update, current = evidence.app, evidence.update, evidence.current
+    if ongoing := evidence.ongoing:
+        return (
+            f"an update to {ongoing.new} is under way ({ongoing.step}): run it again to continue it, or "
+            f"streamupdate rollback {app}"
+        )
+    if evidence.state == SILENT:
+        return f"streamupdate restart {app} watches its driver for a sign of life, and starts it again if there is none"
+    if evidence.state == FAILED:
+        back = update is not None and current is not None and update.new == current.deployment and bool(update.old)
+        step = f"{way_on(app, back)}. streamupdate log {app} shows its error"
+    else:
+        step = (
+            f"streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
+        )
+    forecast = evidence.supervision.forecast(app) if evidence.supervision else None
+    return f"{forecast}; {step}" if forecast else step
+
+
+def _update(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    update, abandoned, command = evidence.ongoing, evidence.abandoned, f"streamupdate rollback {evidence.app}"
+    if abandoned is not None:
+        kind = Kind.INTERRUPTED if abandoned.killed else Kind.WAITS
+        severity = WARNING if evidence.state in (RUNNING, SUSPENDED) else CRITICAL
+        reason, ways_on, since = abandoned.reason, abandoned.help, abandoned.since
+        yield Need(kind, severity, reason, ways_on, command, button=Button.ROLLBACK, since=since)
+    elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
+        reason = f"the update to {update.new} has been under way for {_duration(age)}, after step {update.step!r}"
+        ways_on, since = f"look at what it waits for; {command} gives it up", update.started_at
+        yield Need(Kind.STUCK, WARNING, reason, ways_on, command, button=Button.ROLLBACK, since=since)
+
+
+def _queries(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    status = evidence.status
+    if evidence.state != RUNNING or status is None:
+        return
+    for name, query in sorted(status.queries.items()):
+        minutes = evidence.minutes.get(name, ())
+        if (since := no_progress_since(query, status, now, evidence.runs_since)) is not None:
+            reason = f"query {name} is behind, and has committed nothing for {_duration(_age(since, now))}"
+            command = f"streamupdate log {evidence.app}"
+            advice = f"look for its batch in the Spark UI; {command} shows what it does"
+            yield Need(Kind.NO_PROGRESS, CRITICAL, reason, advice, command, since=since)
+        elif limit := lag_limit(query):
+            yield from _behind(name, query, minutes, limit, young=_age(status.started_at, now) < GROWING)
+        if old_watermark(query, now) and (since := watermark_stands_since(minutes)):
+            reason = (
+                f"the watermark of query {name} ({query.watermark}) has stood still although rows came in, so windows "
+                "do not close and the state grows"
+            )
+            advice = "look whether one of its sources has stopped, or sends old rows only"
+            yield Need(Kind.WATERMARK, WARNING, reason, advice, since=since)
+
+
+def _behind(name: str, query: QueryStatus, minutes: Sequence[Span], limit: float, young: bool) -> Iterator[Need]:
+    lags = [span.lag for span in _last(minutes, GROWING) if span.lag is not None]
+    if len(lags) < GROWING / 60 / 3:
+        trend = None if young else "and whether it catches up is not known"
+    else:
+        trend = "and falls further behind" if lags[-1] > lags[0] and min(lags) > limit else None
+    if trend is None:
+        return
+    known = [span for span in minutes if span.lag is not None]
+    above = list(takewhile(lambda span: (span.lag or 0.0) > limit, reversed(known)))
+    yield Need(
+        Kind.BEHIND,
+        WARNING,
+        f"query {name} is {query.lag:,.0f} rows behind, {trend}",
+        "give it more executors or partitions, or look for the slow stage in its Spark UI",
+        since=above[-1].at if above else None,
     )
 
 
-def with_approval(found: Iterable[Need], asked: Need) -> tuple[Need, ...]:
-    """The needs of an app whose update waits for a person: it is not stuck, and nobody has left it."""
-    others = (need for need in found if need.kind not in (Kind.STUCK, Kind.WAITS))
-    return tuple(sorted([*others, asked], key=lambda need: need.urgency))
-
-
-def rank(app: str, found: tuple[Need, ...]) -> tuple[tuple[int, int, str], str]:
-    """Sorts apps: those that need somebody first, the most urgent of them first, then by name."""
-    return found[0].urgency if found else (len(_SEVERITIES), 0, ""), app
-
-
-def _of_the_driver(found: Found, now: datetime) -> Iterator[Need]:
-    app, state, status, supervised = found.app, found.state, found.status, found.supervision
-    since = status.heartbeat_at if status else None
-    if state == SUSPENDED:
-        command = f"streamupdate resume {app}"
-        yield Need(
-            kind=Kind.SUSPENDED,
-            severity=INFO,
-            reason="it was suspended on request, and runs no batch",
-            help=f"{command} lets it go on",
-            command=command,
-        )
-    elif state in (*DEAD_STATES, SILENT) and not (found.interrupted and found.ongoing):
-        left_alone = supervised is not None and supervised.gave_up is not None
-        watched = supervised is not None and supervised.watched and not left_alone and supervised.off is None
-        kind = Kind.CRASH_LOOP if left_alone else Kind(str(state))
-        said = f": {_line(status.error)}" if state == FAILED and status and status.error else ""
-        said = f": {_line(status.reason)}" if state == STOPPED and status and status.reason else said
-        lasted = f" since {clock.format_timestamp(since)}" if since and state != FAILED else ""
-        yield Need(
-            kind=kind,
-            severity=WARNING if state == SILENT or watched else CRITICAL,
-            since=supervised.gave_up_at if supervised and left_alone and supervised.gave_up_at else since,
-            reason=f"its driver is {state}{lasted}{said}",
-            help=next_step(app, state, found.current, found.update, found.interrupted, told(app, supervised)) or "",
-            command=None if found.ongoing else f"streamupdate restart {app}",
-            button=None if found.ongoing else Button.RESTART,
-        )
-    elif state in _SHOULD_BE_HEARD and status is not None and (age := _age(since, now)) > NO_HEARTBEAT:
-        command = f"streamupdate log {app}"
-        yield Need(
-            kind=Kind.SILENT,
-            severity=WARNING,
-            since=since,
-            reason=f"its driver has not been heard for {_long(age)}",
-            help=f"{command} shows what it does",
-            command=command,
-        )
-
-
-def _of_the_update(found: Found, now: datetime) -> Iterator[Need]:
-    update, app = found.ongoing, found.app
-    command = f"streamupdate rollback {app}"
-    if found.interrupted is not None and (update is not None or found.interrupted.back_to):
-        killed = found.interrupted.killed
-        lives = found.state in (RUNNING, SUSPENDED)
-        yield Need(
-            kind=Kind.INTERRUPTED if killed else Kind.WAITS,
-            severity=WARNING if lives else CRITICAL,
-            since=found.interrupted.since,
-            reason=found.interrupted.told,
-            help=found.interrupted.ways,
-            command=command,
-            button=Button.ROLLBACK,
-        )
-    elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
-        yield Need(
-            kind=Kind.STUCK,
-            severity=WARNING,
-            since=update.started_at,
-            reason=f"the update to {update.new} has been under way for {_long(age)}, after step {update.step!r}",
-            help=f"look at what it waits for; {command} gives it up",
-            command=command,
-            button=Button.ROLLBACK,
-        )
-
-
-def _of_the_queries(found: Found, now: datetime) -> Iterator[Need]:
-    status = found.status
-    if found.state != RUNNING or status is None:
-        return
-    for name, query in sorted(status.queries.items()):
-        trend = found.trends.get(name)
-        if (since := no_progress_since(query, status, now, found.runs_since)) is not None:
-            yield Need(
-                kind=Kind.NO_PROGRESS,
-                severity=CRITICAL,
-                since=since,
-                reason=f"query {name} is behind, and has committed nothing for {_long(_age(since, now))}",
-                help=f"look for its batch in the Spark UI; streamupdate log {found.app} shows what it does",
-                command=f"streamupdate log {found.app}",
-            )
-        elif limit := lag_limit(query):
-            young = _age(status.started_at, now) < GROWING
-            if trend is None or trend.lag_grows is None:
-                grows = None if young else "and whether it catches up is not known"
-            else:
-                grows = "and falls further behind" if trend.lag_grows and trend.least_lag > limit else None
-            if grows:
-                yield Need(
-                    kind=Kind.BEHIND,
-                    severity=WARNING,
-                    since=trend.behind_since(limit) if trend else None,
-                    reason=f"query {name} is {query.lag:,.0f} rows behind, {grows}",
-                    help="give it more executors or partitions, or look for the slow stage in its Spark UI",
-                )
-        if old_watermark(query, now) and trend is not None and trend.watermark_stands:
-            yield Need(
-                kind=Kind.WATERMARK,
-                severity=WARNING,
-                since=trend.first_at,
-                reason=f"the watermark of query {name} ({query.watermark}) has stood still although rows came in, so "
-                "windows do not close and the state grows",
-                help="look whether one of its sources has stopped, or sends old rows only",
-            )
-
-
-def _of_the_snapshots(found: Found, now: datetime) -> Iterator[Need]:
-    kept, status = found.snapshots, found.status
-    if kept is None or kept.verified is not None or found.state != RUNNING or status is None:
+def _snapshots(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    kept, status, app = evidence.snapshots, evidence.status, evidence.app
+    if kept is None or kept.verified is not None or evidence.state != RUNNING or status is None:
         return
     if _age(status.started_at, now) < SNAPSHOT_GRACE:
         return
-    what, to_verify = "it has no verified snapshot of the last 24 hours", kept.newest
+    reason, to_verify = "it has no verified snapshot of the last 24 hours", kept.newest
     if kept.problem is not None:
-        what, to_verify = f"{what}: {kept.newest} failed its verification ({_line(kept.problem)})", None
+        reason, to_verify = f"{reason}: {kept.newest} failed its verification ({_first_line(kept.problem)})", None
     if to_verify is not None:
-        command, button = f"streamupdate verify-snapshot {found.app} {shlex.quote(to_verify)}", Button.VERIFY
-        way = f"{command} verifies the newest one"
+        command, button = f"streamupdate verify-snapshot {app} {shlex.quote(to_verify)}", Button.VERIFY
+        advice = f"{command} verifies the newest one"
     else:
-        command, button = f"streamupdate save-snapshot {found.app}", Button.SNAPSHOT
-        way = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
-    yield Need(
-        kind=Kind.NO_SNAPSHOT,
-        severity=WARNING,
-        reason=what,
-        help=way,
-        command=command,
-        button=button,
-        snapshot=to_verify,
-    )
+        command, button = f"streamupdate save-snapshot {app}", Button.SNAPSHOT
+        advice = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
+    yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command, button=button, snapshot=to_verify)
 
 
 def no_progress_since(query: QueryStatus, status: Status, now: datetime, runs_since: str | None = None) -> str | None:
-    """Since when (ISO) a query that is behind has committed nothing, if that is too long; time before `runs_since` does
-    not count."""
+    """Return since when (ISO) a query that is behind has committed nothing; None: not for too long.
+
+    runs_since: time before it does not count
+    """
     since = max(filter(None, (query.last_commit_at or status.started_at, runs_since)), key=clock.parse)
     return since if query.active and (query.lag or 0) > 0 and _age(since, now) > NO_PROGRESS else None
 
 
 def lag_limit(query: QueryStatus) -> float | None:
-    """The lag from which on one counts; None when the query's does not, or is not known."""
+    """Return the lag that the query can catch up with in time; None when its lag is below it, or not known."""
     limit = CATCH_UP * max(query.processed_rows_per_second or 0.0, 1.0)
     return limit if query.active and query.lag is not None and query.lag > limit else None
 
@@ -346,19 +331,36 @@ def old_watermark(query: QueryStatus, now: datetime) -> bool:
     return query.active and age is not None and age > WATERMARK_OLD
 
 
+def watermark_stands_since(minutes: Sequence[Span]) -> str | None:
+    """Return since when (ISO) the watermark has not moved although rows came in; None: not known, or it has."""
+    last = _last(minutes, WATERMARK_STANDS)
+    ages = [(span.at, span.watermark_age) for span in last if span.watermark_age is not None]
+    if len(ages) < WATERMARK_STANDS / 60 / 2 or not any(span.rows_in for span in last):
+        return None
+    (first, before), (then, after) = ages[0], ages[-1]
+    passed = (clock.parse(then) - clock.parse(first)).total_seconds()
+    return first if after - before >= 0.9 * passed > 0 else None  # the age of one that stands grows with the clock
+
+
+def _last(minutes: Sequence[Span], seconds: float) -> Sequence[Span]:
+    if not minutes:
+        return ()
+    begin = clock.parse(minutes[-1].at) - timedelta(seconds=seconds)
+    return [span for span in minutes if clock.parse(span.at) > begin]
+
+
 def _age(at: str | None, now: datetime) -> float:
-    """Seconds since then; 0 when it is not known."""
+    """Return the seconds since then; 0 when it is not known."""
     return (now - clock.parse(at)).total_seconds() if at else 0.0
 
 
-def _long(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
-            return f"{timedelta(seconds=seconds) / timedelta(seconds=length):.0f} {unit}"
+            return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
 
 
-def _line(text: str) -> str:
-    """The first line of an error, as much of it as a list has room for."""
+def _first_line(text: str) -> str:
     first = text.strip().splitlines()[0] if text.strip() else ""
     return first if len(first) <= 200 else f"{first[:199]}…"

@@ -17,13 +17,12 @@ from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
 
-TOTAL_BYTES = 20_000_000  # of a deployment's files, those in archives too
+TOTAL_BYTES = 20_000_000  # of a deployment's files, those in archives included
 FILE_BYTES = 1_000_000  # of a file that is compared line by line
-FILES = 500  # of a deployment
 COMPARED_LINES = 2000  # of one side that differ; comparing more takes too long
 SHOWN_LINES = 2000  # of all files together
 LINE = 400  # characters of a line
-Read = Callable[[str, int], bytes | None]
+Read = Callable[[str, int], bytes | None]  # given a path and the most bytes; None: the file is gone
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +50,7 @@ class CodeDiff:
 
 @attrs.frozen
 class _Contents:
-    """The files of a deployment by name; the application file is under ``""``, since its name may differ."""
+    """The files of an application by name; the application file is under ``""``, since its name may differ."""
 
     main: str
     files: dict[str, bytes] = attrs.field(factory=dict)
@@ -65,7 +64,7 @@ def code_diff(registry: AppRegistry, old: DeploymentSpec, new: DeploymentSpec) -
 
 
 def stored_files(registry: AppRegistry, deployment: str) -> Read:
-    """Return what reads the files of a deployment. CorruptError for one that is a link."""
+    """Return what reads the files of a deployment; CorruptError for one that is a link."""
     folder = registry.deployment_folder(deployment)
 
     def read(path: str, most: int) -> bytes | None:
@@ -76,23 +75,21 @@ def stored_files(registry: AppRegistry, deployment: str) -> Read:
 
 
 def compare_code(old: tuple[Read, Application], new: tuple[Read, Application], names: tuple[str, str]) -> CodeDiff:
-    """Compare the code of two applications, each with what reads its files: path and most bytes; None: it is gone."""
+    """Compare the code of two applications, each with what reads its files. Secrets are hidden."""
     before, after = _contents(*old), _contents(*new)
     secrets = [part for _, app in (old, new) for part in (app.params, app.conf, app.env_vars)]
-    found, left = [], SHOWN_LINES
     every = sorted({*before.files, *after.files})
     differing = [name for name in every if before.files.get(name) != after.files.get(name)]
+    files, left = [], SHOWN_LINES
     for name in differing:
         diff = _compare(before.files.get(name), after.files.get(name), secrets)
-        was, now = (name or side.main for side in (before, after))
-        diff = attrs.evolve(diff, name=now, before=was if was != now else None)
-        if len(diff.lines) > left:
-            note = f"{len(diff.lines) - left} more lines are not shown"
-            diff = attrs.evolve(diff, lines=diff.lines[:left], note=note)
-        left -= len(diff.lines)
-        found.append(diff)
+        was, now = name or before.main, name or after.main
+        note = f"{len(diff.lines) - left} more lines are not shown" if len(diff.lines) > left else diff.note
+        renamed = was if was != now else None
+        files.append(attrs.evolve(diff, name=now, before=renamed, lines=diff.lines[:left], note=note))
+        left = max(left - len(diff.lines), 0)
     notes = tuple(f"{name}: {note}" for name, side in zip(names, (before, after), strict=True) for note in side.notes)
-    return CodeDiff(old=names[0], new=names[1], files=tuple(found), same=len(every) - len(differing), notes=notes)
+    return CodeDiff(old=names[0], new=names[1], files=tuple(files), same=len(every) - len(differing), notes=notes)
 
 
 def _contents(read: Read, application: Application) -> _Contents:
@@ -114,37 +111,35 @@ def _contents(read: Read, application: Application) -> _Contents:
         files = {"" if path == application.file else name: data}
         if path in application.py_files:
             files = _unpacked(name, data, left) or files
-        if len(contents.files) + len(files) > FILES:
-            contents.notes.append(f"of more than {FILES} files, the rest was not compared")
-            break
         contents.files.update(files)
         left = max(left - sum(map(len, files.values())), 0)
     return contents
 
 
 def _unpacked(name: str, data: bytes, left: int) -> dict[str, bytes] | None:
-    """Return the files of an archive, by its name and theirs; None when it is none, or too large."""
+    """Return the files of an archive; None for another file, or when they are more than is `left`."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = [info for info in archive.infolist() if not info.is_dir()]
-            if len(entries) > FILES or sum(info.file_size for info in entries) > left:
+            if sum(info.file_size + 100 for info in entries) > left:  # an empty file takes room, too
                 return None
-            # no more than an entry says is unpacked, so that what lies about its size is an error
+            # zipfile unpacks no more than an entry states, and raises for one that states too little
             return {f"{name}/{info.filename}": archive.read(info) for info in entries}
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, ValueError, EOFError, OSError):
         return None
 
 
-def _compare(one: bytes | None, other: bytes | None, secrets: list[dict[str, str]]) -> FileDiff:
-    """Compare a file of which at least one version is there (None: not there). Its names are the caller's."""
-    a, b = (_lines(data or b"", secrets) for data in (one, other))
+def _compare(old: bytes | None, new: bytes | None, secrets: list[dict[str, str]]) -> FileDiff:
+    """Compare two versions of a file, of which one may be missing (None). The caller names it."""
+    a, b = (_lines(data or b"", secrets) for data in (old, new))
     if a is None or b is None:
-        sizes = ["not there" if data is None else f"{len(data)} bytes" for data in (one, other)]
+        sizes = ["not there" if data is None else f"{len(data)} bytes" for data in (old, new)]
         return FileDiff(name="", note=f"no text, or too large: {sizes[0]} before, {sizes[1]} after")
     if a == b:
         return FileDiff(name="", added=0, removed=0, note="it differs in what is hidden, or in the ends of its lines")
-    head = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    if max(len(a), len(b)) - head - _equal_at_the_end(a[head:], b[head:]) > COMPARED_LINES:
+    head = _equal_at_start(a, b)
+    tail = _equal_at_start(a[head:][::-1], b[head:][::-1])
+    if max(len(a), len(b)) - head - tail > COMPARED_LINES:
         return FileDiff(name="", note=f"too much of it differs to be shown: {len(a)} lines before, {len(b)} after")
     lines = list(difflib.unified_diff(a, b, lineterm=""))[2:]
     return FileDiff(
@@ -156,9 +151,8 @@ def _compare(one: bytes | None, other: bytes | None, secrets: list[dict[str, str
     )
 
 
-def _equal_at_the_end(a: list[str], b: list[str]) -> int:
-    both = zip(reversed(a), reversed(b), strict=False)
-    return next((n for n, (x, y) in enumerate(both) if x != y), min(len(a), len(b)))
+def _equal_at_start(a: list[str], b: list[str]) -> int:
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _lines(data: bytes, secrets: list[dict[str, str]]) -> list[str] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 import attrs
 
 from ...core import clock
 from ...core.history.history import AHEAD, HOURS_KEPT, MINUTES_KEPT
-from ...core.history.span import merged
+from ...core.history.span import Span, merged
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import REFUSED, UpdateRecord
 from ..history import Recorded, main_line, recorded
@@ -22,32 +22,31 @@ HOUR = 3600.0
 
 @attrs.frozen(kw_only=True)
 class Figure:
-    """One figure of a query. unit: s, rows/s, rows, rows/h, bytes/h; None: not known, or the query was not there"""
+    """One figure of a query."""
 
     query: str
     figure: str
-    unit: str
-    before: float | None
+    unit: str  # s, rows/s, rows, rows/h, bytes/h
+    before: float | None  # None: not known, or the query was not there
     after: float | None
 
 
 @attrs.frozen(kw_only=True)
 class Hours:
-    """begins, ends: of what is compared (ISO); before, after: seconds that were written down, of each side"""
+    """The same length of time before and after a cut-over."""
 
-    begins: str
-    ends: str
-    before: float
+    begins: str  # ISO
+    ends: str  # ISO
+    before: float  # seconds of which figures are kept
     after: float
     figures: tuple[Figure, ...] = ()
 
 
 def hours(registry: AppRegistry, update: UpdateRecord, now: datetime) -> Hours | None:
-    """Compare as much time before the update's cut-over as there is after it: until the next update that ran began, or
-    now; at least an hour (two where only hours are kept), and a day at most. None when the new version never took over,
-    or nothing was written down that long ago.
+    """Compare the time after an update's cut-over with as much time before it; None when nothing is known.
 
-    A minute or an hour in which the cut-over lies is left out, and the hour in which a version was started.
+    The time ends when the next update that ran began, or now. It lasts an hour (two where only hours are kept) to a
+    day. The minute or hour of the cut-over is left out, and any hour in which a version was started.
     """
     cut = _cut(update)
     if cut is None or not -AHEAD <= now - cut <= HOURS_KEPT:
@@ -73,7 +72,7 @@ def hours(registry: AppRegistry, update: UpdateRecord, now: datetime) -> Hours |
 
 
 def figures(before: Sequence[Recorded], after: Sequence[Recorded]) -> Iterable[Figure]:
-    """Each figure of each query, of both sides."""
+    """Yield each figure of each query, of both sides."""
     for query in sorted({r.query for r in (*before, *after)}):
         sides = [_of(tuple(r for r in side if r.query == query)) for side in (before, after)]
         for figure, unit in _FIGURES:
@@ -113,16 +112,15 @@ def _of(found: Sequence[Recorded]) -> dict[str, float | None]:
     }
 
 
-def _growth(found: Sequence[Recorded], level: object) -> float | None:
-    """How much a level grew an hour, from the end of the first span to that of the last."""
-    assert callable(level)
-    known = [(_end(r), level(r.span)) for r in found if level(r.span) is not None]
+def _growth(found: Sequence[Recorded], level: Callable[[Span], float | None]) -> float | None:
+    """Return how much a level grew an hour, from the end of the first span to that of the last."""
+    known = [(_end(r), value) for r in found if (value := level(r.span)) is not None]
     passed = (known[-1][0] - known[0][0]).total_seconds() if len(known) > 1 else 0.0
     return (known[-1][1] - known[0][1]) / passed * HOUR if passed > 0 else None
 
 
 def _cut(update: UpdateRecord) -> datetime | None:
-    """When the new version took over; None when it did not."""
+    """Return when the new version took over; None when it did not."""
     at = update.paused_at or update.step_times.get("snapshotted") or update.step_times.get("submitted")
     return clock.parse(at) if at else None
 
@@ -132,12 +130,12 @@ def _began(update: UpdateRecord) -> datetime:
 
 
 def _ran(update: UpdateRecord) -> bool:
-    """Whether it replaced what ran, or may be about to."""
+    """Return whether the update replaced what ran, or may be about to."""
     return update.outcome is None or (update.outcome != REFUSED and _cut(update) is not None)
 
 
 def _whole(found: Sequence[Recorded], deployment: str | None) -> list[Recorded]:
-    """What was written down of a deployment, without the hours before which nothing was: in these it was started."""
+    """Return the minutes or hours of a deployment, without the hours in which it was started."""
     mine = [r for r in found if r.deployment == deployment]
     ends = {_end(r) for r in mine}
     return [r for r in mine if r.seconds < HOUR or clock.parse(r.span.at) in ends]
@@ -148,5 +146,5 @@ def _end(one: Recorded) -> datetime:
 
 
 def _seconds(found: Sequence[Recorded]) -> float:
-    """The time that was written down, whatever the number of queries."""
+    """Return the seconds that are kept, whatever the number of queries."""
     return sum({r.span.at: r.seconds for r in found}.values())

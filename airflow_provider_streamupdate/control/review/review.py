@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -24,30 +25,24 @@ from .hours import Hours, hours
 
 @attrs.frozen(kw_only=True)
 class Agreed:
-    """A loss that was agreed to. because: the reason given with it"""
+    """A loss that was agreed to."""
 
     name: str
-    because: str | None = None
+    because: str | None = None  # the reason given with it
 
 
 @attrs.frozen(kw_only=True)
 class Review:
-    """verdicts: how many things got each verdict of the check (empty: no report is kept)
-    problems: what the check found; compared: the outcome of comparing both versions on the same batches (None: they
-        were not)
-    rollback: what took it back
-    settings: what differs (None: a deployment's files are gone, so that it is not known)
-    hours: None: the new version never took over, or nothing is kept of that time
-    """
+    """What is known of an update."""
 
     update: UpdateRecord
     agreed: tuple[Agreed, ...] = ()
-    verdicts: dict[str, int] = attrs.field(factory=dict)
-    problems: tuple[str, ...] = ()
-    compared: str | None = None
-    rollback: RollbackRecord | None = None
-    settings: tuple[Changed, ...] | None = None
-    hours: Hours | None = None
+    verdicts: dict[str, int] = attrs.field(factory=dict)  # how many things got each; empty: no report is kept
+    problems: tuple[str, ...] = ()  # what the check found
+    compared: str | None = None  # the outcome of comparing both versions on the same batches; None: they were not
+    rollback: RollbackRecord | None = None  # the one that took the update back
+    settings: tuple[Changed, ...] | None = None  # None: a deployment's files are gone, so they cannot be compared
+    hours: Hours | None = None  # None: the new version never took over, or nothing is kept of that time
 
 
 def review(context: Context, app: str, update: str) -> Review:
@@ -59,15 +54,12 @@ def review(context: Context, app: str, update: str) -> Review:
     record, hiding = _record(registry, update), Hiding.in_app(registry)
     old, new = _versions(registry, record)
     report, difference = registry.report(record.new), registry.difference(record.new)
-    verdicts: dict[str, int] = {}
-    for item in report.items if report else ():
-        verdicts[str(item.verdict)] = verdicts.get(str(item.verdict), 0) + 1
     reasons = {item.name: item.because for item in report.items if item.agreed} if report else {}
     given = {name.partition("=")[0]: name.partition("=")[2] or None for name in (new.agree if new else ())}
     return Review(
         update=hiding.update(record),
         agreed=tuple(Agreed(name=name, because=because) for name, because in {**given, **reasons}.items()),
-        verdicts=verdicts,
+        verdicts=dict(Counter(str(item.verdict) for item in report.items)) if report else {},
         problems=tuple(report.problems) if report else (),
         compared=difference.outcome if difference else None,
         rollback=next((hiding.rollback(r) for r in reversed(registry.rollbacks()) if r.left == record.new), None),
@@ -107,7 +99,7 @@ def _record(registry: AppRegistry, update: str) -> UpdateRecord:
 
 
 def _versions(registry: AppRegistry, record: UpdateRecord) -> tuple[DeploymentSpec | None, DeploymentSpec | None]:
-    """Both deployments, as they were at the update; None for one whose files are gone or cannot be read."""
+    """Return both deployments as they were at the update; None for one whose files are gone or cannot be read."""
     return _spec(registry, record.old, record.started_at), _spec(registry, record.runs, None)
 
 

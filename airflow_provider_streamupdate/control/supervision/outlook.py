@@ -1,4 +1,4 @@
-"""What becomes of a dead driver, as far as supervision decides it: for those who only look."""
+"""What supervision will do about a dead driver: for status, list and the page."""
 
 from __future__ import annotations
 
@@ -15,26 +15,35 @@ from .decision import starts_in_a_row
 
 @attrs.frozen(kw_only=True)
 class Outlook:
-    """Of an app whose driver failed, was lost or was stopped.
+    """What supervision will do about a driver that failed, was lost or was stopped."""
 
-    watched: a supervisor watches the app
-    off, off_since: why it is not supervised, and since when (ISO)
-    asked_to_end: the driver was suspended, or told to end, before it died: nobody starts it again
-    attempts: starts in a row without a recovery; limit: after how many the app is left alone (0: not known)
-    last_start_at, next_start_at: ISO; the next one at the earliest, None when there is none to come
-    gave_up, gave_up_at: why and since when (ISO) it is left alone, in a crash loop
-    """
+    watched: bool  # a supervisor watches the app
+    off: str | None = None  # why the app is not supervised
+    off_since: str | None = None  # ISO
+    asked_to_end: bool = False  # the driver was suspended, or told to end, before it died: nobody starts it again
+    attempts: int = 0  # starts in a row without a recovery
+    limit: int = 0  # after how many starts the supervisor gives up; 0: not known
+    last_start_at: str | None = None  # ISO
+    next_start_at: str | None = None  # ISO, at the earliest; None: there is none to come
+    gave_up: str | None = None  # why the supervisor gave up: a crash loop
+    gave_up_at: str | None = None  # ISO
 
-    watched: bool
-    off: str | None = None
-    off_since: str | None = None
-    asked_to_end: bool = False
-    attempts: int = 0
-    limit: int = 0
-    last_start_at: str | None = None
-    next_start_at: str | None = None
-    gave_up: str | None = None
-    gave_up_at: str | None = None
+    def forecast(self, app: str) -> str | None:
+        """Return what comes next, in words; None when nobody supervises the app."""
+        if self.asked_to_end:
+            return "it died after it was told to end, or suspended, so no supervisor starts it (cancel ends it)"
+        if self.off is not None and self.off_since is not None:
+            return f"its supervision is off since {clock.format_timestamp(self.off_since)}: {self.off}"
+        if self.gave_up is not None:
+            since = f" since {clock.format_timestamp(self.gave_up_at)}" if self.gave_up_at else ""
+            return f"it is in a crash loop{since}, and supervisors leave it alone: {self.gave_up}"
+        if not self.watched:
+            return None
+        of = f" of {self.limit}" if self.limit else ""
+        row = f" (start {self.attempts + 1}{of} in a row)" if self.attempts else ""
+        waits = self.next_start_at is not None and clock.age(self.next_start_at) < 0
+        when = f"at {clock.format_timestamp(self.next_start_at)}" if waits and self.next_start_at else "soon"
+        return f"a supervisor starts it again {when}{row}; streamupdate cancel {app} keeps it down"
 
 
 def outlook(app: AppRegistry, current: Current, state: DriverState, status: Status | None) -> Outlook | None:
@@ -58,28 +67,8 @@ def outlook(app: AppRegistry, current: Current, state: DriverState, status: Stat
     )
 
 
-def told(app: str, found: Outlook | None) -> str | None:
-    """Return what comes next, in words; None when supervision has nothing to say."""
-    if found is None:
-        return None
-    if found.asked_to_end:
-        return "it died after it was told to end, or suspended, so no supervisor starts it (cancel ends it)"
-    if found.off is not None and found.off_since is not None:
-        return f"its supervision is off since {clock.format_timestamp(found.off_since)}: {found.off}"
-    if found.gave_up is not None:
-        since = f" since {clock.format_timestamp(found.gave_up_at)}" if found.gave_up_at else ""
-        return f"it is in a crash loop{since}, and supervisors leave it alone: {found.gave_up}"
-    if not found.watched:
-        return None
-    of = f" of {found.limit}" if found.limit else ""
-    row = f" (start {found.attempts + 1}{of} in a row)" if found.attempts else ""
-    waits = found.next_start_at is not None and clock.age(found.next_start_at) < 0
-    when = f"at {clock.format_timestamp(found.next_start_at)}" if waits and found.next_start_at else "soon"
-    return f"a supervisor starts it again {when}{row}; streamupdate cancel {app} keeps it down"
-
-
 def asked_to_end(app: AppRegistry, current: Current, status: Status | None) -> bool:
-    """Whether a dead driver had been suspended, or told to suspend or end, and had not refused: it is not to run."""
+    """Return whether a dead driver had been suspended, or had been told to suspend or end and had not refused."""
     if status is not None and status.state == SUSPENDED:
         return True
     box = CommandBox(app.deployment_folder(current.deployment), current.epoch)

@@ -13,10 +13,10 @@ from ..boundaries import boundary
 from ..compatibility.report import CompatibilityReport
 from ..difference.report import DifferenceReport
 from ..errors import AlreadyExistsError, CorruptError, FencedError, NotFoundError, NotRunningError, StorageError
-from ..formats import check_readable
+from ..formats import check_readable, format_of
 from ..names import check_name, check_new_id, check_part, check_path, is_name, meant, numbers
 from ..plan.plan import AppPlan
-from ..serde import read_file, to_json
+from ..serde import parse_json, read_file, to_json
 from ..storage import Folder
 from .deployment import Cancellation, Current, Deletion, DeploymentSpec, Launch, Status
 from .in_flight import ChangeRequest, ParameterChange
@@ -218,6 +218,16 @@ class AppRegistry:
                 f"app {self.name} has no deployment {deployment!r} (known: {known}); choose one of these"
             )
         return spec
+
+    def check_spec(self, deployment: str) -> None:
+        """Raise what `spec` raises for a file that is missing or cannot be read, without building what it holds."""
+        path, form = f"deployments/{deployment}/spec.json", format_of(DeploymentSpec)
+        text, where = self.folder.read(path), self.folder.path(path)
+        fields = None if text is None else parse_json(text, where)
+        if form is None or not isinstance(fields, dict) or fields.get("deployment") != deployment:
+            self.spec(deployment)
+        else:
+            form.version_of(fields, where)
 
     def create_deployment(self, spec: DeploymentSpec) -> None:
         """Write the spec exclusively; AlreadyExistsError when the id was used before."""

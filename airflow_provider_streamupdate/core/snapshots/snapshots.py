@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,11 +24,11 @@ from ..boundaries import boundary
 from ..checkpoint.named_files import check_named_files, names_files
 from ..checkpoint.snapshot import DamagedSnapshot, QuerySnapshot, Snapshot, SnapshotFile, SnapshotKind, Verified
 from ..errors import AlreadyExistsError, CorruptError, InUseError, NewerFormatError, NotFoundError, StorageError
-from ..formats import format_of
+from ..formats import VERSION, format_of
 from ..names import check_name, is_name, named
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry
-from ..serde import from_json, parse_json, read_file, to_json
+from ..serde import from_json, read_file, to_json
 from ..storage import Folder
 from ..storage.space import check_room
 from . import garbage
@@ -87,11 +88,11 @@ class SnapshotStore:
         text = self._manifest_of(name)
         if text is None:
             return None
-        if _whole(text):
-            form, path = format_of(Snapshot), self.folder.path(_manifest(name))
-            fields = form.understood(parse_json(text, path), path) if form else {}
-            if (fields.get("app"), fields.get("name")) == (self.app.name, name):
-                return str(fields["created_at"])
+        expected = {"app": self.app.name, "name": name, VERSION: _VERSION}
+        if _whole(text) and all(_top_level(text, key) == json.dumps(expected[key]).encode() for key in expected):
+            created_at = json.loads(_top_level(text, "created_at") or b"null")
+            if isinstance(created_at, str):
+                return created_at
         return self._parse(name, text).created_at
 
     def _manifest_of(self, name: str) -> bytes | None:
@@ -467,6 +468,10 @@ def _newest(deployment: str) -> str:
     return f"deployments/{deployment}/newest_snapshot.json"
 
 
+_FORMAT = format_of(Snapshot)
+_VERSION = _FORMAT.version if _FORMAT else 0
+
+
 def _manifest(name: str) -> str:
     return f"snapshots/{name}/snapshot.json"
 
@@ -478,6 +483,12 @@ def _verified(name: str) -> str:
 def _lasting(path: str) -> bool:
     """Whether a file's name is never used again, so that snapshots share it."""
     return "/SSTs/" in path
+
+
+def _top_level(manifest: bytes, key: str) -> bytes | None:
+    """Return the JSON of a short field of a manifest, as `to_json` writes it; None when it is not there."""
+    found = re.search(rb'^ "%s": (.*?),?$' % key.encode(), manifest, re.MULTILINE)
+    return found[1] if found else None
 
 
 def _whole(manifest: bytes) -> bool:
