@@ -290,19 +290,19 @@ FILES = (
     File(
         path="deployments/<deployment>/diff/asked.json",
         about="the queries whose rows are to be compared with those of the version before",
-        format=Format(holds="core.difference.limits.Asked"),
+        format=Format(holds="core.difference.request.ComparisonRequest"),
         drivers=True,
     ),
     File(
         path="deployments/<deployment>/diff/expected.json",
         about="the differences that its author expects",
-        format=Format(holds="core.difference.comparison.Expected"),
+        format=Format(holds="core.difference.request.ExpectedDifferences"),
         drivers=True,
     ),
     File(
         path="deployments/<deployment>/diff/found.json",
         about="the differences that were found",
-        format=Format(holds="core.difference.comparison.Found"),
+        format=Format(holds="core.difference.comparison.Findings"),
         drivers=True,
     ),
     File(

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ..core.difference.expected import ExpectedDifference
+from ..core.difference.request import ExpectedDifference
 from ..core.errors import ApplicationError, StreamUpdateError, describe
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH
@@ -124,8 +124,8 @@ class StreamingApp:
         """State that rows of a query may differ from the old version's when both run the same batches (strategy
         ``follow``). It changes nothing else: neither what the app computes nor whether it continues from saved state.
 
-        where: an SQL predicate over the columns that the query writes, for example ``carrier = 'XX'``. A row for which
-            it is NULL is not expected to differ. Several calls for one query: one of their predicates must hold
+        where: an SQL predicate over the compared columns, for example ``carrier = 'XX'``. A row for which it is NULL is
+            not expected to differ. Several calls for one query: one of their predicates must hold
         column: instead of `where`, a column that differs from run to run, such as ``uuid()``: it is not compared
         """
         self.expected_differences += (ExpectedDifference(query=query, where=where, column=column),)

@@ -181,10 +181,10 @@ class FakeEngine:
         version: str = NEW,
     ) -> None:
         self._only_committed = committed
-        asked = comparison.asked() if comparison else None
+        request = comparison.request() if comparison else None
         if comparison and version == NEW:
             comparison.expect(())
-        if comparison and asked and QUERY in asked.keys:
+        if comparison and request and QUERY in request.keys:
             self._recorded = comparison.rows(version, QUERY)
         saved = find()
         if saved.holds(QUERY):
@@ -225,7 +225,7 @@ class FakeEngine:
                 "only_old": (old - new).total(),
                 "only_new": (new - old).total(),
             }
-            comparison.write(comparison.found().also((batch,), RowDifference(query=QUERY, **counts)))
+            comparison.write(comparison.findings().add((batch,), RowDifference(query=QUERY, **counts)))
 
     def followed(self) -> frozenset[str]:
         return frozenset((QUERY,) if self._followed is not None else ())

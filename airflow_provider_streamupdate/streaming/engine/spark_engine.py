@@ -150,9 +150,9 @@ class SparkEngine:
         self._followers = Followers(
             self._spark, self.plan, self._writers, self._registry, self._deployment, self._app.migrations, committed
         )
-        asked = comparison.asked() if comparison is not None else None
-        if comparison is not None and asked is not None:
-            self._followers.record({name: comparison.rows(version, name) for name in asked.keys})
+        request = comparison.request() if comparison is not None else None
+        if comparison is not None and request is not None:
+            self._followers.record({name: comparison.rows(version, name) for name in request.keys})
         self._followers.begin(find)
 
     def compare(self, comparison: Comparison) -> None:

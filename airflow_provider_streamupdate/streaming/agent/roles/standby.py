@@ -88,7 +88,7 @@ class Standby(Waiting):
             self.follows = False  # nobody runs whom it could follow
         if self.follows:  # after that: it follows from the state by then
             comparison, version = self.comparison()
-            recorded = None if comparison.asked() is None else comparison
+            recorded = None if comparison.request() is None else comparison
             engine.follow(self._followed_state, self.only_committed, recorded, version)
             boundary("following")
         else:
