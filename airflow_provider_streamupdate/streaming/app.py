@@ -53,8 +53,8 @@ class StreamingApp:
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a function that uses the app takes along to where it runs, and what its digest is of: what is expected
-        to differ is no part of what it computes."""
+        """Return the parts that a function that uses the app takes along, and that its digest contains. Expected
+        differences are no part of what it computes."""
         return {name: value for name, value in self.__dict__.items() if name != "expected_differences"}
 
     def query(self, name: str, seen_batch: str | None = None) -> Callable[[QueryFunction], QueryFunction]:
@@ -201,7 +201,7 @@ class StreamingApp:
 
 
 def _told(error: Exception, params: Iterable[str]) -> str:
-    """What a query function raised, where, and what to do."""
+    """Describe what a query function raised, where, and what to do."""
     where = place(error)
     at = f"{where} " if where else "its function "
     if isinstance(error, MissingParameterError):
@@ -214,7 +214,7 @@ def _told(error: Exception, params: Iterable[str]) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """What an error says, without the plan that Spark shows with an AnalysisException."""
+    """Return an error's message, without the plan that Spark adds to an AnalysisException."""
     if isinstance(error, PySparkException):
         first = describe(error).partition(": ")[2].partition("\n")[0].partition(" SQLSTATE")[0]
         return first.rstrip(" .;") or str(error)

@@ -45,7 +45,7 @@ class Agent:
 
     def run(self) -> int:
         """Run until the app ends; 0, or 1 when it failed."""
-        if not self.driver.epoch.standby and not self.driver.epoch.claim():
+        if not self.role.waits and not self.driver.epoch.claim():
             print(
                 f"epoch {self.driver.epoch.number} of {self.driver.spec.app} already has a driver; this one ends",
                 file=sys.stderr,

@@ -139,7 +139,7 @@ class Recorder:
             self._spans[query] = {at: span for at, span in spans.items() if hour_of(at) != hour}
 
     def _of(self, hour: datetime, ended: set[datetime]) -> Minutes:
-        """What has ended of an hour: all that was written, and `ended`."""
+        """Return the minutes of an hour: those written so far, and those in `ended`."""
         shown = {
             query: tuple(
                 minutes[at]

@@ -64,7 +64,7 @@ def serve(driver: DriverContext) -> None:
 
 
 def _first_commits(queries: Mapping[str, QueryStatus]) -> dict[str, str] | None:
-    """When each query committed its first batch (ISO), by name; None until all have."""
+    """Return by name when each query committed its first batch (ISO); None until all have."""
     found = {name: query.first_commit_at for name, query in queries.items()}
     known = {name: at for name, at in found.items() if at is not None}
     return known if known and len(known) == len(found) else None

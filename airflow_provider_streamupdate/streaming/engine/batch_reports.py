@@ -57,7 +57,7 @@ def _executed(query: StreamingQuery, after: int) -> tuple[ExecutedBatch, ...]:
 
 
 def _with_rows_out(known: tuple[BatchFigures, ...], query: StreamingQuery, committed: int) -> tuple[BatchFigures, ...]:
-    """With the rows of the last batch to a sink that does not report them, where the batch has ended."""
+    """Add the number of rows of the last batch, where it has ended and its sink does not report them."""
     if not known or known[-1].batch != committed or known[-1].rows_out is not None:
         return known
     with contextlib.suppress(Exception):  # a query whose JVM is going down has none

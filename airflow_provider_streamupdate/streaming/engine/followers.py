@@ -84,12 +84,12 @@ class Followers:
         return all(following.behind <= 1 for following in self._following.values())
 
     def queries(self) -> frozenset[str]:
-        """Those that follow."""
+        """Return the queries that follow."""
         return frozenset(self._following)
 
     def doubtful(self, saved: SavedState) -> frozenset[str]:
-        """Those whose sink may have the batch in flight, if its state is whole: `saved` is without files. And those
-        that have begun it here."""
+        """Return the queries whose batch in flight may be in their sink, while `saved` is without the files that tell,
+        and the queries that have begun that batch here."""
         skipped = (n for n in self._following if may_be_skipped(saved.queries[n], self._query(n), ahead=True))
         return frozenset((*skipped, *self._begun_beyond(saved)))
 
@@ -148,7 +148,7 @@ class Followers:
                 following.query.stop()
 
     def progress(self) -> dict[str, QueryStatus]:
-        """What has committed here of the running deployment's batches."""
+        """Return each query's status: the batches of the running deployment that were committed here."""
         return {name: self._told(name, following) for name, following in self._following.items()}
 
     def _query(self, name: str) -> QueryPlan:

@@ -64,8 +64,8 @@ class Followable(Protocol):
         ...
 
     def doubtful(self, saved: SavedState) -> frozenset[str]:
-        """Of those that follow, the queries whose batch in flight may be in their sink, or not: to tell, their files in
-        `saved` are needed."""
+        """Return the following queries whose batch in flight may or may not be in their sink. Their files in `saved`
+        are needed to find out."""
         ...
 
     def catch_up(self, saved: SavedState) -> None:
@@ -118,7 +118,7 @@ class QueryEngine(Followable, Reconfigurable, Protocol):
 
     @property
     def plan(self) -> AppPlan:
-        """Of the queries that the next start runs."""
+        """The plan of the queries that the next start runs."""
         ...
 
     def open(self, title: str, practises: bool = False) -> Session:
@@ -205,6 +205,6 @@ class QueryEngine(Followable, Reconfigurable, Protocol):
         ...
 
     def gone(self, error: BaseException) -> str | None:
-        """Which part of the engine itself has ended, in words, if that caused the error; else None. It may wait for
-        that end."""
+        """Return which part of the engine has ended, in words, if that caused the error; else None. The call may wait
+        for the end."""
         ...

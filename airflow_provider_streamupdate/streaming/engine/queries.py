@@ -236,7 +236,7 @@ def _commit_time(checkpoint: Checkpoint, batch: int) -> str | None:
 
 
 def _failure(query: StreamingQuery) -> str | None:
-    """What a query failed with, in words."""
+    """Describe why a query failed."""
     with contextlib.suppress(Exception):  # a query whose JVM is going down tells nothing
         error = None if query.isActive else query.exception()
         return None if error is None else describe(error)
@@ -270,7 +270,7 @@ def rows_arriving(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str
 
 
 def _by_source(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """What a progress report says of each source, by name; nothing where it is not known which is which."""
+    """Return the entries of a progress report by source name; empty when it is unknown which is which."""
     names, sources = list(dict.fromkeys(order)), progress.get("sources", [])
     return dict(zip(names, sources, strict=True)) if len(names) == len(sources) else {}
 

@@ -101,7 +101,7 @@ class SparkEngine:
             return check_restorable(saved, report, self.plan, self._writers, Path(checked))
 
     def practise(self, saved: SavedState) -> Generator[None, None, None]:
-        """What need not be done again by the restore is kept for it."""
+        """Keep what the restore then does not have to do again."""
         if self._counting is not None:
             self._counting.join()
             yield

@@ -18,8 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, describe
 from .jvm import activate, itself, scala_map, scala_object, sequence
-from .queries.input_files import file_sink_batch
-from .queries.writers import qualified
+from .queries.writers import file_sink_batch, qualified
 from .settings import session_setting
 from .version import adapter_of, check_version
 
@@ -161,9 +160,9 @@ class PipelineGraph:
         return found
 
     def writer(self, flow: PipelineFlow) -> DataStreamWriter:
-        """What Spark will start for the flow (StreamingTableWrite.startStream, SinkWrite.startStream), but for its
-        trigger, name and checkpoint. To be called, and the writer to be used, where it is `configured`. Spark does not
-        give its writer the table's partitions (measured: files of a partitioned table lie in its folder)."""
+        """Return the writer that Spark starts for the flow (StreamingTableWrite.startStream, SinkWrite.startStream),
+        without trigger, name and checkpoint. Call it, and use the writer, inside `configured`. Spark does not pass the
+        table's partitions (measured: the files of a partitioned table lie in its folder)."""
         frame = DataFrame(self._graph.reanalyzeFlow(flow._flow, *self._arguments).df(), self.spark)
         writer = frame.writeStream.outputMode("append")
         if not flow.to_table:

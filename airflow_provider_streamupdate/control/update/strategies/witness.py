@@ -56,7 +56,7 @@ class Witness:
 
     @property
     def ended(self) -> bool:
-        """Whether it was started and has ended."""
+        """True once it was started and has ended."""
         return self.state in FINAL_STATES
 
     def check(self, update: Update) -> None:

@@ -14,7 +14,7 @@ class Parallel(Waiting):
 
     def __init__(self, driver: DriverContext) -> None:
         super().__init__(driver)
-        driver.epoch.beside = True
+        driver.epoch.run_beside_parent()
 
     def prepare(self) -> Start | None:
         with self.driver.patiently():

@@ -110,15 +110,15 @@ class _Completed:
             return {UNREADABLE: str(error)}
 
     def _become_its_value(self, special: dict[str, Special]) -> None:
-        """Of a session's variable: as the optimizer has it. (A table is described as it was written.)"""
+        """Replace a session variable by its value, as the optimizer does. (A table is described as it was written.)"""
         literal = self.expression.varDef().currentValue()
         self.node.clear()
         self.node.update(json.loads(literal.toJSON())[0])
         complete(self.spark, [self.node], lambda: Expressions.of(self.spark, literal), special)
 
     def _name(self) -> None:
-        """Of a field: its name in the struct, which may be asked for by its place, or in other letters; and its place,
-        where the name comes again."""
+        """Name a struct's field by its name in the struct, whatever the spelling or position in the code; with its
+        position when two fields share the name."""
         node, names = self.node, self.expressions.fields(self.node["class"]).get(self.number)
         if names is not None:
             node["name"] = names[node["ordinal"]]
@@ -131,7 +131,7 @@ class _Completed:
             node["name"] = self._told("extractFieldName")
 
     def _told(self, asked: str) -> str:
-        """What a method gives, as text."""
+        """Call a method and return the result as text."""
         told = self.expressions.told(self.node["class"], asked).get(self.number)
         if told is not None:
             return told

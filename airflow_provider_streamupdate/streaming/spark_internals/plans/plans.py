@@ -88,8 +88,8 @@ def _written(df: DataFrame) -> Any:
 
 
 def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]:
-    """What lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its own: as
-    it would be without the node and everything above it."""
+    """Return the children of a node of the analyzed plan (by its position in pre-order), each optimized alone, as
+    without the node and everything above it."""
     execution = df._jdf.queryExecution()
     node = _written(df).map(itself(df.sparkSession._jvm)).apply(position)
     optimizer = execution.sparkSession().sessionState().optimizer()
@@ -166,8 +166,10 @@ def _kind(node: dict[str, Any]) -> str:
 def _complete_expressions(
     spark: SparkSession, plan: Any, nodes: list[dict[str, Any]], at: Callable[[int], Any]
 ) -> None:
-    """Of all nodes at once, where the JVM has them in the same order as the JSON; else one by one. at: gives a node of
-    the plan by its place."""
+    """Complete the expressions of all nodes at once when the JVM has them in the order of the JSON, else one by one.
+
+    at: returns a node of the plan by its position
+    """
     special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
     special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
     trees = [
@@ -212,8 +214,7 @@ UNREAD = {
 
 
 def _notes(spark: SparkSession, leaf: Any) -> dict[str, str]:
-    """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out, by the
-    columns' names."""
+    """Return the notes of a source's schema beside the types, by column: the JSON of a plan leaves them out."""
     fields = json.loads(str(leaf.schema().json()))["fields"]
     unread = {*UNREAD} if session_setting(spark, _BY_ID).lower() == "true" else {*UNREAD, _FIELD_ID}
     notes = {f["name"]: {f"{key}{at}": v for at, key, v in _noted(f) if key not in unread} for f in fields}

@@ -112,7 +112,7 @@ _BETWEEN = "\x1f\x00\x1f"
 
 
 def _set(spark: SparkSession, value: Any, owner: Any) -> str:
-    """In one call where that can be: a list of IN may have thousands of values. They are of one type, and null."""
+    """Read the values of an IN in one call where possible: there may be thousands, of one type or null."""
     null = ["null"] if value.contains(None) else []
     given = value.excl(None) if null else value
     size = int(given.size())
