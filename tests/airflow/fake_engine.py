@@ -230,7 +230,7 @@ class FakeEngine:
     def followed(self) -> frozenset[str]:
         return frozenset((QUERY,) if self._followed is not None else ())
 
-    def doubtful(self, saved: SavedState) -> frozenset[str]:
+    def queries_with_unclear_commit(self, saved: SavedState) -> frozenset[str]:
         return frozenset((QUERY,) if self._is_beyond(saved) else ())
 
     def _is_beyond(self, saved: SavedState) -> bool:
@@ -276,7 +276,7 @@ class FakeEngine:
         self._registry.folder.write(mark, to_json(RestoredMark(source=saved.source, batch=saved.queries[QUERY].batch)))
         boundary("checkpoint-marked")
 
-    def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
+    def skip_used_batch_ids(self) -> Mapping[str, tuple[int, int]]:
         return {}
 
     def check_start(self, agree: Iterable[str]) -> None:
@@ -351,7 +351,7 @@ class FakeEngine:
         batch = self._checkpoint.committed_batch()
         return {QUERY: -1 if batch is None else batch}
 
-    def settled(self, since: Mapping[str, int]) -> bool:
+    def has_settled(self, since: Mapping[str, int]) -> bool:
         return not self.ended() and (self.committed()[QUERY] > since[QUERY] or self.progress()[QUERY].idle)
 
     def ended(self) -> bool:
@@ -375,7 +375,7 @@ class FakeEngine:
     def put_back(self) -> None:
         self._params, self._rebuilt = self._params_before, None
 
-    def gone(self, error: BaseException) -> str | None:
+    def ended_part(self, error: BaseException) -> str | None:
         return None
 
     @property

@@ -100,7 +100,7 @@ class Recorder:
         finally:
             over.set()
 
-    def settle(self, seconds: float = END_SECONDS) -> None:
+    def wait_written(self, seconds: float = END_SECONDS) -> None:
         """Wait for what is written last, at most so long."""
         if self._thread is not None:
             self._thread.join(seconds)

@@ -87,7 +87,7 @@ class Followers:
         """Return the queries that follow."""
         return frozenset(self._following)
 
-    def doubtful(self, saved: SavedState) -> frozenset[str]:
+    def queries_with_unclear_commit(self, saved: SavedState) -> frozenset[str]:
         """Return the queries whose batch in flight may be in their sink, while `saved` is without the files that tell,
         and the queries that have begun that batch here."""
         skipped = (n for n in self._following if may_be_skipped(saved.queries[n], self._query(n), ahead=True))

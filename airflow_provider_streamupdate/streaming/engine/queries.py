@@ -104,7 +104,7 @@ class RunningQueries:
         found = {name: checkpoint.committed_batch() for name, checkpoint in self._checkpoints.items()}
         return {name: -1 if batch is None else batch for name, batch in found.items()}
 
-    def settled(self, since: Mapping[str, int]) -> bool:
+    def has_settled(self, since: Mapping[str, int]) -> bool:
         """Whether every query has committed a batch after those in `since`, or has looked for data and found none.
         Raises the error of one that failed."""
         committed, progress = self.committed(), self.progress()

@@ -18,8 +18,8 @@ class Parallel(Waiting):
 
     def prepare(self) -> Start | None:
         with self.driver.patiently():
-            start = answer_plan(self.driver, self.origin.at_first)
+            start = answer_plan(self.driver, self.saved_state.at_first)
         if not self.wait():
             return None
         with self.driver.patiently():
-            return attrs.evolve(start, saved=self.origin.saved())
+            return attrs.evolve(start, saved=self.saved_state.saved())

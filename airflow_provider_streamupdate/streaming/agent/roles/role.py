@@ -9,8 +9,8 @@ from ....core.errors import FencedError, StorageError
 from ....core.registry.deployment import STANDBY
 from ....core.storage.patience import Patience
 from ..context import DriverContext
-from ..origin import Origin
 from ..planning import Start, plan_start
+from ..saved_state_source import SavedStateSource
 
 
 class Role:
@@ -20,14 +20,14 @@ class Role:
 
     def __init__(self, driver: DriverContext) -> None:
         self.driver = driver
-        self.origin = Origin(driver.app, driver.spec)
+        self.saved_state = SavedStateSource(driver.app, driver.spec)
         if self.waits:
             driver.epoch.wait_for_turn()
 
     def prepare(self) -> Start | None:
         """Return what the queries start with, once it is this driver's turn; None when it is not needed any more."""
         with self.driver.patiently():
-            return plan_start(self.driver, self.origin.saved)
+            return plan_start(self.driver, self.saved_state.saved)
 
 
 class Waiting(Role):

@@ -12,7 +12,7 @@ from ...core.snapshots.snapshots import SnapshotStore
 from ..restore.saved_state import SavedState
 
 
-class Origin:
+class SavedStateSource:
     """The saved state for the deployment `spec` of `app`; its stages and sources have the names that the new version
     gives them."""
 
@@ -53,7 +53,7 @@ class Origin:
         them when it has not kept the state so long."""
         for again in range(batches, 0, -1):
             with contextlib.suppress(CorruptError):
-                return SavedState.find(self.app, f"deployment:{self.spec.parent}", again).under(self.spec.renames)
+                return SavedState.find(self.app, f"deployment:{self.spec.parent}", again).renamed(self.spec.renames)
         return self.running()
 
     def drained(self, without: Collection[str] = ()) -> SavedState:
@@ -64,4 +64,4 @@ class Origin:
         return self._find(self.app, f"drained:{self.spec.parent}", without)
 
     def _find(self, app: AppRegistry, source: str, without: Collection[str] = ()) -> SavedState:
-        return SavedState.find(app, source, without=without).under(self.spec.renames)
+        return SavedState.find(app, source, without=without).renamed(self.spec.renames)
