@@ -163,9 +163,9 @@ class StreamingApp:
         except StreamUpdateError:
             raise
         except Exception as error:
-            raise ApplicationError(f"{where} of app {self.name}: {_told(error, params)}") from error
+            raise ApplicationError(f"{where} of app {self.name}: {_describe_failure(error, params)}") from error
         finally:
-            self._asked |= given.asked()
+            self._asked |= given.names_read()
         for query in spark.streams.active:
             if query.id not in started:
                 query.stop()
@@ -200,7 +200,7 @@ class StreamingApp:
         sys.exit(driver.plan(self, options) if options.mode == "plan" else driver.run(self, options))
 
 
-def _told(error: Exception, params: Iterable[str]) -> str:
+def _describe_failure(error: Exception, params: Iterable[str]) -> str:
     """Describe what a query function raised, where, and what to do."""
     where = place(error)
     at = f"{where} " if where else "its function "

@@ -12,7 +12,7 @@ KEPT = 50  # batches of a query
 COLD_BATCHES = 3  # the first ones of a driver take longer than later ones: they are not compared
 
 
-def _known(rows: int | None) -> int | None:
+def _number(rows: int | None) -> int | None:
     """Return None for -1: Spark does not know the number."""
     return None if rows is None or rows < 0 else rows
 
@@ -27,8 +27,8 @@ class BatchFigures:
     """One batch of a query."""
 
     batch: int = attrs.field(validator=attrs.validators.ge(0))
-    rows_in: int | None = attrs.field(default=None, converter=_known)  # from all sources
-    rows_out: int | None = attrs.field(default=None, converter=_known)  # to the sink; None: Spark does not report it
+    rows_in: int | None = attrs.field(default=None, converter=_number)  # from all sources
+    rows_out: int | None = attrs.field(default=None, converter=_number)  # to the sink; None: Spark does not report it
     state_rows: dict[str, int] | None = None  # by stage, after the batch; None: they are not exact
     seconds: float = attrs.field(validator=_is_time)  # of its execution
 

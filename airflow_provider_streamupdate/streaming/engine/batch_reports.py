@@ -27,8 +27,8 @@ class BatchReports:
         self._last = after
         self._cold: tuple[int, ...] = ()  # the first batches that were seen
 
-    def look(self, query: StreamingQuery, stages: Sequence[StagePlan], committed: int) -> tuple[ExecutedBatch, ...]:
-        """Note what has been executed since the last look, and return it. committed: the last batch that has"""
+    def update(self, query: StreamingQuery, stages: Sequence[StagePlan], committed: int) -> tuple[ExecutedBatch, ...]:
+        """Note the batches executed since the last call, and return them. committed: the last committed batch"""
         executed = self._timed(query, _executed(query, self._last))
         self._cold = (*self._cold, *(e.batch for e in executed))[:COLD_BATCHES]
         if executed:

@@ -149,19 +149,19 @@ class Followers:
 
     def progress(self) -> dict[str, QueryStatus]:
         """Return each query's status: the batches of the running deployment that were committed here."""
-        return {name: self._told(name, following) for name, following in self._following.items()}
+        return {name: self._status(name, following) for name, following in self._following.items()}
 
     def _query(self, name: str) -> QueryPlan:
         query = self._plan.query(name)
         assert query is not None  # it follows
         return query
 
-    def _told(self, name: str, following: Following) -> QueryStatus:
+    def _status(self, name: str, following: Following) -> QueryStatus:
         if name not in self._figures:
             self._figures[name] = BatchReports(seconds=partial(execution_seconds, self._spark))
         committed, figures = following.committed, self._figures[name]
         if following.query is not None:
-            figures.look(following.query, self._query(name).stages, committed)
+            figures.update(following.query, self._query(name).stages, committed)
         return QueryStatus(batch=committed, figures=figures.warm)
 
     def _restored(self, find: Callable[[], SavedState]) -> SavedState:

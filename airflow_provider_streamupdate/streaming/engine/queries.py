@@ -189,7 +189,7 @@ class RunningQueries:
         operators = self._plan.query(name)
         stages = operators.stages if operators else ()
         reports = self._reports.setdefault(name, BatchReports(self._before[name]))
-        executed = reports.look(query, stages, status.batch)
+        executed = reports.update(query, stages, status.batch)
         rows = self._rows[name] = self._rows[name].after(executed, stages)
         order = operators.source_order if operators else ()
         behind = rows_behind(progress, order)

@@ -85,7 +85,7 @@ def is_a(jvm: Any, name: str) -> Any:
 
 
 @functools.cache
-def itself(jvm: Any) -> Any:
+def identity_function(jvm: Any) -> Any:
     """The scala.Function1 that gives what it is given: a tree becomes the list of its nodes, in pre-order."""
     return function(jvm, static(jvm, f"{_HANDLES}#identity")(java_class(jvm, _OBJECT)))
 
@@ -100,7 +100,7 @@ def method(jvm: Any, owner: str, name: str, *kinds: str) -> Any:
     return static(jvm, f"{_HANDLES}#publicLookup")().unreflect(found)
 
 
-def given(jvm: Any, handle: Any, argument: Any, place: int = 1) -> Any:
+def with_argument(jvm: Any, handle: Any, argument: Any, place: int = 1) -> Any:
     """A method with one of its arguments given, by default the second one."""
     return static(jvm, f"{_HANDLES}#insertArguments")(handle, place, array(jvm, _OBJECT, [argument]))
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, describe
-from .jvm import activate, itself, scala_map, scala_object, sequence
+from .jvm import activate, identity_function, scala_map, scala_object, sequence
 from .queries.writers import file_sink_batch, qualified
 from .settings import session_setting
 from .version import adapter_of, check_version
@@ -153,7 +153,7 @@ class PipelineGraph:
         (measured)."""
         plan, found = flow._flow.df().queryExecution().analyzed(), set()
         for part in (plan, *sequence(plan.subqueriesAll())):
-            for node in sequence(part.map(itself(self.spark._jvm))):
+            for node in sequence(part.map(identity_function(self.spark._jvm))):
                 if str(node.getClass().getSimpleName()) == "SubqueryAlias":
                     alias = node.identifier()
                     found.add(".".join([*map(str, sequence(alias.qualifier())), str(alias.name())]))

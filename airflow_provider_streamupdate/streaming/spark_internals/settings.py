@@ -15,7 +15,6 @@ from ...core.plan.state_stores import PROVIDER, ROCKSDB
 from .jvm import (
     STREAMING,
     function,
-    given,
     interface,
     java_map,
     lines,
@@ -27,6 +26,7 @@ from .jvm import (
     scala_seq,
     sequence,
     static,
+    with_argument,
 )
 from .version import adapter_of
 
@@ -49,7 +49,7 @@ def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, st
     """Return the session's values with Spark's defaults, in one form (``true``, ``CORRECTED``, bytes as a number). Keys
     that this Spark does not know are left out."""
     conf = spark._jsparkSession.sessionState().conf()
-    given = set(_given(spark._jvm, conf))
+    given = set(_explicit(spark._jvm, conf))
     defaults = default_settings(spark, tuple(keys))
     following = _following(spark._jvm, tuple(defaults))
     return {**defaults, **_read(spark._jvm, [k for k in defaults if k in given or k in following], conf)}
@@ -79,7 +79,7 @@ def _following(jvm: Any, keys: tuple[str, ...]) -> frozenset[str]:
 def _read(jvm: Any, keys: Iterable[str], conf: Any) -> dict[str, str]:
     known, entries = _entries(jvm, tuple(keys))
     kind, reader = "org.apache.spark.internal.config.ConfigEntry", "org.apache.spark.internal.config.ConfigReader"
-    read = function(jvm, given(jvm, method(jvm, kind, "readFrom", reader), conf.reader()))
+    read = function(jvm, with_argument(jvm, method(jvm, kind, "readFrom", reader), conf.reader()))
     return dict(zip(known, map(_form, lines(jvm, entries.map(read))), strict=True))
 
 
@@ -117,7 +117,7 @@ def other_settings(spark: SparkSession) -> dict[str, str]:
     offset log holds: its values win over the session's."""
     conf = spark._jsparkSession.sessionState().conf()
     logged = _logged(spark)
-    given = {k: v for k, v in _given(spark._jvm, conf).items() if _of_sql(k) and k not in logged}
+    given = {k: v for k, v in _explicit(spark._jvm, conf).items() if _of_sql(k) and k not in logged}
     keys = tuple(sorted(given))
     defaults = default_settings(spark, keys)
     return {k: v for k, v in {**given, **_read(spark._jvm, keys, conf)}.items() if v != defaults.get(k)}
@@ -127,7 +127,7 @@ def hadoop_settings(spark: SparkSession) -> dict[str, str]:
     """Return Hadoop's settings as set in Spark's configuration, in the session or in code
     (SparkContext.hadoopConfiguration), as ``spark.hadoop.<key>``. Values from Hadoop's own files are left out."""
     jvm, state = spark._jvm, spark._jsparkSession.sessionState()
-    session = _given(jvm, state.conf())
+    session = _explicit(jvm, state.conf())
     told = {k: v for k, v in session.items() if k.startswith(_HADOOP)}
     copied = named(jvm, "java.util.HashMap")
     now, before = state.newHadoopConf().getPropsWithPrefix(""), copied(_hadoop_at_first(spark))
@@ -143,7 +143,7 @@ def hadoop_settings(spark: SparkSession) -> dict[str, str]:
 def _begins_with(jvm: Any, text: str) -> Any:
     """A java.util.function.Predicate on texts."""
     handle = method(jvm, "java.lang.String", "startsWith", "java.lang.String")
-    asked = given(jvm, handle, text)
+    asked = with_argument(jvm, handle, text)
     return interface(jvm, "java.util.function.Predicate", asked.asType(asked.type().generic()))
 
 
@@ -235,7 +235,7 @@ def environment_of_workers(spark: SparkSession, name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _given(jvm: Any, conf: Any) -> dict[str, str]:
+def _explicit(jvm: Any, conf: Any) -> dict[str, str]:
     """Return the explicit values of a configuration, by key."""
     return pairs(jvm, conf.getAllConfs().toSeq())
 

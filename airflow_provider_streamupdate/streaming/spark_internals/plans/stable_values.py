@@ -40,14 +40,14 @@ def render(spark: SparkSession, value: Any, owner: Any) -> str:
         return repr(value)  # decimal.Decimal, which py4j makes of a BigDecimal
     name = str(value.getClass().getName())
     if name not in _SHOWN:
-        _SHOWN[name] = _way(spark, value, name)
+        _SHOWN[name] = _renderer(spark, value, name)
     return _SHOWN[name](spark, value, owner)
 
 
 _SHOWN: dict[str, Show] = {}  # by class
 
 
-def _way(spark: SparkSession, value: Any, name: str) -> Show:
+def _renderer(spark: SparkSession, value: Any, name: str) -> Show:
     """How values of a class are shown. The order counts: a list is a Product, too."""
     for kind, show in _WAYS:
         if java_class(spark._jvm, kind).isInstance(value):

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ....core.errors import EnvironmentProblem
 from ....core.plan.plan import AggregateBuffer
-from ..jvm import STREAMING, class_names, itself, module, named, static
+from ..jvm import STREAMING, class_names, identity_function, module, named, static
 from ..plans.clocks import at_one_time
 from ..plans.plans import plan_json
 from ..settings import FILE_MANAGER, with_file_manager_for
@@ -53,7 +53,8 @@ class DryRun:
         not depend on when it is made."""
         jvm, plan = self._spark._jvm, self._execution.optimizedPlan()
         other = self._timeless.optimizedPlan() if self._timeless is not None else plan
-        alike = other is plan or class_names(jvm, plan.map(itself(jvm))) == class_names(jvm, other.map(itself(jvm)))
+        nodes = identity_function(jvm)
+        alike = other is plan or class_names(jvm, plan.map(nodes)) == class_names(jvm, other.map(nodes))
         return plan_json(self._spark, other if alike else plan)
 
     @property
