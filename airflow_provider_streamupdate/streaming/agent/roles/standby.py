@@ -120,6 +120,6 @@ class Standby(Waiting):
         engine = self.driver.engine
         followed = engine.followed()
         saved = self.saved_state.drained(without=followed)
-        if doubtful := engine.queries_with_unclear_commit(saved):
-            saved = self.saved_state.drained(without=followed - doubtful)
+        if unclear := engine.queries_with_unclear_commit(saved):
+            saved = self.saved_state.drained(without=followed - unclear)
         return saved
