@@ -227,7 +227,7 @@ def test_uncompared_queries_are_never_equal(spark, comparison: Comparison) -> No
         ("k, v", "k, v AS V", {}, "the new version's rows have no v"),
         ("k, v, v", "k, v", {}, "the old version's rows have two columns named v"),
         ("k, v", "k, v, v", {}, "the new version's rows have two columns named v"),
-        ("k, v", "k, long(v) AS v", {}, "v was int and is bigint"),
+        ("k, v", "k, bigint(v) AS v", {}, "v was int and is bigint"),
         ("k, 1.0 AS v", "k, 1.00 AS v", {}, "v was decimal(2,1) and is decimal(3,2)"),
         ("named_struct('a', 1) AS v", "named_struct('b', 1) AS v", {}, "v was struct<a:int> and is struct<b:int>"),
         ("k, v", "k, v", {"keys": ("K", "x")}, "key K, x is no compared column; these are k, v"),
