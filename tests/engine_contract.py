@@ -124,7 +124,7 @@ def fails(engine: QueryEngine) -> None:
 def it_starts_and_tells_what_it_has_committed(ground: Ground) -> None:
     engine = ground.engine()
     engine.check_start(())
-    assert engine.go_on_after_others() == {}
+    assert engine.skip_used_batch_ids() == {}
     assert engine.committed() == {QUERY: -1}
     engine.start()
     ground.more()
@@ -174,7 +174,7 @@ def it_settles_with_the_next_batch(ground: Ground) -> None:
     since = engine.committed()
     ground.more()
     engine.start()
-    until(lambda: engine.settled(since))
+    until(lambda: engine.has_settled(since))
     assert engine.committed()[QUERY] > since[QUERY]
 
 
@@ -189,7 +189,7 @@ def it_tells_of_a_query_that_fails(ground: Ground) -> None:
         engine.drain()
     with pytest.raises(Exception, match="bad") as raised:
         engine.settled({QUERY: -1})
-    assert engine.gone(raised.value) is None
+    assert engine.ended_part(raised.value) is None
 
 
 def it_goes_on_with_other_parameters(ground: Ground) -> None:
@@ -205,7 +205,7 @@ def it_goes_on_with_other_parameters(ground: Ground) -> None:
     assert [q.name for q in engine.plan.queries] == [QUERY]
     engine.start()
     ground.more()
-    until(lambda: engine.settled(since) and engine.committed()[QUERY] > since[QUERY])
+    until(lambda: engine.has_settled(since) and engine.committed()[QUERY] > since[QUERY])
 
 
 def it_goes_back_to_the_parameters_before(ground: Ground) -> None:
@@ -218,7 +218,7 @@ def it_goes_back_to_the_parameters_before(ground: Ground) -> None:
     engine.start()
     ground.more()
     with pytest.raises(Exception, match="bad"):
-        until(lambda: engine.settled(since) and engine.committed()[QUERY] > since[QUERY])
+        until(lambda: engine.has_settled(since) and engine.committed()[QUERY] > since[QUERY])
     assert engine.committed() == since
     engine.stop()
     engine.put_back()
@@ -243,7 +243,7 @@ def it_restores_from_a_snapshot(ground: Ground) -> None:
     assert ground.registry.deployment_folder("d2").exists(f"restored/{QUERY}.json")
     with ground.passes():
         new.restore(saved)  # what is marked is left alone
-    assert new.go_on_after_others() == {}
+    assert new.skip_used_batch_ids() == {}
     new.start()
     ground.more()
     until(lambda: status(new).first_batch == batch + 1)
@@ -284,7 +284,7 @@ def it_follows_until_it_takes_over(ground: Ground) -> None:
     assert new.progress()[QUERY].first_batch is None, "they are not its own"
     assert new.followed() == frozenset((QUERY,))
     drained = SavedState.find(ground.registry, "drained:d1", without=new.followed())
-    assert new.doubtful(drained) == frozenset()
+    assert new.queries_with_unclear_commit(drained) == frozenset()
     with ground.passes("checkpoint-built", "checkpoint-marked"):
         new.catch_up(drained)
     assert new.committed() == {QUERY: batch} and ground.checkpoint("d2").logged_batch() == batch
@@ -316,7 +316,7 @@ def it_restores_a_query_whose_first_batch_came_after_the_following_began(ground:
     last = old.committed()[QUERY]
     assert new.keep_up()
     drained = SavedState.find(ground.registry, "drained:d1", without=new.followed())
-    assert new.doubtful(drained) == frozenset()
+    assert new.queries_with_unclear_commit(drained) == frozenset()
     new.catch_up(drained)
     with pytest.raises(CorruptError, match="none of its files is listed"):
         new.restore(SavedState.find(ground.registry, "drained:d1", without=(QUERY,)))

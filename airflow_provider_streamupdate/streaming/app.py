@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ..core.difference.expected import ExpectedDifference
+from ..core.difference.request import ExpectedDifference
 from ..core.errors import ApplicationError, StreamUpdateError, describe
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH
@@ -53,8 +53,8 @@ class StreamingApp:
         self.migrations: dict[tuple[str, str], MigrationFunction] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a function that uses the app takes along to where it runs, and what its digest is of: what is expected
-        to differ is no part of what it computes."""
+        """Return the parts that a function that uses the app takes along, and that its digest contains. Expected
+        differences are no part of what it computes."""
         return {name: value for name, value in self.__dict__.items() if name != "expected_differences"}
 
     def query(self, name: str, seen_batch: str | None = None) -> Callable[[QueryFunction], QueryFunction]:
@@ -124,8 +124,8 @@ class StreamingApp:
         """State that rows of a query may differ from the old version's when both run the same batches (strategy
         ``follow``). It changes nothing else: neither what the app computes nor whether it continues from saved state.
 
-        where: an SQL predicate over the columns that the query writes, for example ``carrier = 'XX'``. A row for which
-            it is NULL is not expected to differ. Several calls for one query: one of their predicates must hold
+        where: an SQL predicate over the compared columns, for example ``carrier = 'XX'``. A row for which it is NULL is
+            not expected to differ. Several calls for one query: one of their predicates must hold
         column: instead of `where`, a column that differs from run to run, such as ``uuid()``: it is not compared
         """
         self.expected_differences += (ExpectedDifference(query=query, where=where, column=column),)
@@ -163,9 +163,9 @@ class StreamingApp:
         except StreamUpdateError:
             raise
         except Exception as error:
-            raise ApplicationError(f"{where} of app {self.name}: {_told(error, params)}") from error
+            raise ApplicationError(f"{where} of app {self.name}: {_describe_failure(error, params)}") from error
         finally:
-            self._asked |= given.asked()
+            self._asked |= given.names_read()
         for query in spark.streams.active:
             if query.id not in started:
                 query.stop()
@@ -200,8 +200,8 @@ class StreamingApp:
         sys.exit(driver.plan(self, options) if options.mode == "plan" else driver.run(self, options))
 
 
-def _told(error: Exception, params: Iterable[str]) -> str:
-    """What a query function raised, where, and what to do."""
+def _describe_failure(error: Exception, params: Iterable[str]) -> str:
+    """Describe what a query function raised, where, and what to do."""
     where = place(error)
     at = f"{where} " if where else "its function "
     if isinstance(error, MissingParameterError):
@@ -214,7 +214,7 @@ def _told(error: Exception, params: Iterable[str]) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """What an error says, without the plan that Spark shows with an AnalysisException."""
+    """Return an error's message, without the plan that Spark adds to an AnalysisException."""
     if isinstance(error, PySparkException):
         first = describe(error).partition(": ")[2].partition("\n")[0].partition(" SQLSTATE")[0]
         return first.rstrip(" .;") or str(error)

@@ -82,7 +82,7 @@ class Parameters(dict[str, str]):
     def __reduce__(self) -> Any:
         return dict, (dict(self),)  # what is in a function that goes to the workers is a dict
 
-    def asked(self) -> set[str]:
+    def names_read(self) -> set[str]:
         """The names that were read, set or not."""
         return set(self._asked)
 

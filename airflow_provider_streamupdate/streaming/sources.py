@@ -132,8 +132,8 @@ def _plan(leaf: Node, details: dict[str, Any], given: str | None, number: int) -
 
 
 def _said_by_the_session(spark: SparkSession, source: SourcePlan) -> dict[str, str]:
-    """What the session says of options whose default it has: of those that the source was given, so that giving what
-    is so already is no change, and of those that the rules have to know."""
+    """Return the session's values of options that it gives a default: of those that the source was given, so that
+    giving the session's value is no change, and of those that rules need."""
     kind, options = short_format(source.format), source.options
     if kind not in FILES:
         return {}

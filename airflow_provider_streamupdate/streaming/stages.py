@@ -73,7 +73,8 @@ def _definitions(plan: Node, path: _Path) -> Iterator[tuple[int, tuple[_Path, No
 
 
 def _limits(operator: Node) -> bool:
-    """Whether it is one of the two nodes of a limit, which Spark takes for one while they are next to each other."""
+    """Return whether the operator is one of the two nodes of a limit. Spark treats them as one while they are
+    adjacent."""
     return operator.name == "GlobalLimit" and operator.children[0].name == "LocalLimit"
 
 

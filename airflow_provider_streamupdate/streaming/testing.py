@@ -112,7 +112,7 @@ class LocalApp:
         with _loaded(Path(file)) as app:
             session, registry = self._spark.newSession(), self._registry(app.name)
             writers = app.build(session, self._params)
-            saved = SavedState.find(registry, f"drained:{self._deployments[-1]}").under(renames)
+            saved = SavedState.find(registry, f"drained:{self._deployments[-1]}").renamed(renames)
             plan = _plan(session, app, writers, saved)
             report = saved.compare(plan, agree)
             if report.compatible:

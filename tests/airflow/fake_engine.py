@@ -174,10 +174,10 @@ class FakeEngine:
         version: str = NEW,
     ) -> None:
         self._only_committed = committed
-        asked = comparison.asked() if comparison else None
+        request = comparison.request() if comparison else None
         if comparison and version == NEW:
             comparison.expect(())
-        if comparison and asked and QUERY in asked.keys:
+        if comparison and request and QUERY in request.keys:
             self._recorded = comparison.rows(version, QUERY)
         saved = find()
         if saved.holds(QUERY):
@@ -214,12 +214,12 @@ class FakeEngine:
                 "only_old": (old - new).total(),
                 "only_new": (new - old).total(),
             }
-            comparison.write(comparison.found().also((batch,), RowDifference(query=QUERY, **counts)))
+            comparison.write(comparison.findings().add((batch,), RowDifference(query=QUERY, **counts)))
 
     def followed(self) -> frozenset[str]:
         return frozenset((QUERY,) if self._followed is not None else ())
 
-    def doubtful(self, saved: SavedState) -> frozenset[str]:
+    def queries_with_unclear_commit(self, saved: SavedState) -> frozenset[str]:
         return frozenset((QUERY,) if self._is_beyond(saved) else ())
 
     def _is_beyond(self, saved: SavedState) -> bool:
@@ -265,7 +265,7 @@ class FakeEngine:
         self._registry.folder.write(mark, to_json(RestoredMark(source=saved.source, batch=saved.queries[QUERY].batch)))
         boundary("checkpoint-marked")
 
-    def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
+    def skip_used_batch_ids(self) -> Mapping[str, tuple[int, int]]:
         return {}
 
     def check_start(self, agree: Iterable[str]) -> None:
@@ -338,7 +338,7 @@ class FakeEngine:
         batch = self._checkpoint.committed_batch()
         return {QUERY: -1 if batch is None else batch}
 
-    def settled(self, since: Mapping[str, int]) -> bool:
+    def has_settled(self, since: Mapping[str, int]) -> bool:
         return not self.ended() and (self.committed()[QUERY] > since[QUERY] or self.progress()[QUERY].idle)
 
     def ended(self) -> bool:
@@ -360,7 +360,7 @@ class FakeEngine:
     def put_back(self) -> None:
         self._params, self._rebuilt = self._params_before, None
 
-    def gone(self, error: BaseException) -> str | None:
+    def ended_part(self, error: BaseException) -> str | None:
         return None
 
     @property

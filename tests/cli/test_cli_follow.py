@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import Result
 
 from airflow_provider_streamupdate.control.update.strategies import follow as follow_strategy
+from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.core.difference.report import DifferenceReport
+from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import from_json
+from tests.core.builders import app_plan, query_plan, stage_plan
 
 from .conftest import Site, document
 
@@ -45,9 +49,9 @@ def test_it_takes_over_after_the_old_version_s_last_batch(running: Site) -> None
 @pytest.mark.parametrize(
     ("option", "value", "constant", "told"),
     [
-        ("--max-rows-changed", "5%", {"ROWS_OUT": 11}, "rows out changed by 10%"),
-        ("--max-state-changed", "0.05", {"STATE_ROWS": 0}, "state rows of stage rooms changed by 100%"),
-        ("--max-slower", "1.5", {"BATCH_TIME": 0.1}, "is 2 times the old version's"),
+        ("--max-rows-changed", "5%", {"ROWS_OUT": 11}, "10% more; 5% is allowed"),
+        ("--max-state-changed", "0.05", {"STATE_ROWS": 0}, "10 before, 0 now, 100% less"),
+        ("--max-slower", "1.5", {"BATCH_TIME": 0.1}, "100% more; 50% more is allowed"),
     ],
 )
 def test_a_limit_that_is_passed_stops_the_update(
@@ -105,7 +109,7 @@ def test_rows_that_differ_stop_the_update(running: Site) -> None:
     result = follow(running, "--diff", "events", ROWS=[1, 3])
     text = " ".join(result.stderr.split())
     assert result.exit_code == 1 and "v2 of alarm differs too much from v1; nothing was stopped" in text
-    assert "are gone" in text and "are new" in text
+    assert "only old" in text and "only new" in text
     equal, only_old, only_new = diffs(running)["events"]
     assert equal == only_old == only_new >= 5
     running.client.wait_healthy("alarm")
@@ -130,3 +134,65 @@ def test_other_rows_are_compared_after_a_rerun(running: Site, monkeypatch: pytes
     assert before and after and before.pid != after.pid
     equal, only_old, only_new = diffs(running)["events"]
     assert equal >= 10 and (only_old, only_new) == (0, 0) and running.alive() == ["v2"]
+
+
+def test_a_rerun_without_a_comparison_records_nothing(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found from outside: both drivers went on recording, and the one that compares ran through the hand-over."""
+
+    def die(*_: object) -> None:
+        raise SystemExit(143)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(follow_strategy.Follow, "stop_old", die)
+        assert follow(running, "--diff", "events").exit_code == 143
+    assert running.alive() == ["v1", "v2", "v2-witness"]
+    result = follow(running)
+    assert result.exit_code == 0, result.stderr
+    assert "other rows are to be compared than before: v2 starts again" in result.stderr
+    folder = running.app.deployment_folder("v2")
+    assert running.alive() == ["v2"] and not folder.exists("diff/asked.json") and not folder.names("diff/rows")
+    assert diffs(running) == {}
+
+
+def test_what_is_not_compared_any_more_is_told(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough was compared, and then the driver that compares died."""
+    real = follow_strategy.wait_caught_up
+
+    def witness_dies(update: Any) -> None:
+        real(update)
+        if running.app.update("v2").step_times.get("standby"):  # type: ignore[union-attr]
+            running.crash("v2-witness")
+
+    monkeypatch.setattr(follow_strategy, "wait_caught_up", witness_dies)
+    result = follow(running, "--diff", "events=room")
+    assert result.exit_code == 0, result.stderr
+    assert "later batches' rows were not compared: v2-witness, which compares them, has ended" in result.stderr
+    assert "rows of query events, " in result.stderr
+    assert not running.app.deployment_folder("v2").names("diff/rows")
+
+
+def test_a_deployment_with_the_name_of_the_witness_is_no_witness(running: Site) -> None:
+    assert running.run("update", running.application("v2"), "--deployment", "v3-witness").exit_code == 0
+    result = running.run(
+        "update", running.application("v3"), "--deployment", "v3", "--strategy", "follow", "--diff", "events=room"
+    )
+    assert result.exit_code != 0
+    assert "alarm has a deployment of that name; give the new version another id (--deployment)" in result.stderr
+    assert running.alive() == ["v3-witness"]
+
+
+@pytest.mark.parametrize(("keys", "limit", "refused"), [(("q",), None, True), ((), 0.1, True), ((), None, False)])
+def test_rows_of_a_query_with_a_new_stage_are_not_compared(
+    keys: tuple[str, ...], limit: float | None, refused: bool
+) -> None:
+    """Found from outside: the stage gets no rows before the takeover, so that all would count as gone."""
+    old = app_plan(query_plan(stage_plan("a"), name="q"))
+    new = app_plan(query_plan(stage_plan("a"), stage_plan("b", 1), name="q"))
+    options: Any = SimpleNamespace(diff_keys=dict.fromkeys(keys, ()), limits=Limits(max_rows_changed=limit))
+    update: Any = SimpleNamespace(options=options)
+    follow_strategy._check_comparable(update, old, old)
+    if refused:
+        with pytest.raises(InvalidInputError, match="stage b is new"):
+            follow_strategy._check_comparable(update, new, old)
+    else:
+        follow_strategy._check_comparable(update, new, old)

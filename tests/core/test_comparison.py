@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -10,14 +12,16 @@ from airflow_provider_streamupdate.control.update.strategies import strategy_nam
 from airflow_provider_streamupdate.core.difference.comparison import (
     NEW,
     OLD,
-    Asked,
     Comparison,
-    Expected,
-    Found,
+    Findings,
     note_rows,
     rows_of,
 )
-from airflow_provider_streamupdate.core.difference.expected import ExpectedDifference
+from airflow_provider_streamupdate.core.difference.request import (
+    ComparisonRequest,
+    ExpectedDifference,
+    ExpectedDifferences,
+)
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.registry.application import Application
@@ -46,13 +50,13 @@ def test_a_batch_is_there_once_it_was_noted_and_stays_while_it_is_recorded_again
     record(comparison, NEW, 7, "7-c")
     assert rows_of(new, 7) == "7-c" and new.exists("7-b/part-0.parquet"), "whoever reads it is not disturbed"
     record(comparison, NEW, 8, "8-d")
-    comparison.write(Found().also((7,), RowDifference(query="q", equal=1)))
+    comparison.write(Findings().add((7,), RowDifference(query="q", equal=1)))
     assert comparison.recorded("q") == []
     comparison.remove_compared("q")
     assert old.names() == [] and sorted(new.names()) == ["7-b", "8", "8-d"]
     record(comparison, OLD, 8, "8-e")
     assert comparison.recorded("q") == [8]
-    found = Found().also((7,), RowDifference(query="q", equal=1)).also((8, 9), RowDifference(query="q", changed=2))
+    found = Findings().add((7,), RowDifference(query="q", equal=1)).add((8, 9), RowDifference(query="q", changed=2))
     assert found.batches == {"q": (7, 8, 9)}
     assert found.rows == (RowDifference(query="q", equal=1, changed=2, batches=(7, 9), compared=3),)
     for batch in (5, 6, 9):
@@ -60,35 +64,37 @@ def test_a_batch_is_there_once_it_was_noted_and_stays_while_it_is_recorded_again
     comparison.remove_compared("q")
     assert sorted(new.names()) == ["7-b", "8", "8-d", "9", "9-f"], "what is from before the first of the old is gone"
     comparison.remove_rows()
-    assert comparison.recorded("q") == [] and comparison.found().batches == {"q": (7,)}
+    assert comparison.recorded("q") == [] and comparison.findings().batches == {"q": (7,)}
 
 
 def test_another_question_is_answered_anew(comparison: Comparison) -> None:
-    first = Asked(keys={"q": ()})
-    assert not comparison.asks_anew(first)
+    first = ComparisonRequest(keys={"q": ()})
+    assert not comparison.replaces(first)
     comparison.ask(first)
     record(comparison, OLD, 7, "7-a")
-    comparison.write(Found().also((6,), RowDifference(query="q", equal=1)))
-    assert not comparison.asks_anew(first)
+    comparison.write(Findings().add((6,), RowDifference(query="q", equal=1)))
+    assert not comparison.replaces(first)
     comparison.ask(first)  # a rerun
-    assert comparison.found().batches == {"q": (6,)} and comparison.rows(OLD, "q").names()
-    assert comparison.asks_anew(None)
+    assert comparison.findings().batches == {"q": (6,)} and comparison.rows(OLD, "q").names()
+    assert comparison.replaces(None)
     comparison.ask(None)
-    assert comparison.asked() is None and comparison.found() == Found() and comparison.rows(OLD, "q").names() == []
+    assert comparison.request() is None and comparison.findings() == Findings()
+    assert comparison.rows(OLD, "q").names() == []
     comparison.ask(None)
     comparison.ask(first)
-    for other in (Asked(keys={"q": ("k",)}), Asked(keys={"q": ("k",)}, tolerance=0.1), Asked(keys={"q": (), "r": ()})):
-        assert comparison.asks_anew(other)
+    others: list[dict[str, Any]] = [{"keys": {"q": ("k",)}}, {"keys": {"q": ()}, "tolerance": 0.1}, {"keys": {"r": ()}}]
+    for other in (ComparisonRequest(**each) for each in others):
+        assert comparison.replaces(other)
         comparison.ask(other)
-        assert comparison.asked() == other and comparison.found() == Found()
+        assert comparison.request() == other and comparison.findings() == Findings()
         assert comparison.rows(OLD, "q").names() == []
 
 
 def test_what_the_author_expects() -> None:
     rows, column = ExpectedDifference(query="q", where="n < 5"), ExpectedDifference(query="q", column="id")
-    expected = Expected(differences=(rows, column, ExpectedDifference(query="r", column="at")))
-    assert (expected.of("q"), expected.columns("q")) == (["n < 5"], ["id"])
-    assert (expected.of("r"), expected.columns("r")) == ([], ["at"])
+    expected = ExpectedDifferences(differences=(rows, column, ExpectedDifference(query="r", column="at")))
+    assert (expected.predicates("q"), expected.columns("q")) == (["n < 5"], ["id"])
+    assert (expected.predicates("r"), expected.columns("r")) == ([], ["at"])
     for wrong, words in (
         ({}, "is no condition"),
         ({"where": " "}, "is no condition"),
@@ -101,17 +107,18 @@ def test_what_the_author_expects() -> None:
 
 
 def test_a_tolerance_needs_rows_that_are_paired(tmp_path) -> None:
-    def asked(*diff: str, tolerance: str | None) -> Asked:
+    def asked(*diff: str, tolerance: str | None) -> ComparisonRequest:
         application = Application(file=str(tmp_path / "app.py"))
-        return UpdateOptions(application=application, strategy="follow", diff=diff, diff_tolerance=tolerance).asked
+        options = UpdateOptions(application=application, strategy="follow", diff=diff, diff_tolerance=tolerance)
+        return options.comparison_request
 
     (tmp_path / "app.py").write_text("")
-    assert asked("q=k", tolerance="0.01%") == Asked(keys={"q": ("k",)}, tolerance=0.0001)
-    assert asked("q=k", "r", tolerance=None) == Asked(keys={"q": ("k",), "r": ()})
+    assert asked("q=k", tolerance="0.01%") == ComparisonRequest(keys={"q": ("k",)}, tolerance=0.0001)
+    assert asked("q=k", "r", tolerance=None) == ComparisonRequest(keys={"q": ("k",), "r": ()})
     for diff, tolerance, words in (
         (("q",), "1%", "has no columns by which rows are paired"),
         (("q=k", "r"), "1%", "write r=COLUMN"),
-        (("q=k",), "-1", "is negative"),
+        (("q=k",), "-1", "is no number of 0 or more"),
         (("q=k",), "5", "write 5%"),
         (("q=k",), "150%", "must be less than 100%"),
     ):

@@ -42,7 +42,7 @@ class Engine:
                 asking = threading.Thread(target=self.then)  # of the JVM's callback
                 asking.start()
                 asking.join()
-            return {"progress": {}, "ended": False, "build": ("q",), "go_on_after_others": {}}.get(name)
+            return {"progress": {}, "ended": False, "build": ("q",), "skip_used_batch_ids": {}}.get(name)
 
         return call
 
@@ -55,7 +55,7 @@ class Engine:
     def on_termination(self, then: Callable[[], None]) -> None:
         self.then = then
 
-    def gone(self, error: BaseException) -> None:
+    def ended_part(self, error: BaseException) -> None:
         return None
 
 
@@ -125,7 +125,7 @@ def test_a_command_is_carried_out_first(app: AppRegistry, monkeypatch: pytest.Mo
         assert evicted.wait(10)
         order.append("obeyed")
 
-    monkeypatch.setattr("airflow_provider_streamupdate.streaming.agent.serving.obey", obey)
+    monkeypatch.setattr("airflow_provider_streamupdate.streaming.agent.serving.execute", obey)
     made.driver.box.issue("snapshot", snapshot="s")
 
     def evict() -> None:

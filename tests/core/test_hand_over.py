@@ -22,9 +22,9 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Re
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.patience import tried_again
-from airflow_provider_streamupdate.streaming.agent import obeying as module
+from airflow_provider_streamupdate.streaming.agent import command_execution as module
+from airflow_provider_streamupdate.streaming.agent.command_execution import execute
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.obeying import obey
 from airflow_provider_streamupdate.streaming.agent.pace import Pace
 from airflow_provider_streamupdate.streaming.agent.roles.standby import Standby
 from airflow_provider_streamupdate.streaming.agent.serving import serve
@@ -54,7 +54,7 @@ class Queries:
     def progress(self) -> dict[str, Any]:
         return {}
 
-    def go_on_after_others(self) -> dict[str, Any]:
+    def skip_used_batch_ids(self) -> dict[str, Any]:
         return {}
 
 
@@ -137,7 +137,7 @@ def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Quer
     agent.driver.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
     (command,) = agent.driver.box.pending()
     try:
-        obey(agent.driver, command)
+        execute(agent.driver, command)
     except StreamUpdateError as error:
         return agent, queries, error
     return agent, queries, None
@@ -164,7 +164,7 @@ def test_no_query_goes_on_into_a_sink_that_would_skip_its_batches(
         raise StreamUpdateError("its sink would skip them")
 
     dies_when_it_begins(app, monkeypatch)
-    monkeypatch.setattr(Queries, "go_on_after_others", cannot)
+    monkeypatch.setattr(Queries, "skip_used_batch_ids", cannot)
     agent, queries, error = hand_over(app)
     assert isinstance(error, StreamUpdateError) and "would skip" in str(error)
     assert queries.started == [] and agent.driver.reporter.state == "restoring"

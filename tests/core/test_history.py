@@ -455,7 +455,7 @@ def test_nothing_that_goes_wrong_ends_the_writing(app: Folder, monkeypatch: pyte
             driver.note()
             driver.at.pass_(seconds=60)
             wait_for(lambda: len(spans(app)) == len(driver.query.ran) or None, "the minute", 20, 0.01)
-    driver.recorder.settle()
+    driver.recorder.wait_written()
     assert driver.recorder._thread is not None and not driver.recorder._thread.is_alive()
 
 
@@ -475,10 +475,10 @@ def test_the_end_waits_for_no_storage(app: Folder) -> None:
     with driver.recorder.writing():
         pass
     assert time.monotonic() - began < 1.0
-    driver.recorder.settle(0.1)
+    driver.recorder.wait_written(0.1)
     assert time.monotonic() - began < 2.0
     go.set()
-    driver.recorder.settle(30)
+    driver.recorder.wait_written(30)
     assert len(spans(app)) == 1
 
 

@@ -208,7 +208,7 @@ def _report(
     bench: Bench, snapshot: str, change: Change, plan: AppPlan, writers: Mapping[str, DataStreamWriter]
 ) -> CompatibilityReport:
     """The rules' verdicts with every loss agreed to, and Spark's own check of the restored checkpoint."""
-    saved = bench.saved(snapshot).under(change.renames)
+    saved = bench.saved(snapshot).renamed(change.renames)
     report = saved.compare(plan, ())
     report = saved.compare(plan, [i.name for i in report.items if i.needs_agreement])
     if any(i.verdict == REFUSED for i in report.items):

@@ -206,7 +206,7 @@ class CountingEngine(FakeEngine):
         logged = Checkpoint(self._registry.checkpoint(parent, QUERY)).logged_batch()
         return self._sink.skips and last > (-1 if logged is None else logged)
 
-    def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
+    def skip_used_batch_ids(self) -> Mapping[str, tuple[int, int]]:
         """As Spark's engine does it for a file sink (streaming/engine/renumbering.py)."""
         checkpoint, last = self._checkpoint, self._sink.last
         put_back(checkpoint)

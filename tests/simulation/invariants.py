@@ -21,7 +21,7 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots import pending_exports
 from airflow_provider_streamupdate.core.snapshots.pending_exports import Export
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.agent import hand_over, obeying
+from airflow_provider_streamupdate.streaming.agent import command_execution, hand_over
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
 from airflow_provider_streamupdate.streaming.agent.reporting import Reporter
@@ -102,7 +102,7 @@ class Invariants:
                 (AppRegistry, "claim", self._claiming),
                 (Epoch, "claim", self._driver_claiming),
                 (Reporter, "report", self._reporting),
-                (obeying, "hand_over", self._handing_over),
+                (command_execution, "hand_over", self._handing_over),
                 (hand_over, "_take_back", self._taking_back),
                 (pending_exports, "begun", self._exporting),
                 (pending_exports, "end", self._ending_export),

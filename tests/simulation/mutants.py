@@ -28,13 +28,13 @@ from airflow_provider_streamupdate.core.registry.update import Outcome
 from airflow_provider_streamupdate.core.snapshots import garbage, pending_exports, superseded
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.agent import hand_over, lifecycle, obeying
+from airflow_provider_streamupdate.streaming.agent import command_execution, hand_over, lifecycle
 from airflow_provider_streamupdate.streaming.agent.context import DriverContext
 from airflow_provider_streamupdate.streaming.agent.epoch import Epoch
-from airflow_provider_streamupdate.streaming.agent.origin import Origin
 from airflow_provider_streamupdate.streaming.agent.roles import hot_standby as roles
 from airflow_provider_streamupdate.streaming.agent.roles.hot_standby import HotStandby
 from airflow_provider_streamupdate.streaming.agent.roles.standby import Standby
+from airflow_provider_streamupdate.streaming.agent.saved_state_source import SavedStateSource
 
 from .engine import CountingEngine
 
@@ -211,7 +211,7 @@ MUTANTS: dict[str, Mutant] = {
     "fence: not put up for a silent successor or leader": Mutant(Watched, "fence", _always(None)),
     "fence: never taken down": Mutant(lifecycle, "unfence", _always(None)),
     "hand-over: nothing is drained": Mutant(CountingEngine, "drain", _goes_on_draining),
-    "hand-over: the epoch is not claimed": Mutant(obeying, "hand_over", _unclaimed),
+    "hand-over: the epoch is not claimed": Mutant(command_execution, "hand_over", _unclaimed),
     "hand-over: the successor's first commit is not waited for": Mutant(Successor, "committed", _always(True)),
     "hand-over: a successor counts as dead": Mutant(Successor, "death", _always("so it seems")),
     "hand-over: the successor need not be ready": Mutant(Successor, "check_ready", _always(None)),
@@ -219,9 +219,9 @@ MUTANTS: dict[str, Mutant] = {
     "take-back: the successor is not waited for": Mutant(hand_over, "_wait_gone", _always(None)),
     "take-back: never": Mutant(hand_over, "_take_back", _always(False)),
     "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _unclaimed),
-    "take-back: batch ids of the successor are used again": Mutant(DriverContext, "go_on_after_others", _always(None)),
-    "restore: it continues from an old state of the parent": Mutant(Origin, "drained", _old_state),
-    "restore: the parent's batch in flight is forgotten": Mutant(Origin, "drained", _running),
+    "take-back: batch ids of the successor are used again": Mutant(DriverContext, "skip_used_batch_ids", _always(None)),
+    "restore: it continues from an old state of the parent": Mutant(SavedStateSource, "drained", _old_state),
+    "restore: the parent's batch in flight is forgotten": Mutant(SavedStateSource, "drained", _running),
     "restore: what was restored is not marked": Mutant(CountingEngine, "_mark", _always(None)),
     "export: the batch in flight is forgotten": Mutant(Checkpoint, "export", _older),
     "export: the state is forgotten": Mutant(Checkpoint, "export", _forgets("state/")),

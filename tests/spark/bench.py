@@ -193,7 +193,7 @@ class Bench:
         deploy(self.registry, deployment, self.deployments, from_snapshot=snapshot)
         self.registry.deployment_folder(deployment).write("plan.json", to_json(plan))
         if snapshot:
-            saved = self.saved(snapshot).under(renames)
+            saved = self.saved(snapshot).renamed(renames)
             report = saved.compare(plan, agree)
             assert report.compatible, report.problems
             restore_app(saved, plan, writers, self.registry, deployment, self.migrations)
@@ -243,7 +243,7 @@ class Bench:
     ) -> CompatibilityReport:
         """The compatibility report of a version against a snapshot, by the rules alone."""
         plan, _ = self.planned_for(build, mode, snapshot)
-        return self.saved(snapshot).under(renames).compare(plan, agree)
+        return self.saved(snapshot).renamed(renames).compare(plan, agree)
 
     def spark_check(self, snapshot: str, build: Callable, mode: str = "update") -> CompatibilityReport:
         """The report with Spark's own check of the restored checkpoint."""

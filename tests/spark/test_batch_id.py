@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED, UPSERTS
 from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
-from airflow_provider_streamupdate.streaming.engine.renumbering import go_on_after_others, used_beyond
+from airflow_provider_streamupdate.streaming.engine.renumbering import skip_used_batch_ids, used_beyond
 from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.batch_id import uses_id
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
@@ -286,7 +286,7 @@ class Kind(Bench):
 
     def roll_back(self) -> None:
         plan, writers = self.plan(once, "append")
-        go_on_after_others(self.registry, "d1", plan)
+        skip_used_batch_ids(self.registry, "d1", plan)
         self.read("fg")
         self._read_all(writers, self.registry.checkpoint("d1", "q"), plan)
 
@@ -340,7 +340,7 @@ def test_upserts_are_right_when_the_input_is_done_however_batches_are_cut(spark,
     bench.run(sums("1", factor=100), snapshot=first)
     assert bench.table == {"a": 3100, "b": 1, "c0": 0, "c1": 100, "c2": 200}
     plan, writers = bench.plan(sums("3"))
-    assert go_on_after_others(bench.registry, "d1", plan) == {}, "it gets the same ids"
+    assert skip_used_batch_ids(bench.registry, "d1", plan) == {}, "it gets the same ids"
     bench.unread = 6
     bench._read_all(writers, bench.registry.checkpoint("d1", "q"), plan)
     assert bench.table == {r["k"]: r["n"] for r in bench.batch(sums("3"))}
@@ -390,7 +390,7 @@ def test_after_a_rollback_a_standby_uses_no_ids_of_the_version_that_was_left(ben
     read("cde")
     bench.run(version(skips, SKIPS, "1"), "append", snapshot=first)
     plan, writers = bench.plan(version(nothing, None, "10"), "append")
-    assert go_on_after_others(bench.registry, "d1", plan) == {}
+    assert skip_used_batch_ids(bench.registry, "d1", plan) == {}
     bench.unread = 3
     bench._read_all(writers, bench.registry.checkpoint("d1", "q"), plan)  # c, d and e in batch 2
 
@@ -399,7 +399,7 @@ def test_after_a_rollback_a_standby_uses_no_ids_of_the_version_that_was_left(ben
     plan, writers = bench.plan(build, "append", snapshot=first)
     assert used_beyond(bench.registry, "d1", plan)
     restore_app(saved, plan, writers, bench.registry, "d3")
-    assert go_on_after_others(bench.registry, "d3", plan) == {"q": (2, 4)}
+    assert skip_used_batch_ids(bench.registry, "d3", plan) == {"q": (2, 4)}
     read("fg")
     bench._read_all(writers, bench.registry.checkpoint("d3", "q"), plan)
     assert sorted(key for keys in table.values() for key in keys) == list("cdefg")

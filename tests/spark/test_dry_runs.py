@@ -77,7 +77,8 @@ def told(df, folder: Path, before) -> str:
     for batch in ("0", "1"):
         (checkpoint / "offsets" / batch).touch()
     try:
-        spark_internals.dry_run(df, "update", f"file://{checkpoint}", 1, {}, scratch=True, planned=before)
+        options = spark_internals.DryRunOptions(scratch=True, planned=before)
+        spark_internals.dry_run(df, "update", f"file://{checkpoint}", 1, {}, options)
     except Exception as error:
         return str(error).split("JVM stacktrace")[0].replace(str(checkpoint), "there").strip()
     return ""

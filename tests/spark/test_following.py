@@ -145,7 +145,9 @@ def test_a_slower_version_is_told_by_its_figures(spark, tmp_path) -> None:
             pair.write([row("b", n)])
             pair.old_reads_all()
             pair.catch_up(pair.running.committed_batch())
-            reports[0].look(pair.queries._queries["q"], pair.old_plan.query("q").stages, pair.running.committed_batch())
+            reports[0].update(
+                pair.queries._queries["q"], pair.old_plan.query("q").stages, pair.running.committed_batch()
+            )
             wait_for(lambda: told_of(reports[1], pair), "the figures", 10)
         found = compare(reports[0].known, reports[1].warm, "q", Limits(max_slower=1.5))
         assert any("the median time" in problem for problem in found.problems), found
@@ -154,7 +156,7 @@ def test_a_slower_version_is_told_by_its_figures(spark, tmp_path) -> None:
 
 def told_of(reports: BatchReports, pair) -> bool:
     committed = pair.own.committed_batch()
-    reports.look(pair.follower.query, pair.plan.query("q").stages, committed)
+    reports.update(pair.follower.query, pair.plan.query("q").stages, committed)
     return bool(reports.known) and reports.known[-1].batch == committed
 
 

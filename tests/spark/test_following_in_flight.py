@@ -44,7 +44,7 @@ class Taken:
         followed = followers.queries()
         saved = SavedState.find(registry, "drained:d1", without=followed)
         assert saved.queries["q"].in_flight == self.in_flight and followed == frozenset("q")
-        if doubtful := followers.doubtful(saved):
+        if doubtful := followers.queries_with_unclear_commit(saved):
             saved = SavedState.find(registry, "drained:d1", without=followed - doubtful)
         followers.catch_up(saved)
         restored = not followers.queries()

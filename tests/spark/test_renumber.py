@@ -15,7 +15,7 @@ from test_skipped_batch import STORES, once, twice, written
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.lz4 import raw_blocks
 from airflow_provider_streamupdate.core.snapshots.export import export
-from airflow_provider_streamupdate.streaming.engine.renumbering import go_on_after_others
+from airflow_provider_streamupdate.streaming.engine.renumbering import skip_used_batch_ids
 
 END = b"LZ4Block\x15" + bytes(12)  # of a stream
 
@@ -62,7 +62,7 @@ class Rollback(Bench):
             self.write([row(key, 1)])
 
     def renumbered(self) -> dict:
-        return go_on_after_others(self.registry, self.deployment, self.planned[0])
+        return skip_used_batch_ids(self.registry, self.deployment, self.planned[0])
 
     def go_on(self) -> None:
         plan, writers = self.planned
@@ -177,9 +177,9 @@ def test_a_sink_that_has_nothing_of_others_changes_nothing(bench: Bench, tmp_pat
     bench.run(once, "append")
     checkpoint = bench.registry.checkpoint("d1", "q")
     plan, _ = bench.plan(once, "append")
-    assert go_on_after_others(bench.registry, "d1", plan) == {}
+    assert skip_used_batch_ids(bench.registry, "d1", plan) == {}
     checkpoint.remove("commits/0")  # its own batch in flight, which its sink has
-    assert go_on_after_others(bench.registry, "d1", plan) == {}
+    assert skip_used_batch_ids(bench.registry, "d1", plan) == {}
 
 
 def test_of_delta_the_newer_version_s_own_log_tells(spark, tmp_path) -> None:

@@ -204,5 +204,5 @@ def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSp
     while (name := f"{stem}-standby-{number}") in taken:
         number += 1
     # The snapshot is not stored. A driver that is started again before it has built its checkpoint continues from what
-    # its parent has left (streaming/agent/origin.py).
+    # its parent has left (streaming/agent/saved_state_source.py).
     return store_copy(registry, drivers, parent, name, hot_standby.owner(parent), f"before-{name}")

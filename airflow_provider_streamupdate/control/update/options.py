@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...core.difference.limits import Asked, Limits, parse_limits, parse_share
+from ...core.difference.limits import Limits, parse_limits, parse_share
+from ...core.difference.request import ComparisonRequest
 from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application
@@ -220,7 +221,7 @@ class UpdateOptions:
 
             check_batches(self.rehearse)
         self.limits  # noqa: B018 (raises what is wrong with them)
-        self.asked  # noqa: B018
+        self.comparison_request  # noqa: B018
         parse_slo(self.slo)
         if self.unset and self.reset:
             raise InvalidInputError(
@@ -246,8 +247,8 @@ class UpdateOptions:
         return found
 
     @property
-    def asked(self) -> Asked:
-        """What is asked of the comparison of rows."""
+    def comparison_request(self) -> ComparisonRequest:
+        """What the comparison of rows is asked for."""
         keys, tolerance = self.diff_keys, parse_share("diff_tolerance", self.diff_tolerance)
         if tolerance is not None and (without := [query for query, names in keys.items() if not names]):
             raise InvalidInputError(
@@ -256,7 +257,7 @@ class UpdateOptions:
             )
         if tolerance is not None and tolerance >= 1:
             raise InvalidInputError(f"diff_tolerance={self.diff_tolerance!r} must be less than 100%")
-        return Asked(keys=keys, tolerance=tolerance or 0.0)
+        return ComparisonRequest(keys=keys, tolerance=tolerance or 0.0)
 
     @property
     def compares(self) -> bool:

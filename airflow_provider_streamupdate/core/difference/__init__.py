@@ -1,1 +1,1 @@
-"""What two versions made of the same batches: their figures, the limits they are held to, and their rows."""
+"""The comparison of two versions on the same batches: figures with their limits, and rows."""

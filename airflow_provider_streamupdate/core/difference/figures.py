@@ -1,4 +1,4 @@
-"""The figures of a batch, as one version's driver tells them."""
+"""The figures of a batch, as one version's driver reports them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 
 KEPT = 50  # batches of a query
-COLD_BATCHES = 3  # the first ones of a driver, which take longer than later ones: they are not compared
+COLD_BATCHES = 3  # the first ones of a driver take longer than later ones: they are not compared
 
 
-def _known(rows: int | None) -> int | None:
-    """Spark says -1 where it does not know a number of rows."""
+def _number(rows: int | None) -> int | None:
+    """Return None for -1: Spark does not know the number."""
     return None if rows is None or rows < 0 else rows
 
 
@@ -24,15 +24,13 @@ def _is_time(_instance: object, _field: Any, seconds: float) -> None:
 
 @attrs.frozen(kw_only=True)
 class BatchFigures:
-    """One batch of a query. rows_in: from all sources; rows_out: to the sink (None: Spark does not report it for this
-    sink); state_rows: by stage, after the batch (None: they may be counted twice, or in part); seconds: its
-    execution took."""
+    """One batch of a query."""
 
     batch: int = attrs.field(validator=attrs.validators.ge(0))
-    rows_in: int | None = attrs.field(default=None, converter=_known)
-    rows_out: int | None = attrs.field(default=None, converter=_known)
-    state_rows: dict[str, int] | None = None
-    seconds: float = attrs.field(validator=_is_time)
+    rows_in: int | None = attrs.field(default=None, converter=_number)  # from all sources
+    rows_out: int | None = attrs.field(default=None, converter=_number)  # to the sink; None: Spark does not report it
+    state_rows: dict[str, int] | None = None  # by stage, after the batch; None: they are not exact
+    seconds: float = attrs.field(validator=_is_time)  # of its execution
 
     @property
     def rows_kept(self) -> int | None:
@@ -41,7 +39,6 @@ class BatchFigures:
 
 
 def merge(*lists: Iterable[BatchFigures]) -> tuple[BatchFigures, ...]:
-    """All batches in their order, the last `KEPT` of them. A batch that was run again has the figures of the later
-    list: those of two runs are never mixed."""
-    found = {figures.batch: figures for figures_list in lists for figures in figures_list}
-    return tuple(found[batch] for batch in sorted(found)[-KEPT:])
+    """Return the last `KEPT` batches of all lists, in their order. Of a batch that ran again the later list counts."""
+    by_batch = {figures.batch: figures for figures_list in lists for figures in figures_list}
+    return tuple(by_batch[batch] for batch in sorted(by_batch)[-KEPT:])

@@ -1,4 +1,4 @@
-"""How much a new version's figures may differ from the old one's, and whose rows are compared."""
+"""The limits for how much a new version's figures may differ from the old one's."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import attrs
 
 from ..errors import InvalidInputError
 
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"([0-9]{1,300}(\.[0-9]{1,300})?|\.[0-9]{1,300})(%?)", re.ASCII)
 _RATIO = "write a number of 1 or more: 1.5 lets the new version take one and a half times as long as the old one"
 _SHARE = "write a share of 0 or more: 5% or 0.05"
-Given = str | float | None
+GivenLimit = str | float | None
 
 
 def _finite(least: float) -> Any:
-    """Validator of an attrs field: a number from `least` on, or None."""
+    """Return a validator of an attrs field: a number from `least` on, or None."""
 
     def check(_instance: object, field: Any, value: float | None) -> None:
         if value is not None and not (math.isfinite(value) and value >= least):
@@ -29,16 +29,11 @@ def _finite(least: float) -> Any:
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What is allowed; None: any difference is told and none is a problem.
+    """The allowed changes; None: any."""
 
-    max_slower: the median time of the new version's batches, as a multiple of the old one's
-    max_rows_changed: rows to the sink, more or fewer, as a share of the old version's
-    max_state_changed: state rows of a stage, more or fewer, as a share of the old version's
-    """
-
-    max_slower: float | None = attrs.field(default=None, validator=_finite(1))
-    max_rows_changed: float | None = attrs.field(default=None, validator=_finite(0))
-    max_state_changed: float | None = attrs.field(default=None, validator=_finite(0))
+    max_slower: float | None = attrs.field(default=None, validator=_finite(1))  # median time of a batch, new / old
+    max_rows_changed: float | None = attrs.field(default=None, validator=_finite(0))  # a share of the old rows
+    max_state_changed: float | None = attrs.field(default=None, validator=_finite(0))  # of each stage's state rows
 
     @property
     def any(self) -> bool:
@@ -46,8 +41,10 @@ class Limits:
         return any(value is not None for value in attrs.astuple(self))
 
 
-def parse_limits(max_slower: Given = None, max_rows_changed: Given = None, max_state_changed: Given = None) -> Limits:
-    """Limits as a user gives them, texts or numbers; InvalidInputError says what is wrong and what is right."""
+def parse_limits(
+    max_slower: GivenLimit = None, max_rows_changed: GivenLimit = None, max_state_changed: GivenLimit = None
+) -> Limits:
+    """Parse limits as a user gives them."""
     return Limits(
         max_slower=parse_ratio("max_slower", max_slower),
         max_rows_changed=parse_share("max_rows_changed", max_rows_changed),
@@ -55,71 +52,51 @@ def parse_limits(max_slower: Given = None, max_rows_changed: Given = None, max_s
     )
 
 
-def parse_ratio(name: str, given: Given) -> float | None:
-    """``"1.5"`` or 1.5. Below 1 is refused: who writes 0.5 may mean half again as long."""
+def parse_ratio(name: str, given: GivenLimit) -> float | None:
+    """Parse ``"1.5"`` or 1.5. A number below 1 is refused: 0.5 may be meant as half again as long."""
     if given is None:
         return None
-    if isinstance(given, str) and given.endswith("%"):
-        raise _wrong(name, given, "is a percentage", _RATIO)
-    ratio = _number(name, given, _RATIO)
-    if ratio < 1:
-        raise _wrong(name, given, "is less than 1", _RATIO)
+    ratio, is_percentage = _number(name, given, _RATIO)
+    if is_percentage or ratio < 1:
+        raise _error(name, given, "is a percentage" if is_percentage else "is less than 1", _RATIO)
     return float(ratio)
 
 
-def parse_share(name: str, given: Given) -> float | None:
-    """``"5%"``, ``"0.05"`` or 0.05. A plain number from 1 on is refused: who writes 5 may mean 5%."""
+def parse_share(name: str, given: GivenLimit) -> float | None:
+    """Parse ``"5%"``, ``"0.05"`` or 0.05. A plain number from 1 on is refused: 5 may be meant as 5%."""
     if given is None:
         return None
-    if isinstance(given, str) and given.endswith("%"):
-        return float(_number(name, given, _SHARE, given[:-1]) / 100)
-    share = _number(name, given, _SHARE)
+    share, is_percentage = _number(name, given, _SHARE)
+    if is_percentage:
+        return float(share / 100)
     if share >= 1:
-        raise _wrong(
-            name, given, f"would be {percent(float(share))}", f"write {_plain(share)}% or {_plain(share * 100)}%"
-        )
+        wanted = f"write {_three_digits(share)}% or {_three_digits(share * 100)}%"
+        raise _error(name, given, f"would be {percent(float(share))}", wanted)
     return float(share)
 
 
 def percent(share: float) -> str:
-    """``0.125`` as ``12.5%``; infinite: ``infinitely much``."""
-    return f"{_plain(Decimal(repr(share)) * 100)}%" if math.isfinite(share) else "infinitely much"
+    """Return ``12.5%`` for 0.125, ``infinitely much`` for infinity."""
+    return f"{_three_digits(Decimal(repr(share)) * 100)}%" if math.isfinite(share) else "infinitely much"
 
 
-def _number(name: str, given: str | float, right: str, text: str | None = None) -> Decimal:
-    """A number of 0 or more. text: the part of what was given that is one."""
-    if isinstance(given, bool) or not isinstance(given, (str, int, float)):
-        raise _wrong(name, given, "is no number", right)
-    text = text if text is not None else given if isinstance(given, str) else format(Decimal(repr(given)), "f")
-    if not text:
-        raise _wrong(name, given, "is empty" if not given else "has no number", right)
-    if re.fullmatch(r"[+-]?(nan|inf|infinity)", text, re.IGNORECASE):
-        raise _wrong(name, given, "is not finite", right)
-    if text.startswith("-"):
-        raise _wrong(name, given, "is negative", right)
-    if not _NUMBER.fullmatch(text):
-        spaces = any(c.isspace() for c in text)
-        raise _wrong(name, given, "has a space in it" if spaces else "is no number", right)
-    if len(text) > 300:
-        raise _wrong(name, given, "is too long", right)
-    return Decimal(text)
+def _number(name: str, given: str | float, wanted: str) -> tuple[Decimal, bool]:
+    """Return a number of 0 or more, and whether it is a percentage."""
+    text = given
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and math.isfinite(given):
+        text = format(Decimal(repr(given)), "f")
+    match = _NUMBER.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise _error(name, given, "is no number of 0 or more", wanted)
+    return Decimal(match[1]), bool(match[3])
 
 
-def _wrong(name: str, given: object, what: str, right: str) -> InvalidInputError:
+def _error(name: str, given: object, problem: str, wanted: str) -> InvalidInputError:
     shown = repr(given)
-    return InvalidInputError(f"{name}={shown if len(shown) <= 60 else f'{shown[:57]}...'} {what}; {right}")
+    return InvalidInputError(f"{name}={shown if len(shown) <= 60 else f'{shown[:57]}...'} {problem}; {wanted}")
 
 
-def _plain(number: Decimal) -> str:
-    """Three digits after the point at most, without zeros at the end."""
+def _three_digits(number: Decimal) -> str:
+    """Return the number with at most three digits after the point, without zeros at the end."""
     rounded = f"{number:.3f}".rstrip("0").rstrip(".")
     return rounded if rounded != "0" or not number else f"{number:.1e}"
-
-
-@attrs.frozen(kw_only=True)
-class Asked:
-    """keys: by query, the columns by which rows are paired
-    tolerance: by what share floating columns of a pair may differ"""
-
-    keys: dict[str, tuple[str, ...]]
-    tolerance: float = 0.0

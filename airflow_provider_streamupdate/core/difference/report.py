@@ -8,8 +8,7 @@ from typing import Any
 import attrs
 
 from ..errors import StreamUpdateError
-from .difference import SECONDS, ComparedFigure, QueryDifference
-from .limits import percent
+from .difference import QueryDifference
 from .row_difference import RowDifference
 
 _FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the order of BATCH_COLUMNS
@@ -17,18 +16,13 @@ _FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the
 
 @attrs.frozen(kw_only=True)
 class DifferenceReport:
-    """What both versions of an app made of the same batches.
-
-    rows: of the queries whose rows were compared
-    uncompared: each a sentence: what was asked for and did not come about, which is a problem
-    remarks: each a sentence: what the comparison does not cover
-    """
+    """The results of both versions of an app for the same batches."""
 
     app: str
     queries: tuple[QueryDifference, ...] = ()
-    rows: tuple[RowDifference, ...] = ()
-    uncompared: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    rows: tuple[RowDifference, ...] = ()  # of the queries whose rows were to be compared
+    uncompared: tuple[str, ...] = ()  # a sentence for each requested comparison that did not happen: a problem
+    remarks: tuple[str, ...] = ()  # what the comparison does not cover
 
     BATCH_COLUMNS = ("query", "batch", "rows in", "old in", "rows out", "old out", "state rows", "old state",
                      "seconds", "old seconds")  # fmt: skip
@@ -41,14 +35,19 @@ class DifferenceReport:
         return not self.problems
 
     @property
+    def differences(self) -> list[str]:
+        """Limits that were exceeded and rows that differ, a line each."""
+        limits = [line for query in self.queries for line in query.problems]
+        return [*limits, *(line for rows in self.rows for line in rows.problems)]
+
+    @property
     def problems(self) -> list[str]:
-        """What went wrong, a line each."""
-        figures = [line for query in self.queries for line in query.problems]
-        return [*figures, *(line for rows in self.rows for line in rows.problems), *self.uncompared]
+        """The differences, and the requested comparisons that did not happen."""
+        return [*self.differences, *self.uncompared]
 
     @property
     def outcome(self) -> str:
-        if len(self.problems) > len(self.uncompared):
+        if self.differences:
             return "too different"
         if self.uncompared:
             return "not compared as asked"
@@ -56,7 +55,7 @@ class DifferenceReport:
         return "no problem" if compared else "nothing was compared"
 
     def notes(self) -> Iterator[str]:
-        """What was not compared, and why."""
+        """Yield what was not compared, and why."""
         for query in self.queries:
             yield from query.not_compared
         for rows in self.rows:
@@ -64,40 +63,32 @@ class DifferenceReport:
         yield from self.remarks
 
     def batch_rows(self) -> Iterator[tuple[Any, ...]]:
-        """A line a batch, in the order of BATCH_COLUMNS; None where there is no figure."""
+        """Yield a line a batch, in the order of BATCH_COLUMNS; None where there is no figure."""
         for query in self.queries:
             for pair in query.batches:
                 figures = (getattr(side, part) for part in _FIGURES for side in (pair.new, pair.old))
                 yield (query.query, pair.batch, *figures)
 
     def figure_rows(self) -> Iterator[tuple[Any, ...]]:
-        """A line a figure of a query, in the order of FIGURE_COLUMNS: sums, medians and state rows of stages."""
+        """Yield a line a figure of a query, in the order of FIGURE_COLUMNS."""
         for query in self.queries:
-            for figure in query.figures:
-                number = str(figure.batches[0]) if len(figure.batches) == 1 else f"{len(figure.batches)} batches"
-                yield (
-                    query.query,
-                    figure.name,
-                    _short(figure.new),
-                    _short(figure.old),
-                    figure.changed,
-                    _allowed(figure),
-                    number,
-                )
+            for f in query.figures:
+                batches = str(f.batches[0]) if len(f.batches) == 1 else f"{len(f.batches)} batches"
+                yield (query.query, f.name, _rounded(f.new), _rounded(f.old), f.changed, f.allowed, batches)
 
     def difference_rows(self) -> Iterator[tuple[Any, ...]]:
-        """A line a query whose rows were compared, in the order of ROW_COLUMNS."""
+        """Yield a line a query whose rows were to be compared, in the order of ROW_COLUMNS."""
         for r in self.rows:
-            yield (r.query, r.span, r.equal, r.changed, r.only_old, r.only_new, r.expected)
+            span = "not compared" if r.not_compared else r.span
+            yield (r.query, span, r.equal, r.changed, r.only_old, r.only_new, r.expected)
 
     def sample_rows(self) -> Iterator[tuple[Any, ...]]:
-        """A line a column of a row that differs, in the order of SAMPLE_COLUMNS: its keys, and what differs."""
+        """Yield a line a column of a row that differs, in the order of SAMPLE_COLUMNS: its keys, and what differs."""
         for rows in self.rows:
             for sample in rows.samples:
-                old, new = sample.old or {}, sample.new or {}
-                for column in dict.fromkeys((*rows.keys, *sample.differing())):
-                    yield (rows.query, sample.batch, sample.kind, column, _cell_of(sample.new, new, column),
-                           _cell_of(sample.old, old, column))  # fmt: skip
+                for column in dict.fromkeys((*rows.keys, *sample.differ)):
+                    values = (_cell(sample.new, column), _cell(sample.old, column))
+                    yield (rows.query, sample.batch, sample.kind, column, *values)
 
     def to_markdown(self) -> str:
         head = f"The new version of **{self.app}** beside the old one: **{self.outcome}**"
@@ -108,8 +99,8 @@ class DifferenceReport:
             (self.ROW_COLUMNS, self.difference_rows()),
             (self.SAMPLE_COLUMNS, self.sample_rows()),
         )
-        shown = [text for text in (_table(columns, rows) for columns, rows in tables) if text]
-        return "\n".join([head, "", *([*lines, ""] if lines else []), *shown])
+        texts = [text for text in (_table(columns, rows) for columns, rows in tables) if text]
+        return "\n".join([head, "", *([*lines, ""] if lines else []), *texts])
 
 
 class DifferenceError(StreamUpdateError):
@@ -120,20 +111,16 @@ class DifferenceError(StreamUpdateError):
         self.report = report
 
 
-def _allowed(figure: ComparedFigure) -> str | None:
-    if figure.limit is None:
-        return None
-    return f"{percent(figure.limit)} more" if figure.figure == SECONDS else percent(figure.limit)
-
-
-def _short(number: int | float) -> int | float:
+def _rounded(number: int | float) -> int | float:
     return round(number, 3) if isinstance(number, float) else number
 
 
-def _cell_of(row: dict[str, str | None] | None, values: dict[str, str | None], column: str) -> str:
-    """A value in a table; empty where that version has no such row."""
-    value = values.get(column)
-    return "" if row is None else "null" if value is None else value
+def _cell(row: dict[str, str | None] | None, column: str) -> str:
+    """Return a value in a table; empty where that version has no such row."""
+    if row is None:
+        return ""
+    value = row.get(column)
+    return "null" if value is None else value
 
 
 def _line(text: str) -> str:
@@ -141,9 +128,8 @@ def _line(text: str) -> str:
 
 
 def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str | None:
-    """None without a row."""
+    """Return a table; None without a row."""
     names = list(columns)
-    lines = [
-        "| " + " | ".join("" if c is None else _line(str(c)).replace("|", "\\|") for c in row) + " |" for row in rows
-    ]
+    cells = (["" if cell is None else _line(str(cell)).replace("|", "\\|") for cell in row] for row in rows)
+    lines = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *lines, ""]) if lines else None

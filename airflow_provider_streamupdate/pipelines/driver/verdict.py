@@ -53,7 +53,7 @@ def compare_flows(
     found = dict(_unknown(pipeline, storage, record))
     known = {name: flow for name, flow in (record.flows if record else {}).items() if name not in found}
     new = tuple(name for name in pipeline.flows if name not in found and name not in known)
-    saved = _saved(pipeline, storage, record, known).under(renames)
+    saved = _saved(pipeline, storage, record, known).renamed(renames)
     plans = [
         pipeline.plan(flow, saved.queries[name].conf if saved.holds(name) else None)
         for name, flow in pipeline.flows.items()

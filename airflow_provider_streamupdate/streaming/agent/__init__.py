@@ -1,4 +1,4 @@
-"""The agent of a driver. One comes in by `lifecycle.Agent`, which runs a deployment from its claim to its final state
-and needs no Spark. `context` is what its parts share: `serving`, `obeying`, `hand_over`, and the `roles` of a driver
-that stands by.
+"""The agent of a driver. `lifecycle.Agent` runs a deployment from its claim to its final state, without Spark.
+
+`context` is what its parts share: `serving`, `command_execution`, `hand_over`, and the `roles` of a driver that waits.
 """

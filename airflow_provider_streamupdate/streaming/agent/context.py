@@ -121,9 +121,9 @@ class DriverContext:
         self.folder.write("plan.json", to_json(self.engine.plan))
         boundary("plan-written")
 
-    def go_on_after_others(self) -> None:
+    def skip_used_batch_ids(self) -> None:
         """Begin after the batch ids that another version has left in the sinks, and tell it."""
-        others = self.engine.go_on_after_others()
+        others = self.engine.skip_used_batch_ids()
         self.recorder.skip({query: last for query, (_, last) in others.items()})
         for query, (batch, last) in others.items():
             self.reporter.events.add("renumbered", query=query, batch=batch, to=last)

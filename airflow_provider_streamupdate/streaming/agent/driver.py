@@ -88,7 +88,7 @@ def _plan(app: App, options: argparse.Namespace) -> tuple[AppPlan, Compatibility
     registry = Registry(options.root, storage_options.from_environment()).with_snapshots(options.from_app or app.name)
     if options.rehearse:
         return _rehearsed(app, options, registry, planned, writers, renames)
-    saved = SavedState.find(registry, options.against).under(renames)
+    saved = SavedState.find(registry, options.against).renamed(renames)
     saved = saved.forked(registry) if options.fork else saved
     made = planned(saved.recorded())
     report = saved.compare(made, options.agree)
@@ -109,7 +109,7 @@ def _rehearsed(
     """Return the plan, its report with what cannot be rehearsed, and the rehearsal when nothing blocks it."""
     name = options.against.partition(":")[2] or SnapshotStore(registry).newest().name
     snapshot = SnapshotStore(registry).get(name)
-    saved = SavedState.find(registry, f"snapshot:{name}").under(renames)
+    saved = SavedState.find(registry, f"snapshot:{name}").renamed(renames)
     saved = saved.forked(registry) if options.fork else saved
     made = planned(saved.recorded())
     report = saved.compare(made, options.agree)

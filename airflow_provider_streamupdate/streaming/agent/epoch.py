@@ -16,20 +16,33 @@ from ...core.serde import to_json
 
 
 class Epoch:
-    """The epoch of a driver of deployment `spec`."""
+    """The right of a driver of deployment `spec` to run batches."""
 
     def __init__(self, app: AppRegistry, spec: DeploymentSpec, number: int) -> None:
         self.app = app
         self.spec = spec
         self.number = number
-        self.standby = False  # the epoch before it may still be current
-        self.beside = False  # the parent's may stay current while the update that started this driver is under way
+        self._waits = False  # the epoch before it may still be current
+        self._beside = False  # the parent's may stay current while the update that started this driver is under way
         self.folder = app.deployment_folder(spec.deployment)
         self.drains = False  # the app was cancelled, and this driver may commit the batch in flight
         self.launch: Launch | None = None  # this driver's own
 
+    def wait_for_turn(self) -> None:
+        """Let the driver live before its epoch begins: the running deployment hands it over."""
+        self._waits = True
+
+    def run_beside_parent(self) -> None:
+        """Let the driver run while its parent stays current, as long as the update is under way."""
+        self._beside = True
+
+    @property
+    def runs_beside(self) -> bool:
+        """Whether the driver may run while its parent stays current."""
+        return self._beside
+
     def claim(self) -> bool:
-        """Claim the epoch; whether this is its only driver, no matter how many are started."""
+        """Claim the epoch. Return whether this driver is its only one, however many are started."""
         token = uuid.uuid4().hex
         claim = DriverClaim(host=socket.gethostname(), pid=own_pid(), at=clock.now(), token=token)
         if not self.folder.create(f"drivers/{self.number}.json", to_json(claim), nonce=token):
@@ -38,8 +51,8 @@ class Epoch:
         return True
 
     def replaced(self) -> bool:
-        """Whether another driver of this deployment was started after this one: in a later epoch, or to get ready for
-        the same one."""
+        """Return whether another driver of this deployment was started after this one: in a later epoch, or to get
+        ready for the same one."""
         launch = self.app.launch(self.spec.deployment)
         if self.launch is not None and launch is not None and launch.mark != self.launch.mark:
             return True
@@ -54,20 +67,20 @@ class Epoch:
         """Raise FencedError when the epoch is over. Return why this driver must end although it is not; None: it
         continues."""
         # Read before the epoch: the update of one that was promoted ends after its epoch has begun.
-        update = self.app.update(self.spec.deployment) if self.beside else None
+        update = self.app.update(self.spec.deployment) if self._beside else None
         current = self.app.current()
         if current is not None and current.cancelled is not None:
             its_own = (current.deployment, current.epoch) == (self.spec.deployment, self.number + 1)
-            self.drains = current.cancelled.drain and (its_own or self.beside)
+            self.drains = current.cancelled.drain and (its_own or self._beside)
             return str(current.cancelled)
         before = current is not None and current.epoch < self.number
-        if self.beside and before and current is not None and current.deployment == self.spec.parent:
+        if self._beside and before and current is not None and current.deployment == self.spec.parent:
             self.check_replaced()
             if update is None or update.outcome is not None:
                 return "the update for which it ran beside the current deployment has ended"
             return None
-        self.beside = False
-        if self.standby and before:
+        self._beside = False
+        if self._waits and before:
             return None
         if current is None or (current.deployment, current.epoch) != (self.spec.deployment, self.number):
             holder = f"deployment {current.deployment} in epoch {current.epoch}" if current else "nobody"

@@ -96,7 +96,7 @@ def _take_back(driver: DriverContext, successor: Successor) -> bool:
     driver.check_fence()
     while True:
         try:
-            driver.go_on_after_others()
+            driver.skip_used_batch_ids()
             break
         except StorageError:  # it has the epoch, and no query may go on without
             if driver.signals.number is not None:

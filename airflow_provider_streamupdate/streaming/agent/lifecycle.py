@@ -45,7 +45,7 @@ class Agent:
 
     def run(self) -> int:
         """Run until the app ends; 0, or 1 when it failed."""
-        if not self.driver.epoch.standby and not self.driver.epoch.claim():
+        if not self.role.waits and not self.driver.epoch.claim():
             print(
                 f"epoch {self.driver.epoch.number} of {self.driver.spec.app} already has a driver; this one ends",
                 file=sys.stderr,
@@ -67,7 +67,7 @@ class Agent:
             except BaseException as error:
                 print_error()
                 self._fail(error)
-            self.driver.recorder.settle()
+            self.driver.recorder.wait_written()
         return 0 if self.driver.reporter.state in (CANCELLED, FINISHED) else 1
 
     def _work(self) -> None:
@@ -106,7 +106,7 @@ class Agent:
         for query in start.queries:
             unfence(Checkpoint(driver.app.checkpoint(driver.spec.deployment, query)))
         if start.later_ids:
-            driver.go_on_after_others()
+            driver.skip_used_batch_ids()
         if saved is None:
             driver.engine.check_start(driver.spec.agree)
 
@@ -130,6 +130,6 @@ class Agent:
             self.driver.report_end(state=state, reason=ending)
             return
         why = told(error)
-        if gone := self.driver.engine.gone(error):
+        if gone := self.driver.engine.ended_part(error):
             why = f"{gone} ({why})"
         self.driver.report_end(state=FAILED, error=why, reason=type(error).__name__)

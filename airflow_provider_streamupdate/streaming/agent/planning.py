@@ -22,7 +22,7 @@ Check = Callable[[SavedState], None]
 
 @attrs.frozen(kw_only=True)
 class Start:
-    """What a driver's queries start with."""
+    """The plan and the state with which a driver's queries start."""
 
     queries: tuple[str, ...]
     plan: AppPlan

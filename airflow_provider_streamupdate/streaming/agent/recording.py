@@ -108,7 +108,7 @@ class Recorder:
         finally:
             over.set()
 
-    def settle(self, seconds: float = END_SECONDS) -> None:
+    def wait_written(self, seconds: float = END_SECONDS) -> None:
         """Wait for what is written last, at most so long."""
         if self._thread is not None:
             self._thread.join(seconds)
@@ -147,7 +147,7 @@ class Recorder:
             self._spans[query] = {at: span for at, span in spans.items() if hour_of(at) != hour}
 
     def _of(self, hour: datetime, ended: set[datetime]) -> Minutes:
-        """What has ended of an hour: all that was written, and `ended`."""
+        """Return the minutes of an hour: those written so far, and those in `ended`."""
         shown = {
             query: tuple(
                 minutes[at]

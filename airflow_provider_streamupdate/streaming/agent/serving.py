@@ -9,8 +9,8 @@ from ...core import clock
 from ...core.errors import DriverError, StorageError
 from ...core.registry.deployment import DRAINING, RUNNING, QueryStatus
 from ...core.storage.patience import Patience
+from .command_execution import execute
 from .context import DriverContext
-from .obeying import obey
 
 TOLD_TO_END = "the cluster ended its driver (its pod was deleted or evicted, or its node is drained)"
 
@@ -57,14 +57,14 @@ def serve(driver: DriverContext) -> None:
                     raise
             if command is not None:
                 busy_at, next_look = now, 0.0
-                task = worker.submit(obey, driver, command)
+                task = worker.submit(execute, driver, command)
             elif task is None and driver.reporter.state == RUNNING and driver.engine.ended():
                 return
             driver.signals.woken.wait(driver.pace.commands)
 
 
 def _first_commits(queries: Mapping[str, QueryStatus]) -> dict[str, str] | None:
-    """When each query committed its first batch (ISO), by name; None until all have."""
+    """Return by name when each query committed its first batch (ISO); None until all have."""
     found = {name: query.first_commit_at for name, query in queries.items()}
     known = {name: at for name, at in found.items() if at is not None}
     return known if known and len(known) == len(found) else None

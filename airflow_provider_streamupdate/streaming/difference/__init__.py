@@ -1,1 +1,1 @@
-"""Rows of two versions compared in Spark. `compare_rows` (rows.py) is the door."""
+"""The rows of two versions: recorded batch by batch, and compared in Spark."""

@@ -1,314 +1,204 @@
-"""Compare the rows that two versions made, as multisets, in one pass of Spark."""
+"""The difference between the recorded rows of two versions, as multisets, batch by batch.
+
+Spark compares them by `exceptAll` in both directions. So NaN equals NaN, 0.0 equals -0.0, null equals null; text is
+compared by its bytes, structs and arrays by their parts in order. Types whose equality in Spark is another one, or
+unknown, are not compared: maps, variants, intervals, text of a collation, places, user-defined types.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
-from typing import Any
+from collections.abc import Callable, Sequence
 
+import attrs
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ...core.difference.comparison import MAX_SAMPLES
+from ...core.difference.request import ComparisonRequest, ExpectedDifferences
 from ...core.difference.row_difference import CHANGED, ONLY_NEW, ONLY_OLD, RowDifference, Sample
 from ...core.errors import InvalidInputError
-from .columns import Columns, ComparedColumn, match_columns
-from .values import close, normal, text, unlike
 
-FETCHED = 20_000  # characters of a value; a sample shows those where it differs
-MOST_SAMPLES = 1000
-_FIELDS = {CHANGED: "changed", ONLY_OLD: "only_old", ONLY_NEW: "only_new"}
+BATCH = "streamupdate__batch__"  # a column beside the recorded ones: their batch
+_SIDE, _NUMBER, _EXPECTED, _KIND = (f"streamupdate__{name}__" for name in ("side", "number", "expected", "kind"))
+_EQUAL = "equal"
+_FETCHED = 20_000  # characters of a value
+_ATOMIC = (T.BooleanType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType,
+           T.BinaryType, T.DateType, T.TimestampType, T.TimestampNTZType)  # fmt: skip
+
+
+@attrs.frozen
+class RecordedColumn:
+    """A column of a version's rows."""
+
+    name: str
+    type: str
+    comparable: bool
+
+
+@attrs.frozen
+class Recording:
+    """The recorded rows of a version."""
+
+    columns: tuple[RecordedColumn, ...]
+    # Reads the rows: column number n is named `cn`, columns that are not comparable are missing, BATCH is added.
+    read: Callable[[], DataFrame]
+
+
+def columns_of(schema: T.StructType) -> tuple[RecordedColumn, ...]:
+    """Return the columns of rows of a schema."""
+    kinds = ((field.name, field.dataType) for field in schema.fields)
+    return tuple(RecordedColumn(name, kind.simpleString(), is_comparable(kind)) for name, kind in kinds)
+
+
+def is_comparable(kind: T.DataType) -> bool:
+    """Return whether Spark's equality of a type is the one that is meant, and Parquet keeps its values."""
+    if isinstance(kind, T.StructType):
+        names = {field.name.lower() for field in kind.fields}
+        return 0 < len(names) == len(kind.fields) and all(is_comparable(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return is_comparable(kind.elementType)
+    if isinstance(kind, T.StringType):
+        return kind == T.StringType()  # without a collation
+    return isinstance(kind, _ATOMIC)
 
 
 def compare_rows(
-    old: DataFrame,
-    new: DataFrame,
-    keys: Sequence[str] = (),
-    expected: Sequence[str] = (),
-    samples: int = 10,
-    tolerance: float = 0.0,
-    query: str = "",
-    apart: str | None = None,
-    left_out: Sequence[str] = (),
+    query: str, old: Recording, new: Recording, request: ComparisonRequest, expected: ExpectedDifferences
 ) -> RowDifference:
-    """How the new version's rows differ from the old one's. Both frames are read once.
-
-    Rows are compared by the columns that both have, matched by name, as multisets: neither the order of rows nor that
-    of columns counts, and duplicates do. `values.py` says when two values are the same.
-
-    keys: columns by which rows that differ are paired. Where several rows of a version have the same keys, those that
-        differ are ordered by their other columns, and the first is paired with the first. Without keys no row is
-        paired
-    expected: SQL predicates. A row is expected to differ when one of them is true for it, not null; a pair when that
-        holds for both of its rows. A column that a version does not have is null in its rows
-    samples: how many rows that differ are kept, of each kind about as many
-    tolerance: with keys, a pair is the same when its floating columns differ by this share at most, and the others do
-        not differ. Not within structs, lists and maps
-    apart: a column of both, which is not itself compared: a row is only compared with those of the same value in it
-    left_out: columns that are not compared; InvalidInputError where neither version has one, or it is a key
-    """
-    plain = (old, new) if apart is None else (old.drop(apart), new.drop(apart))
-    columns = match_columns(*plain, keys, left_out)
-    _check_options(columns, samples, tolerance)
-    predicates = _predicates(expected)
-    frames = (_with_columns(old, columns.old_lacks), _with_columns(new, columns.new_lacks))
-    for frame, predicate in ((frame, predicate) for predicate in predicates for frame in frames):
-        _check_predicate(predicate, frame, plain)
-    of = F.lit(0) if apart is None else F.col(apart)
-    both = _rows(frames[0], columns, predicates, of, old=True).unionAll(
-        _rows(frames[1], columns, predicates, of, old=False)
-    )
-    counted = _counted(both, columns)
-    paired = _paired(counted, columns, tolerance) if columns.keys else _single(counted, columns)
-    return _told(_summary(paired, columns, samples), columns, query, samples, apart)
-
-
-def _check_options(columns: Columns, samples: int, tolerance: float) -> None:
-    if not 0 <= samples <= MOST_SAMPLES:
-        raise InvalidInputError(f"samples={samples} must be between 0 and {MOST_SAMPLES}")
-    if not (math.isfinite(tolerance) and 0 <= tolerance < 1):
-        raise InvalidInputError(f"tolerance={tolerance!r} must be a share of 0 or more and below 1")
-    if tolerance and not columns.keys:
-        raise InvalidInputError("a tolerance needs keys: without them no two rows belong together")
-
-
-def _predicates(expected: Sequence[str]) -> list[str]:
-    if isinstance(expected, str):
-        raise InvalidInputError(f"expected={expected!r} must be a list of predicates: [{expected!r}]")
-    return list(expected)
-
-
-def _with_columns(frame: DataFrame, missing: Iterable[T.StructField]) -> DataFrame:
-    """With null in the columns that only the other version has."""
-    nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in missing]
-    return frame.select("*", *nulls) if nulls else frame
-
-
-def _check_predicate(predicate: str, frame: DataFrame, frames: tuple[DataFrame, DataFrame]) -> None:
-    """Have Spark resolve it, before any row is read."""
+    """Compare the rows of a query. Rows that cannot be compared as requested have a `not_compared` and no numbers."""
+    keys, left_out = request.keys[query], expected.columns(query)
     try:
-        frame.where(F.expr(predicate))  # only here Spark refuses what is of many rows, or makes some
-        frame.select(_holds(predicate))
-    except ParseException as error:
-        raise InvalidInputError(f"expected difference {predicate!r} is not SQL: {_first_line(error)}") from error
-    except AnalysisException as error:
-        unknown = (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
-        if not unknown:
-            raise InvalidInputError(
-                f"expected difference {predicate!r} is no condition on a row: {_first_line(error)}"
-            ) from error
-        name = (error.getMessageParameters() or {}).get("objectName", "a column")
-        names = dict.fromkeys(column for one in frames for column in one.columns)
-        raise InvalidInputError(
-            f"expected difference {predicate!r} names {name}, which neither version's rows have; they have: "
-            f"{', '.join(names)}"
-        ) from error
-
-
-def _holds(predicate: str) -> Column:
-    """Whether it is true, and not null."""
-    return F.coalesce(F.expr(predicate).cast("boolean"), F.lit(False))
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].partition(" SQLSTATE")[0] if lines else type(error).__name__
-
-
-def _names(columns: Columns) -> list[str]:
-    """Of the values in normal form."""
-    return [f"c{at}" for at in range(len(columns.compared))] or ["c0"]
-
-
-def _rows(frame: DataFrame, columns: Columns, predicates: Sequence[str], of: Column, old: bool) -> DataFrame:
-    """The compared columns in normal form, `old` or `new` 1, whether the row is expected to differ, and what it must
-    have in common with those that it is compared with (`of`)."""
-    values = [_value(column, columns, old) for column in columns.compared] or [F.lit(int(old))]
-    holds = F.lit(False)
-    for predicate in predicates:
-        holds = holds | _holds(predicate)
-    return frame.select(
-        *(value.alias(name) for value, name in zip(values, _names(columns), strict=True)),
-        F.lit(int(old)).alias("old"),
-        F.lit(int(not old)).alias("new"),
-        holds.cast("int").alias("expected"),
-        of.alias("of"),
-    )
-
-
-def _value(column: ComparedColumn, columns: Columns, old: bool) -> Column:
-    field = column.old if old else column.new
-    value = F.col("`" + field.name.replace("`", "``") + "`")
-    if column.common is None:
-        return unlike(value, field.dataType, "old" if old else "new")
-    return normal(value, field.dataType, column.common, columns.same_name)
-
-
-def _counted(both: DataFrame, columns: Columns) -> DataFrame:
-    """Each distinct row: how often both versions have it (`equal`), how often more the old (`more_old`) or the new one
-    (`more_new`) does, and how many of those are expected (`expected`). Of rows that differ in nothing but that, those
-    expected are taken for the equal ones: in doubt, a difference is not expected.
-
-    All rows of the same keys are brought together here, so that pairing them moves none."""
-    names = _names(columns)
-    together = [names[at] for at in columns.keys] or names
-    both = both.repartition(both.sparkSession.sparkContext.defaultParallelism, *together, "of")
-    surplus = F.abs(F.col("olds") - F.col("news"))
-    doubtful = F.when(F.col("olds") > F.col("news"), F.col("olds_not")).otherwise(F.col("news_not"))
-    return (
-        both.groupBy(*names, "of")
-        .agg(
-            F.sum("old").alias("olds"),
-            F.sum("new").alias("news"),
-            F.sum(F.col("old") * (1 - F.col("expected"))).alias("olds_not"),
-            F.sum(F.col("new") * (1 - F.col("expected"))).alias("news_not"),
-        )
-        .select(
-            *names,
-            "of",
-            F.least("olds", "news").alias("equal"),
-            F.greatest(F.col("olds") - F.col("news"), F.lit(0)).alias("more_old"),
-            F.greatest(F.col("news") - F.col("olds"), F.lit(0)).alias("more_new"),
-            (surplus - F.least(surplus, doubtful)).alias("expected"),
-        )
-    )
-
-
-def _single(counted: DataFrame, columns: Columns) -> DataFrame:
-    """Without keys: each row alone. `times`: how many of them differ and are not expected."""
-    row = F.struct(*_names(columns))
-    surplus = F.col("more_old") + F.col("more_new")
-    return counted.select(
-        "equal",
-        F.when(F.col("more_old") > 0, ONLY_OLD).when(F.col("more_new") > 0, ONLY_NEW).alias("kind"),
-        F.when(F.col("more_old") > 0, row).alias("old"),
-        F.when(F.col("more_new") > 0, row).alias("new"),
-        (surplus - F.col("expected")).alias("times"),
-        F.col("expected").alias("expected"),
-        "of",
-    )
-
-
-def _paired(counted: DataFrame, columns: Columns, tolerance: float) -> DataFrame:
-    """With keys: the rows that differ, those of the same keys in pairs. `times`: 1 when not expected."""
-    names = _names(columns)
-    keys = [names[at] for at in columns.keys]
-    others = [name for name in names if name not in keys]
-    surplus = F.col("more_old") + F.col("more_new")
-    repeated = F.concat(
-        F.array_repeat(F.lit(False), (surplus - F.col("expected")).cast("int")),
-        F.array_repeat(F.lit(True), F.col("expected").cast("int")),
-    )
-    each = counted.select(
-        *names, "of", "equal", "more_old", F.posexplode_outer(F.when(surplus > 0, repeated)).alias("at", "holds")
-    ).select(
-        *names,
-        "of",
-        F.when(F.coalesce("at", F.lit(0)) == 0, F.col("equal")).otherwise(0).alias("equal"),
-        F.when(F.col("at").isNull(), 0).when(F.col("more_old") > 0, 1).otherwise(2).alias("side"),
-        "holds",
-    )
-    order = Window.partitionBy(*keys, "of", "side").orderBy(*others, "holds")
-    numbered = each.withColumn("number", F.when(F.col("side") > 0, F.row_number().over(order)).otherwise(0))
-    row = F.struct(*names)
-    pairs = numbered.groupBy(*keys, "of", "number").agg(
-        F.sum("equal").alias("equal"),
-        F.max(F.when(F.col("side") == 1, row)).alias("old"),
-        F.max(F.when(F.col("side") == 2, row)).alias("new"),
-        F.coalesce(F.bool_and("holds"), F.lit(False)).alias("holds"),
-    )
-    two = F.col("old").isNotNull() & F.col("new").isNotNull()
-    same = two & _close(columns, tolerance) if tolerance else F.lit(False)
-    kind = F.when(two, CHANGED).when(F.col("old").isNotNull(), ONLY_OLD).when(F.col("new").isNotNull(), ONLY_NEW)
-    differs = kind.isNotNull() & ~same
-    return pairs.select(
-        (F.col("equal") + same.cast("int")).alias("equal"),
-        F.when(differs, kind).alias("kind"),
-        "old",
-        "new",
-        (differs & ~F.col("holds")).cast("int").alias("times"),
-        (differs & F.col("holds")).cast("int").alias("expected"),
-        "of",
-    )
-
-
-def _close(columns: Columns, tolerance: float) -> Column:
-    same = F.lit(True)
-    for name, column in zip(_names(columns), columns.compared, strict=False):
-        old, new = F.col("old").getField(name), F.col("new").getField(name)
-        same = same & (close(old, new, column.common, tolerance) if column.common else old.eqNullSafe(new))
-    return same
-
-
-def _summary(paired: DataFrame, columns: Columns, samples: int) -> Any:
-    """Numbers and samples in one row. Only the rows that are kept are made to text."""
-    row = F.struct("old", "new", "of")
-    of_kind = {kind: (F.col("kind") == kind) & (F.col("times") > 0) for kind in _FIELDS}
-    summed = paired.agg(
-        F.sum("equal").alias("equal"),
-        F.sum("expected").alias("expected"),
-        *(F.sum(F.when(holds, F.col("times"))).alias(_FIELDS[kind]) for kind, holds in of_kind.items()),
-        *(_first(row, holds, max(samples, 1)).alias(f"{_FIELDS[kind]}_rows") for kind, holds in of_kind.items()),
-    )
-    texts = (_texts(F.col(f"{field}_rows"), columns).alias(f"{field}_rows") for field in _FIELDS.values())
-    return summed.select("equal", "expected", *_FIELDS.values(), *texts).collect()[0]
-
-
-def _first(row: Column, holds: Column, number: int) -> Column:
-    """The first rows of all in the order of their values."""
-    chosen = F.when(holds, row)
-    return F.min_by(chosen, chosen, number)
-
-
-def _texts(rows: Column, columns: Columns) -> Column:
-    """The rows with a list of texts a side and whether they differ, in the order of the columns, and `of`."""
-
-    def side(row: Column) -> Column:
-        named = zip(_names(columns), columns.compared, strict=False)
-        texts = [F.substring(_text(row.getField(name), column), 1, FETCHED) for name, column in named]
-        return F.when(row.isNotNull(), F.array(*texts).cast("array<string>"))
-
-    def both(row: Column) -> Column:
-        old, new = row.getField("old"), row.getField("new")
-        named = zip(_names(columns), columns.compared, strict=False)
-        unlike = [~old.getField(name).eqNullSafe(new.getField(name)) for name, _ in named]
-        return F.struct(
-            side(old).alias("old"),
-            side(new).alias("new"),
-            F.array(*unlike).cast("array<boolean>").alias("unlike"),
-            row.getField("of").alias("of"),
-        )
-
-    return F.transform(rows, both)
-
-
-def _text(value: Column, column: ComparedColumn) -> Column:
-    return text(value, column.common) if column.common else value.getField("f1")
-
-
-def _told(summary: Any, columns: Columns, query: str, samples: int, apart: str | None) -> RowDifference:
-    counts: dict[str, Any] = {field: summary[field] or 0 for field in _FIELDS.values()}
-    found = [list(_samples(kind, summary[f"{field}_rows"] or (), columns, apart)) for kind, field in _FIELDS.items()]
-    in_turn = (sample for turn in zip_longest(*found) for sample in turn if sample)
+        names = _common_columns(old.columns, new.columns, keys, left_out)
+        before, after = (_select(recording, names) for recording in (old, new))
+        differences = _differences(before, after, names, expected.predicates(query))
+    except InvalidInputError as error:
+        return RowDifference(query=query, keys=keys, not_compared=str(error))
+    types = [next(column.type for column in new.columns if column.name == name) for name in names]
+    pairs = _pairs(differences, [names.index(key) for key in keys], types, request.tolerance)
+    counts = {(row[_KIND], row[_EXPECTED]): row["count"] for row in pairs.groupBy(_KIND, _EXPECTED).count().collect()}
+    old_rows = sum(number for (kind, _), number in counts.items() if kind != ONLY_NEW)
+    found = {kind: counts.get((kind, False), 0) for kind in (CHANGED, ONLY_OLD, ONLY_NEW)}
     return RowDifference(
         query=query,
-        keys=tuple(columns.compared[at].name for at in columns.keys),
-        equal=summary["equal"] or 0,
-        expected=summary["expected"] or 0,
-        **counts,
-        samples=tuple(islice(in_turn, samples)),
-        old_columns=tuple(field.name for field in columns.only_old),
-        new_columns=tuple(field.name for field in columns.only_new),
-        unlike=columns.unlike,
-        left_out=columns.left_out,
+        keys=keys,
+        equal=before.count() - old_rows + sum(n for (kind, _), n in counts.items() if kind == _EQUAL),
+        changed=found[CHANGED],
+        only_old=found[ONLY_OLD],
+        only_new=found[ONLY_NEW],
+        expected=sum(number for (kind, is_expected), number in counts.items() if is_expected and kind != _EQUAL),
+        samples=_samples(pairs, names, types) if any(found.values()) else (),
+        new_columns=tuple(c.name for c in new.columns if c.name not in {*names, *left_out}),
+        left_out=tuple(left_out),
     )
 
 
-def _samples(kind: str, rows: Iterable[Any], columns: Columns, apart: str | None) -> Iterator[Sample]:
-    names = [column.name for column in columns.compared]
-    for row in rows:
-        old, new = (None if side is None else dict(zip(names, side, strict=True)) for side in (row["old"], row["new"]))
-        differ = [name for name, yes in zip(names, row["unlike"], strict=True) if yes]
-        yield Sample.of(kind, old, new, differ, row["of"] if apart else None)
+def _common_columns(
+    old: Sequence[RecordedColumn], new: Sequence[RecordedColumn], keys: Sequence[str], left_out: Sequence[str]
+) -> list[str]:
+    """Return the names of the columns to compare. InvalidInputError says why rows cannot be compared."""
+    known = [column.name for column in (*old, *new)]
+    if unknown := [name for name in left_out if name not in known]:
+        raise InvalidInputError(f"expect_difference names {', '.join(unknown)}; the rows have {', '.join(known)}")
+    mine, other = ([column for column in columns if column.name not in left_out] for columns in (old, new))
+    for version, columns in (("old", mine), ("new", other)):
+        names = [column.name for column in columns]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidInputError(f"the {version} version's rows have two columns named {twice[0]}")
+    types = {column.name: column for column in other}
+    for column in mine:
+        if column.name not in types:
+            raise InvalidInputError(f"the new version's rows have no {column.name}{_ADVICE}")
+        if column.type != types[column.name].type:
+            raise InvalidInputError(f"{column.name} was {column.type} and is {types[column.name].type}{_ADVICE}")
+        if not column.comparable:
+            raise InvalidInputError(f"{column.name} is {column.type}, which cannot be compared{_ADVICE}")
+    names = [column.name for column in mine]
+    if unknown := [key for key in keys if key not in names]:
+        raise InvalidInputError(f"key {', '.join(unknown)} is no compared column; these are {', '.join(names)}")
+    if not names:
+        raise InvalidInputError("no column is left to compare")
+    return names
+
+
+_ADVICE = "; to compare the other columns, call expect_difference with column="
+
+
+def _select(recording: Recording, names: Sequence[str]) -> DataFrame:
+    """Read these columns, named by their position, and BATCH."""
+    at = {column.name: f"c{number}" for number, column in enumerate(recording.columns)}
+    columns = [F.col(at[name]).alias(str(position)) for position, name in enumerate(names)]
+    return recording.read().select(*columns, BATCH)
+
+
+def _differences(old: DataFrame, new: DataFrame, names: Sequence[str], predicates: Sequence[str]) -> DataFrame:
+    """Return the rows of each version that the other one lacks, with _SIDE and _EXPECTED."""
+    gone, added = old.exceptAll(new), new.exceptAll(old)
+    both = gone.withColumn(_SIDE, F.lit(ONLY_OLD)).unionAll(added.withColumn(_SIDE, F.lit(ONLY_NEW)))
+    named = both.toDF(*names, BATCH, _SIDE)
+    expected = F.lit(False)
+    for predicate in predicates:
+        try:
+            named.where(F.expr(predicate))  # `where` rejects aggregates, generators and what is not boolean
+        except (ParseException, AnalysisException) as error:
+            reason = next((line for line in str(error).splitlines() if line.strip()), "").partition(" SQLSTATE")[0]
+            raise InvalidInputError(
+                f"expected difference {predicate!r} is no condition on the columns {', '.join(names)}: {reason}"
+            ) from error
+        expected = expected | F.coalesce(F.expr(predicate), F.lit(False))
+    return named.select("*", expected).toDF(*both.columns, _EXPECTED)
+
+
+def _pairs(differences: DataFrame, keys: Sequence[int], types: Sequence[str], tolerance: float) -> DataFrame:
+    """Pair the rows of the same batch and keys: of several, the first with the first in the order of their values.
+    Without keys no rows are paired. Return `old`, `new`, BATCH, _KIND and _EXPECTED."""
+    values = [str(at) for at in range(len(types))]
+    together = [BATCH, *(str(at) for at in keys)] if keys else [BATCH, *values]
+    order = Window.partitionBy(*together, _SIDE).orderBy(*values)
+    row = F.struct(*values)
+    pairs = (
+        differences.withColumn(_NUMBER, F.row_number().over(order))
+        .groupBy(*together, _NUMBER)
+        .agg(
+            F.first(F.when(F.col(_SIDE) == ONLY_OLD, row), ignorenulls=True).alias("old"),
+            F.first(F.when(F.col(_SIDE) == ONLY_NEW, row), ignorenulls=True).alias("new"),
+            F.bool_and(_EXPECTED).alias(_EXPECTED),
+        )
+    )
+    both = F.col("old").isNotNull() & F.col("new").isNotNull()
+    close = F.lit(tolerance > 0)
+    for value, kind in zip(values, types, strict=True):
+        close = close & _is_close(F.col("old").getField(value), F.col("new").getField(value), kind, tolerance)
+    pair = F.when(close, _EQUAL).otherwise(CHANGED)
+    kind = F.when(both, pair).when(F.col("new").isNull(), ONLY_OLD).otherwise(ONLY_NEW)
+    return pairs.select("old", "new", BATCH, kind.alias(_KIND), _EXPECTED)
+
+
+def _is_close(old: Column, new: Column, kind: str, tolerance: float) -> Column:
+    """Return whether two values are equal, or floating ones that differ by the tolerance at most."""
+    if kind not in ("float", "double"):
+        return old.eqNullSafe(new)
+    largest = F.greatest(F.abs(old), F.abs(new)).cast("double")
+    near = F.abs(old.cast("double") - new.cast("double")) <= largest * F.lit(tolerance)
+    return old.eqNullSafe(new) | F.coalesce(near & (largest < F.lit(float("inf"))), F.lit(False))
+
+
+def _samples(pairs: DataFrame, names: Sequence[str], types: Sequence[str]) -> tuple[Sample, ...]:
+    """Return the first rows that are not expected to differ, as texts."""
+
+    def texts(side: str) -> Column:
+        values = [F.col(side).getField(str(at)) for at in range(len(names))]
+        plain = [F.hex(value) if kind == "binary" else value for value, kind in zip(values, types, strict=True)]
+        return F.array(*(F.substring(value.cast("string"), 1, _FETCHED) for value in plain)).alias(side)
+
+    chosen = pairs.where(~F.col(_EXPECTED) & (F.col(_KIND) != _EQUAL)).orderBy(BATCH, F.coalesce("old", "new"), _KIND)
+    rows = chosen.limit(MAX_SAMPLES).select(_KIND, BATCH, texts("old"), texts("new")).collect()
+    return tuple(
+        Sample.of(
+            None if row[_KIND] == ONLY_NEW else dict(zip(names, row["old"], strict=True)),
+            None if row[_KIND] == ONLY_OLD else dict(zip(names, row["new"], strict=True)),
+            row[BATCH],
+        )
+        for row in rows
+    )

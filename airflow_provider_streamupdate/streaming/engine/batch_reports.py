@@ -27,8 +27,8 @@ class BatchReports:
         self._last = after
         self._cold: tuple[int, ...] = ()  # the first batches that were seen
 
-    def look(self, query: StreamingQuery, stages: Sequence[StagePlan], committed: int) -> tuple[ExecutedBatch, ...]:
-        """Note what has been executed since the last look, and return it. committed: the last batch that has"""
+    def update(self, query: StreamingQuery, stages: Sequence[StagePlan], committed: int) -> tuple[ExecutedBatch, ...]:
+        """Note the batches executed since the last call, and return them. committed: the last committed batch"""
         executed = self._timed(query, _executed(query, self._last))
         self._cold = (*self._cold, *(e.batch for e in executed))[:COLD_BATCHES]
         if executed:
@@ -57,7 +57,7 @@ def _executed(query: StreamingQuery, after: int) -> tuple[ExecutedBatch, ...]:
 
 
 def _with_rows_out(known: tuple[BatchFigures, ...], query: StreamingQuery, committed: int) -> tuple[BatchFigures, ...]:
-    """With the rows of the last batch to a sink that does not report them, where the batch has ended."""
+    """Add the number of rows of the last batch, where it has ended and its sink does not report them."""
     if not known or known[-1].batch != committed or known[-1].rows_out is not None:
         return known
     with contextlib.suppress(Exception):  # a query whose JVM is going down has none

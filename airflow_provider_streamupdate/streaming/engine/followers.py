@@ -84,12 +84,12 @@ class Followers:
         return all(following.behind <= 1 for following in self._following.values())
 
     def queries(self) -> frozenset[str]:
-        """Those that follow."""
+        """Return the queries that follow."""
         return frozenset(self._following)
 
-    def doubtful(self, saved: SavedState) -> frozenset[str]:
-        """Those whose sink may have the batch in flight, if its state is whole: `saved` is without files. And those
-        that have begun it here."""
+    def queries_with_unclear_commit(self, saved: SavedState) -> frozenset[str]:
+        """Return the queries whose batch in flight may be in their sink, while `saved` is without the files that tell,
+        and the queries that have begun that batch here."""
         skipped = (n for n in self._following if may_be_skipped(saved.queries[n], self._query(n), ahead=True))
         return frozenset((*skipped, *self._begun_beyond(saved)))
 
@@ -148,20 +148,20 @@ class Followers:
                 following.query.stop()
 
     def progress(self) -> dict[str, QueryStatus]:
-        """What has committed here of the running deployment's batches."""
-        return {name: self._told(name, following) for name, following in self._following.items()}
+        """Return each query's status: the batches of the running deployment that were committed here."""
+        return {name: self._status(name, following) for name, following in self._following.items()}
 
     def _query(self, name: str) -> QueryPlan:
         query = self._plan.query(name)
         assert query is not None  # it follows
         return query
 
-    def _told(self, name: str, following: Following) -> QueryStatus:
+    def _status(self, name: str, following: Following) -> QueryStatus:
         if name not in self._figures:
             self._figures[name] = BatchReports(seconds=partial(execution_seconds, self._spark))
         committed, figures = following.committed, self._figures[name]
         if following.query is not None:
-            figures.look(following.query, self._query(name).stages, committed)
+            figures.update(following.query, self._query(name).stages, committed)
         return QueryStatus(batch=committed, figures=figures.warm)
 
     def _restored(self, find: Callable[[], SavedState]) -> SavedState:

@@ -76,7 +76,7 @@ class Following:
 
     @property
     def query(self) -> StreamingQuery | None:
-        """None before the first batch that could be followed."""
+        """The query; None before the first batch that could be followed."""
         return self._followed.query if self._followed else None
 
     def _there(self) -> int | None:
@@ -187,8 +187,8 @@ class Following:
         self._followed.take_over(self._watermark_ms(), again=logged != committed)
 
     def _watermark_ms(self) -> int:
-        """That the running version's next batch would have had; or the one after its batch in flight, if that was run
-        here."""
+        """Return the watermark of the running version's next batch, or of the one after its batch in flight if that was
+        run here."""
         batch, own = self._running.committed_batch(), self._own.committed_batch()
         if own is not None and (batch is None or own > batch):
             return self._own.next_watermark_ms(own)

@@ -63,9 +63,9 @@ class Followable(Protocol):
         committed a batch when that began is not among them."""
         ...
 
-    def doubtful(self, saved: SavedState) -> frozenset[str]:
-        """Of those that follow, the queries whose batch in flight may be in their sink, or not: to tell, their files in
-        `saved` are needed."""
+    def queries_with_unclear_commit(self, saved: SavedState) -> frozenset[str]:
+        """Return the following queries whose batch in flight may or may not be in their sink. Their files in `saved`
+        are needed to find out."""
         ...
 
     def catch_up(self, saved: SavedState) -> None:
@@ -78,7 +78,7 @@ class Followable(Protocol):
 class Reconfigurable(Protocol):
     """Continues with other parameters in the same session."""
 
-    def settled(self, since: Mapping[str, int]) -> bool:
+    def has_settled(self, since: Mapping[str, int]) -> bool:
         """Whether every query has committed a batch after those in `since`, or has looked for data and found none.
         Raises the error of one that failed."""
         ...
@@ -102,7 +102,7 @@ class QueryEngine(Followable, Reconfigurable, Protocol):
 
     The lifecycle calls, in this order: `open`, `on_termination`, `build`, `make_plan`; for a standby
     `check_restorable`, `used_beyond`, then `practise` and `bring_ahead` or, for one that follows, `follow`, and
-    `keep_up` again and again, and `catch_up`; with saved state `restore`; `go_on_after_others`,
+    `keep_up` again and again, and `catch_up`; with saved state `restore`; `skip_used_batch_ids`,
     `check_start`, `start`. From then on one thread starts, drains, stops and rebuilds, while another asks for
     `progress` and `ended`. Every call may raise what the engine raises, which ends the driver, unless stated otherwise
     here.
@@ -118,7 +118,7 @@ class QueryEngine(Followable, Reconfigurable, Protocol):
 
     @property
     def plan(self) -> AppPlan:
-        """Of the queries that the next start runs."""
+        """The plan of the queries that the next start runs."""
         ...
 
     def open(self, title: str, practises: bool = False) -> Session:
@@ -161,7 +161,7 @@ class QueryEngine(Followable, Reconfigurable, Protocol):
         ...
 
     def used_beyond(self, parent: str) -> bool:
-        """Whether a sink may have batch ids that `parent` has not logged, so that `go_on_after_others` has to look."""
+        """Whether a sink may have batch ids that `parent` has not logged, so that `skip_used_batch_ids` has to look."""
         ...
 
     def restore(self, saved: SavedState) -> None:
@@ -169,7 +169,7 @@ class QueryEngine(Followable, Reconfigurable, Protocol):
         others are rebuilt."""
         ...
 
-    def go_on_after_others(self) -> Mapping[str, tuple[int, int]]:
+    def skip_used_batch_ids(self) -> Mapping[str, tuple[int, int]]:
         """Let no query use batch ids that its sink has from another version and would skip. Return each changed query
         with the batch after which it continues, and that batch's new id. No query runs."""
         ...
@@ -204,7 +204,7 @@ class QueryEngine(Followable, Reconfigurable, Protocol):
         """Whether all queries ended by themselves. Raises the error of one that failed."""
         ...
 
-    def gone(self, error: BaseException) -> str | None:
-        """Which part of the engine itself has ended, in words, if that caused the error; else None. It may wait for
-        that end."""
+    def ended_part(self, error: BaseException) -> str | None:
+        """Return which part of the engine has ended, in words, if that caused the error; else None. The call may wait
+        for the end."""
         ...

@@ -104,7 +104,7 @@ class RunningQueries:
         found = {name: checkpoint.committed_batch() for name, checkpoint in self._checkpoints.items()}
         return {name: -1 if batch is None else batch for name, batch in found.items()}
 
-    def settled(self, since: Mapping[str, int]) -> bool:
+    def has_settled(self, since: Mapping[str, int]) -> bool:
         """Whether every query has committed a batch after those in `since`, or has looked for data and found none.
         Raises the error of one that failed."""
         committed, progress = self.committed(), self.progress()
@@ -189,7 +189,7 @@ class RunningQueries:
         operators = self._plan.query(name)
         stages = operators.stages if operators else ()
         reports = self._reports.setdefault(name, BatchReports(self._before[name]))
-        executed = reports.look(query, stages, status.batch)
+        executed = reports.update(query, stages, status.batch)
         rows = self._rows[name] = self._rows[name].after(executed, stages)
         order = operators.source_order if operators else ()
         behind = rows_behind(progress, order)
@@ -236,7 +236,7 @@ def _commit_time(checkpoint: Checkpoint, batch: int) -> str | None:
 
 
 def _failure(query: StreamingQuery) -> str | None:
-    """What a query failed with, in words."""
+    """Describe why a query failed."""
     with contextlib.suppress(Exception):  # a query whose JVM is going down tells nothing
         error = None if query.isActive else query.exception()
         return None if error is None else describe(error)
@@ -270,7 +270,7 @@ def rows_arriving(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str
 
 
 def _by_source(progress: Mapping[str, Any], order: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """What a progress report says of each source, by name; nothing where it is not known which is which."""
+    """Return the entries of a progress report by source name; empty when it is unknown which is which."""
     names, sources = list(dict.fromkeys(order)), progress.get("sources", [])
     return dict(zip(names, sources, strict=True)) if len(names) == len(sources) else {}
 

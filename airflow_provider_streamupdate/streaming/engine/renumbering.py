@@ -17,7 +17,7 @@ from .. import spark_internals
 from ..restore.restorer import empty_stores
 
 
-def go_on_after_others(app: AppRegistry, deployment: str, plan: AppPlan) -> dict[str, tuple[int, int]]:
+def skip_used_batch_ids(app: AppRegistry, deployment: str, plan: AppPlan) -> dict[str, tuple[int, int]]:
     """Let no query use batch ids that its sink has from another version and would skip: such a query computes what it
     has not committed again, under later ids. Return, for each changed query, its last batch and that batch's new id.
     Nothing may run on the deployment's checkpoints."""

@@ -32,7 +32,7 @@ from .followers import Followers
 from .port import Session
 from .queries import RunningQueries
 from .rebuilding import Built, Rebuilding
-from .renumbering import go_on_after_others, used_beyond
+from .renumbering import skip_used_batch_ids, used_beyond
 from .warm_up import count_rows, scratch_folder, warm_up
 
 _JVM_ENDS = 10.0  # seconds that a JVM may take to end once its connections are closed
@@ -101,7 +101,7 @@ class SparkEngine:
             return check_restorable(saved, report, self.plan, self._writers, Path(checked))
 
     def practise(self, saved: SavedState) -> Generator[None, None, None]:
-        """What need not be done again by the restore is kept for it."""
+        """Keep what the restore then does not have to do again."""
         if self._counting is not None:
             self._counting.join()
             yield
@@ -150,9 +150,9 @@ class SparkEngine:
         self._followers = Followers(
             self._spark, self.plan, self._writers, self._registry, self._deployment, self._app.migrations, committed
         )
-        asked = comparison.asked() if comparison is not None else None
-        if comparison is not None and asked is not None:
-            self._followers.record({name: comparison.rows(version, name) for name in asked.keys})
+        request = comparison.request() if comparison is not None else None
+        if comparison is not None and request is not None:
+            self._followers.record({name: comparison.rows(version, name) for name in request.keys})
         self._followers.begin(find)
 
     def compare(self, comparison: Comparison) -> None:
@@ -166,9 +166,9 @@ class SparkEngine:
         assert self._followers is not None  # `follow` was called
         return self._followers.queries()
 
-    def doubtful(self, saved: SavedState) -> frozenset[str]:
+    def queries_with_unclear_commit(self, saved: SavedState) -> frozenset[str]:
         assert self._followers is not None  # `follow` was called
-        return self._followers.doubtful(saved)
+        return self._followers.queries_with_unclear_commit(saved)
 
     def catch_up(self, saved: SavedState) -> None:
         assert self._followers is not None  # `follow` was called
@@ -181,8 +181,8 @@ class SparkEngine:
         app, deployment = self._registry, self._deployment
         restore_app(saved, self.plan, self._writers, app, deployment, self._app.migrations, self._ahead, self._copied)
 
-    def go_on_after_others(self) -> dict[str, tuple[int, int]]:
-        return go_on_after_others(self._registry, self._deployment, self.plan)
+    def skip_used_batch_ids(self) -> dict[str, tuple[int, int]]:
+        return skip_used_batch_ids(self._registry, self._deployment, self.plan)
 
     def check_start(self, agree: Iterable[str]) -> None:
         check_start(self._registry, self.plan, agree, self._deployment)
@@ -207,8 +207,8 @@ class SparkEngine:
     def committed(self) -> dict[str, int]:
         return self._queries.committed()
 
-    def settled(self, since: Mapping[str, int]) -> bool:
-        return self._queries.settled(since)
+    def has_settled(self, since: Mapping[str, int]) -> bool:
+        return self._queries.has_settled(since)
 
     def ended(self) -> bool:
         return self._queries.ended()
@@ -224,7 +224,7 @@ class SparkEngine:
         self._rebuilding.put_back()
         self._queries.replace(*self._before)
 
-    def gone(self, error: BaseException) -> str | None:
+    def ended_part(self, error: BaseException) -> str | None:
         """The JVM's connections close before it is gone (a busy machine takes seconds to give back its memory), so that
         after a call without an answer its end is waited for."""
         deadline = time.monotonic() + (_JVM_ENDS if spark_internals.unanswered(error) else 0)

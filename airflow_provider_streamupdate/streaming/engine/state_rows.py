@@ -32,7 +32,7 @@ class StateRows:
         return cls(start=batch, batch=batch)
 
     def after(self, reported: Reported, plans: Sequence[StagePlan]) -> StateRows:
-        """With what was reported of later batches, oldest first, of the stages of these plans."""
+        """Return the counts after later batches, given their reports, oldest first, and the plans of the stages."""
         now = self
         for report in reported:
             batch, stages, exact = report.batch, report.stages, counted_once(report, plans)

@@ -83,7 +83,7 @@ def warm_up(
 
 @contextlib.contextmanager
 def scratch_folder(app: AppRegistry, deployment: str) -> Iterator[Path]:
-    """For `warm_up`: in the root where that is a file system that executors reach as this driver does."""
+    """Make a folder for `warm_up`: below the root when executors reach that as this driver does."""
     if app.deployment_folder(deployment).path_here is None:
         with tempfile.TemporaryDirectory(prefix="streamupdate-standby-", ignore_cleanup_errors=True) as made:
             yield Path(made)

@@ -55,7 +55,7 @@ def planned_beside(df: DataFrame, output_mode: str, folder: Path, conf: dict[str
         stages = sum(node.stateful for node in parse(spark_internals.plan_shape(df)).walk())
         return dry_run(df, output_mode, f"file://{folder}", folder, conf, True, stages, begun.set_result)
 
-    with spark_internals.beside(df.sparkSession, work) as done:
+    with spark_internals.in_background(df.sparkSession, work) as done:
         yield FirstBatch(begun, done)
 
 
@@ -80,9 +80,8 @@ def dry_run(
     placeholder = local / "offsets" / "0"  # OperatorStateMetadataV2Reader wants the batch to be in the offset log
     placeholder.write_text("v1\n")
     try:
-        return spark_internals.dry_run(
-            df, output_mode, uri, batch=0, conf=conf, write=True, scratch=scratch, begun=begun
-        )
+        options = spark_internals.DryRunOptions(write=True, scratch=scratch, begun=begun)
+        return spark_internals.dry_run(df, output_mode, uri, batch=0, conf=conf, options=options)
     finally:
         placeholder.unlink()
 

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...core.compatibility.rules.settings.setting import SHARES, harmless
 from ...core.compatibility.rules.settings.settings_table import MEASURED
 from ...core.compatibility.rules.sinks import kind_of
-from ...core.difference.expected import ExpectedDifference
+from ...core.difference.request import ExpectedDifference
 from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.names import confused
 from ...core.plan.plan import (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
@@ -22,47 +23,54 @@ from .. import spark_internals
 from .rewriter import belonging, describe_target
 
 
-def rewrite_families(
-    spark: SparkSession,
-    stage: MigratedStage,
-    made: Mapping[str, DataFrame],
-    left_out: Container[str],
-    snapshot: QuerySnapshot,
-    scratch: Folder,
-    checkpoint: Folder,
-    conf: dict[str, str],
-    partitions: int,
-) -> Folder:
-    """Write version 1 of the stage's store; return the folder with its partitions.
+@attrs.frozen(kw_only=True)
+class RebuiltFamilies:
+    """The column families of a store that get new rows."""
 
-    made: the rows of rebuilt families, in the form of the new plan: partition_key, key and value (all structs), and
-        place, which orders the values of one key
-    left_out: families of the old store that are not carried, besides those in `made`
-    scratch: holds a checkpoint of the old stage alone under ``old``
-    checkpoint: the new one, with Spark's description of the new operator
-    """
+    # By name, in the form of the new plan: partition_key, key and value (all structs), and place, which orders the
+    # values of one key.
+    rows: Mapping[str, DataFrame]
+    left_out: Container[str] = ()  # families of the old store that are neither carried nor rebuilt
+
+
+@attrs.frozen(kw_only=True)
+class StoreRewrite:
+    """The old and the new store of a stage that is rewritten."""
+
+    snapshot: QuerySnapshot
+    scratch: Folder  # holds a checkpoint of the old stage alone under ``old``
+    checkpoint: Folder  # the new one, with Spark's description of the new operator
+    conf: dict[str, str]
+    partitions: int
+
+
+def rewrite_families(
+    spark: SparkSession, stage: MigratedStage, families: RebuiltFamilies, store: StoreRewrite
+) -> Folder:
+    """Write version 1 of the stage's store; return the folder with its partitions."""
     old, new = stage.old, stage.new
-    source, target = scratch.sub("old"), scratch.sub("new")
-    describe_target(checkpoint, new, old.operator_id, source, target, snapshot.batch, conf)
-    kept = [s.name for s in old.schemas if s.name not in made and s.name not in left_out]
+    source, target, batch = store.scratch.sub("old"), store.scratch.sub("new"), store.snapshot.batch
+    describe_target(store.checkpoint, new, old.operator_id, source, target, batch, store.conf)
+    kept = [s.name for s in old.schemas if s.name not in families.rows and s.name not in families.left_out]
 
     def transform(rows: DataFrame) -> DataFrame:
         schema = rows.schema
         placed = StructType([*schema.fields, StructField("place", LongType())])
         carried = rows.where(F.col("column_family_name").isin(kept))
         united = carried.withColumn("place", F.monotonically_increasing_id())
-        for name, flat in made.items():
+        for name, flat in families.rows.items():
             united = united.union(_encoded(flat, name, new, placed))
-        united = united.repartition(partitions, *belonging(united, old))
+        united = united.repartition(store.partitions, *belonging(united, old))
         return united.sortWithinPartitions("column_family_name", "key_bytes", "place").select(*schema.names)
 
     uris = (source.uri, target.uri)
-    spark_internals.rewrite_stores(spark, *uris, snapshot.batch, conf, transform, snapshot.state_format)
+    spark_internals.rewrite_stores(spark, *uris, batch, store.conf, transform, store.snapshot.state_format)
     return target.sub(f"state/{old.operator_id}")
 
 
 def _encoded(rows: DataFrame, family: str, new: StagePlan, schema: StructType) -> DataFrame:
-    """The rows as StateRewriter needs them, with their place: partition key, key and value as bytes, column family."""
+    """Return the rows as StateRewriter needs them, with their place: partition key, key and value as bytes, column
+    family."""
     described = schema_of(new, family)
     partition_key = F.col("partition_key").cast(schema["partition_key"].dataType)
     flat = rows.select(partition_key, "key", "value", F.col("place").cast("bigint"))
@@ -77,7 +85,7 @@ def _encoder(key: Any, value: Any, family: str) -> Callable[[Iterator[Any]], Ite
 
         for batch in batches:
             partition_key, keys, values, place = batch.columns
-            made = [
+            columns = [
                 partition_key,
                 pyarrow.array(row_bytes(key, keys), pyarrow.binary()),
                 pyarrow.array(row_bytes(value, values), pyarrow.binary()),
@@ -85,7 +93,7 @@ def _encoder(key: Any, value: Any, family: str) -> Callable[[Iterator[Any]], Ite
                 place,
             ]
             yield pyarrow.RecordBatch.from_arrays(
-                made, ["partition_key", "key_bytes", "value_bytes", "column_family_name", "place"]
+                columns, ["partition_key", "key_bytes", "value_bytes", "column_family_name", "place"]
             )
 
     return encode

@@ -39,7 +39,7 @@ from ...core.snapshots.restore import MigratedStage, RestorePlan, check_file
 from ...core.storage import Folder
 from ..catalyst.marks import COLLATIONS
 from ..planning.schema_file import write_schema
-from .column_families import rewrite_families
+from .column_families import RebuiltFamilies, StoreRewrite, rewrite_families
 from .join_sides import read_side, side_stores
 from .rewriter import read_store, rewrite_stage, save_rows, session_keys, with_schema_files_here
 from .state_variables import read_variable, same_ends, variable_families
@@ -89,19 +89,19 @@ def migrate_stage(
         old = scratch.sub("old")
         before = _lay_out(snapshot, stage.old, source, old)
         partitions = 1 if single_partition(stage.new) else plan.partitions or before
-        families: dict[str, DataFrame] | None = None  # made anew in a store of column families, which has others, too
-        left_out: set[str] = set()
+        families: RebuiltFamilies | None = None  # in a store that has other column families, too
         written: dict[str, Folder] = {}
         if stage.migration is None:
             moved_to = None if partitions == before else partitions
             written = rewrite_stage(spark, stage.old, snapshot, scratch, plan.conf, moved_to)
         elif stage.new.kind == "transform-with-state":
             made_rows = _variables(spark, stage, stage.migration, snapshot.batch, old, functions)
-            families, left_out = variable_families(stage, made_rows)
+            families = variable_families(stage, made_rows)
         elif stage.new.kind == "join":
             made_rows = _sides(spark, stage, stage.migration, snapshot.batch, old, functions)
             if column_families(stage.new):
-                families = {name: rows.withColumn("place", F.lit(0)) for name, rows in made_rows.items()}
+                placed = {name: rows.withColumn("place", F.lit(0)) for name, rows in made_rows.items()}
+                families = RebuiltFamilies(rows=placed)
             else:
                 kept = (store for store in stage.new.stores if store not in made_rows)
                 made_rows |= {store: read_store(spark, stage.old, snapshot.batch, old, store) for store in kept}
@@ -114,11 +114,12 @@ def migrate_stage(
             moved_to = partitions if stage.migration.moves or partitions != before else None
             written = {"default": save_rows(stage.new, rows, scratch.sub("new"), plan.conf, moved_to)}
         if families is not None:
-            written["default"] = rewrite_families(
-                spark, stage, families, left_out, snapshot, scratch, checkpoint, plan.conf, partitions
+            store = StoreRewrite(
+                snapshot=snapshot, scratch=scratch, checkpoint=checkpoint, conf=plan.conf, partitions=partitions
             )
-        for store, folder in written.items():
-            _bring_back(folder, store, stage.new, checkpoint, plan.made_state_name)
+            written["default"] = rewrite_families(spark, stage, families, store)
+        for store_name, folder in written.items():
+            _bring_back(folder, store_name, stage.new, checkpoint, plan.made_state_name)
     finally:
         checkpoint.remove(_SCRATCH)
 

@@ -1,4 +1,4 @@
-"""Whether tables still have the rows that come next: they are asked before an update stops anything."""
+"""The check, before an update stops anything, that tables still have the rows that come next."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SUFFIX = ":next"  # of a source's name, in a report
 def judge_next_input(
     query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, snapshot: QuerySnapshot | None
 ) -> Iterator[ReportItem]:
-    """What the query's tables answer, as items of a report; none for a table that gives its next rows.
+    """Yield a report item for each table that does not give its next rows.
 
     checkpoint: a scratch folder, with the logs of the new version's checkpoint
-    snapshot: what it goes on from; None: the query is new, so that each table is asked for its first rows
+    snapshot: the state to continue from; None: the query is new, so that each table is asked for its first rows
     """
     sources = [source for source in query.sources if short_format(source.format) in ASKED]
     start, place = _last_batch(query, checkpoint, snapshot) if sources else ({}, {})
@@ -36,10 +36,10 @@ def judge_next_input(
     for source in sources:
         name, problem = source.name, None
         if askable(source):
-            asked = spark_internals.Asked(start=start.get(name), place=place.get(name), in_flight=in_flight)
+            offsets = spark_internals.SourceOffsets(start=start.get(name), place=place.get(name), in_flight=in_flight)
             folder = f"{checkpoint.uri}/sources/{name if source.native else names.index(name)}"
             frame, line = spark_internals.writer_frame(writer), query.source_order.index(name)
-            problem = spark_internals.next_input_problem(frame, line, asked, folder)
+            problem = spark_internals.next_input_problem(frame, line, offsets, folder)
         answer = NextInput(source=source, new=name not in place, problem=problem)
         if findings := judge(INPUT_RULES, answer):
             yield report_item("source", f"{query.name}/{name}{SUFFIX}", findings)
@@ -48,7 +48,7 @@ def judge_next_input(
 def _last_batch(
     query: QueryPlan, checkpoint: Folder, snapshot: QuerySnapshot | None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The offsets by source before and after the last batch that was logged. A source without one is left out."""
+    """Return the offsets by source before and after the last logged batch. Sources without one are missing."""
     if snapshot is None:
         return {}, {}
     last = snapshot.batch if snapshot.in_flight is None else snapshot.in_flight

@@ -49,9 +49,10 @@ LOGS = ("metadata", "offsets", "commits", "sources")  # of a checkpoint
 
 @attrs.frozen(kw_only=True)
 class MetadataAhead:
-    """What a dry run of a query writes, made before it is needed: the files, by their paths in the checkpoint.
+    """The metadata files of a query, written by a dry run before they are needed, by their paths in the checkpoint.
 
-    conf: the configuration it ran under; under another one the files may be others"""
+    conf: the configuration of the dry run; under another one the files may differ
+    """
 
     conf: dict[str, str]
     files: dict[str, bytes]
@@ -236,8 +237,7 @@ def check_restorable(
                 checkpoint.uri,
                 batch=batch,
                 conf=plan.conf,
-                scratch=True,
-                planned=planned(writer, plan.conf),
+                options=spark_internals.DryRunOptions(scratch=True, planned=planned(writer, plan.conf)),
             )
         except StreamUpdateError:
             raise
@@ -328,7 +328,8 @@ def _write_metadata(
         return
     checkpoint.write("offsets/0", b"v1\n")
     try:
-        spark_internals.dry_run(df, query.output_mode, checkpoint.uri, batch=0, conf=conf, write=True)
+        options = spark_internals.DryRunOptions(write=True)
+        spark_internals.dry_run(df, query.output_mode, checkpoint.uri, batch=0, conf=conf, options=options)
     finally:
         checkpoint.remove("offsets/0")
 

@@ -79,7 +79,7 @@ class SavedState:
         """The configuration each query's offset log holds; it wins over the session's on a restart."""
         return {name: dict(query.conf) for name, query in self.queries.items() if query.conf}
 
-    def under(self, renames: Mapping[str, str] | None) -> SavedState:
+    def renamed(self, renames: Mapping[str, str] | None) -> SavedState:
         """The same state with its stages and sources under new names."""
         return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
 

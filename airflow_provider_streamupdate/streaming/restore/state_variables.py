@@ -18,13 +18,14 @@ from ...core.plan.plan import StagePlan
 from ...core.plan.spark_types import ddl
 from ...core.snapshots.restore import MigratedStage
 from ...core.storage import Folder
+from .column_families import RebuiltFamilies
 
 _ROW = ("partition_key", "key", "value", "place")  # of a column family; the place in a list
 _COUNTER = "$rowCounter_{}"  # StateStoreColumnFamilySchemaUtils.getRowCounterCFName: how long each list is
 
 
 def read_variable(spark: SparkSession, stage: StagePlan, name: str, batch: int, checkpoint: Folder) -> DataFrame:
-    """A variable's rows: key (a struct) and value."""
+    """Return a variable's rows: key (a struct) and value."""
     rows = (
         spark.read.format("statestore")
         .option("operatorId", stage.operator_id)
@@ -38,43 +39,43 @@ def read_variable(spark: SparkSession, stage: StagePlan, name: str, batch: int, 
 
 
 def same_ends(stage: StagePlan, name: str, old: DataFrame, new: DataFrame) -> bool:
-    """Whether values with a time to live have the same number and expiry times as before: Spark lists the expiry times
+    """Return whether values with a time to live have the same number and expiry times as before: Spark lists these
     separately, in column families that are carried (OneToOneTTLState, OneToManyTTLState)."""
     end = "ttlExpirationMs"
     by_kind = {
         LIST: F.transform("value", lambda v: v[end]),
         MAP: F.array_sort(F.transform(F.map_entries("value"), lambda e: F.struct(e["key"], e["value"][end]))),
     }
-    found = by_kind.get(variable_type(stage, name), F.col(f"value.{end}"))
+    ends = by_kind.get(variable_type(stage, name), F.col(f"value.{end}"))
     named = new.withColumn(
         "value", F.col("value").cast(ddl(value_type(stage, name)))
     )  # its fields may have other names
-    before, after = (rows.select("key", found) for rows in (old, named))
+    before, after = (rows.select("key", ends) for rows in (old, named))
     return before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty()
 
 
-def variable_families(stage: MigratedStage, made: Mapping[str, DataFrame]) -> tuple[dict[str, DataFrame], set[str]]:
-    """What `rewrite_families` rebuilds and leaves out, for the changed variables.
+def variable_families(stage: MigratedStage, rows: Mapping[str, DataFrame]) -> RebuiltFamilies:
+    """Return the column families to rebuild for the changed variables.
 
-    made: the rows of each of them (key and value), in the form of the new plan
+    rows: key and value of each of them, in the form of the new plan
     """
-    gone = stage.migration.dropped if stage.migration else ()
-    counters = (_COUNTER.format(name) for name in made)
-    left_out = {*gone, *counters, *(s.name for s in stage.old.schemas if _index_of(s.name, gone))}
-    return dict(_families(made, stage.new)), left_out
+    dropped = stage.migration.dropped if stage.migration else ()
+    counters = (_COUNTER.format(name) for name in rows)
+    left_out = {*dropped, *counters, *(s.name for s in stage.old.schemas if _index_of(s.name, dropped))}
+    return RebuiltFamilies(rows=dict(_families(rows, stage.new)), left_out=left_out)
 
 
 def _index_of(family: str, variables: tuple[str, ...]) -> bool:
-    """Whether an internal family belongs to one of the variables: ``$ttl_name``, ``$rowCounter_name`` ..."""
+    """Return whether an internal family belongs to one of the variables: ``$ttl_name``, ``$rowCounter_name`` ..."""
     prefix, _, name = family.partition("_")
     return prefix in ("$ttl", "$min", "$count", "$rowCounter") and name in variables
 
 
-def _families(made: Mapping[str, DataFrame], new: StagePlan) -> Iterator[tuple[str, DataFrame]]:
-    """The column families of the rewritten variables, as `rewrite_families` takes them."""
+def _families(variables: Mapping[str, DataFrame], new: StagePlan) -> Iterator[tuple[str, DataFrame]]:
+    """Yield the column families of the rewritten variables, with their rows."""
     known = {s.name for s in new.schemas}
     nothing = F.lit(None).cast(IntegerType())
-    for name, rows in made.items():
+    for name, rows in variables.items():
         kind = variable_type(new, name)
         if kind == LIST:
             yield name, rows.select("key", "key", F.posexplode("value")).toDF("partition_key", "key", "place", "value")

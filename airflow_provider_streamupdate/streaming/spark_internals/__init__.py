@@ -4,18 +4,16 @@ Class and field names are verified with javap on the released jars. What differs
 `adapters`; `check_version` refuses those that have none.
 """
 
-from .beside import beside
 from .connection import answer_at_once
-from .jvm import activate, unanswered
+from .jvm import activate, in_background, unanswered
 from .markers import with_marker
 from .pipelines import PipelineFlow, PipelineGraph, classic, connected
 from .plans.plans import analyzed_plan, optimized_inputs, plan_shape
 from .plans.sources import streaming_sources
-from .queries.dry_runs import DryRun, dry_run
+from .queries.dry_runs import DryRun, DryRunOptions, dry_run
 from .queries.empty_sources import with_empty_sources
 from .queries.following import SCRATCH, FollowedQuery, check_followable_here, check_trigger
-from .queries.input_files import changed_file, file_sink_batch
-from .queries.next_input import Asked, next_input_problem
+from .queries.next_input import SourceOffsets, changed_file, next_input_problem
 from .queries.queries import (
     ExecutedBatch,
     OperatorReport,
@@ -32,6 +30,7 @@ from .queries.state_stores import rewrite_stores, save_aggregation, write_empty_
 from .queries.writers import (
     FOREACH,
     batch_function,
+    file_sink_batch,
     foreach_imports,
     qualified,
     unsupported,
@@ -63,18 +62,18 @@ __all__ = [
     "FILE_MANAGER",
     "FOREACH",
     "SCRATCH",
-    "Asked",
     "DryRun",
+    "DryRunOptions",
     "ExecutedBatch",
     "FollowedQuery",
     "OperatorReport",
     "PipelineFlow",
     "PipelineGraph",
+    "SourceOffsets",
     "activate",
     "analyzed_plan",
     "answer_at_once",
     "batch_function",
-    "beside",
     "changed_file",
     "check_followable_here",
     "check_trigger",
@@ -94,6 +93,7 @@ __all__ = [
     "given_settings",
     "hadoop_setting",
     "hadoop_settings",
+    "in_background",
     "join_thread",
     "jvm_locale",
     "jvm_zone",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 STREAMING = "org.apache.spark.sql.execution.streaming"
 _OBJECT = "java.lang.Object"
 _HANDLES = "java.lang.invoke.MethodHandles"
+_Result = TypeVar("_Result")
 
 
 def module(spark: SparkSession, name: str) -> Any:
@@ -80,7 +85,7 @@ def is_a(jvm: Any, name: str) -> Any:
 
 
 @functools.cache
-def itself(jvm: Any) -> Any:
+def identity_function(jvm: Any) -> Any:
     """The scala.Function1 that gives what it is given: a tree becomes the list of its nodes, in pre-order."""
     return function(jvm, static(jvm, f"{_HANDLES}#identity")(java_class(jvm, _OBJECT)))
 
@@ -95,7 +100,7 @@ def method(jvm: Any, owner: str, name: str, *kinds: str) -> Any:
     return static(jvm, f"{_HANDLES}#publicLookup")().unreflect(found)
 
 
-def given(jvm: Any, handle: Any, argument: Any, place: int = 1) -> Any:
+def with_argument(jvm: Any, handle: Any, argument: Any, place: int = 1) -> Any:
     """A method with one of its arguments given, by default the second one."""
     return static(jvm, f"{_HANDLES}#insertArguments")(handle, place, array(jvm, _OBJECT, [argument]))
 
@@ -159,3 +164,27 @@ def activate(spark: SparkSession) -> None:
     """Make it the session of this thread, as it is of the main one: texts (schemas, expressions) are parsed under the
     settings of a thread's session, and under Spark's defaults where it has none."""
     module(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
+
+
+@contextlib.contextmanager
+def in_background(spark: SparkSession, work: Callable[[], _Result]) -> Iterator[Future[_Result]]:
+    """Run `work` in a thread, with the session as its active one. The block ends after the work; an error in the block
+    is raised in place of the work's.
+
+    The work should wait for the JVM most of the time: Python runs one thread at a time.
+    """
+    done: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            activate(spark)
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = InheritableThread(target=run, name="streamupdate-background", daemon=True)
+    thread.start()
+    try:
+        yield done
+    finally:
+        thread.join()

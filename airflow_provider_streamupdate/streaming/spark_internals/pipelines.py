@@ -17,9 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, describe
-from .jvm import activate, itself, scala_map, scala_object, sequence
-from .queries.input_files import file_sink_batch
-from .queries.writers import qualified
+from .jvm import activate, identity_function, scala_map, scala_object, sequence
+from .queries.writers import file_sink_batch, qualified
 from .settings import session_setting
 from .version import adapter_of, check_version
 
@@ -154,16 +153,16 @@ class PipelineGraph:
         (measured)."""
         plan, found = flow._flow.df().queryExecution().analyzed(), set()
         for part in (plan, *sequence(plan.subqueriesAll())):
-            for node in sequence(part.map(itself(self.spark._jvm))):
+            for node in sequence(part.map(identity_function(self.spark._jvm))):
                 if str(node.getClass().getSimpleName()) == "SubqueryAlias":
                     alias = node.identifier()
                     found.add(".".join([*map(str, sequence(alias.qualifier())), str(alias.name())]))
         return found
 
     def writer(self, flow: PipelineFlow) -> DataStreamWriter:
-        """What Spark will start for the flow (StreamingTableWrite.startStream, SinkWrite.startStream), but for its
-        trigger, name and checkpoint. To be called, and the writer to be used, where it is `configured`. Spark does not
-        give its writer the table's partitions (measured: files of a partitioned table lie in its folder)."""
+        """Return the writer that Spark starts for the flow (StreamingTableWrite.startStream, SinkWrite.startStream),
+        without trigger, name and checkpoint. Call it, and use the writer, inside `configured`. Spark does not pass the
+        table's partitions (measured: the files of a partitioned table lie in its folder)."""
         frame = DataFrame(self._graph.reanalyzeFlow(flow._flow, *self._arguments).df(), self.spark)
         writer = frame.writeStream.outputMode("append")
         if not flow.to_table:

@@ -15,7 +15,6 @@ from ...core.plan.state_stores import PROVIDER, ROCKSDB
 from .jvm import (
     STREAMING,
     function,
-    given,
     interface,
     java_map,
     lines,
@@ -27,6 +26,7 @@ from .jvm import (
     scala_seq,
     sequence,
     static,
+    with_argument,
 )
 from .version import adapter_of
 
@@ -46,17 +46,17 @@ def hadoop_setting(spark: SparkSession, key: str) -> str | None:
 
 
 def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
-    """What the session has, with Spark's defaults, in one form (``true``, ``CORRECTED``, bytes as a number). Keys that
-    this Spark does not know are left out."""
+    """Return the session's values with Spark's defaults, in one form (``true``, ``CORRECTED``, bytes as a number). Keys
+    that this Spark does not know are left out."""
     conf = spark._jsparkSession.sessionState().conf()
-    given = set(_given(spark._jvm, conf))
+    given = set(_explicit(spark._jvm, conf))
     defaults = default_settings(spark, tuple(keys))
     following = _following(spark._jvm, tuple(defaults))
     return {**defaults, **_read(spark._jvm, [k for k in defaults if k in given or k in following], conf)}
 
 
 def default_settings(spark: SparkSession, keys: tuple[str, ...]) -> dict[str, str]:
-    """What Spark has where nothing is set, in the same form."""
+    """Return Spark's defaults, in the form of `effective_settings`."""
     return _defaults(spark._jvm, keys)
 
 
@@ -67,7 +67,7 @@ def _defaults(jvm: Any, keys: tuple[str, ...]) -> dict[str, str]:
 
 @functools.cache
 def _following(jvm: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Those that may be set by another key: an older name of theirs, or the setting they follow."""
+    """Return the keys that can be set by another key: an older name, or the setting they follow."""
     entries = {key: _registry(jvm).getConfigEntry(key) for key in keys}
     return frozenset(
         key
@@ -79,13 +79,13 @@ def _following(jvm: Any, keys: tuple[str, ...]) -> frozenset[str]:
 def _read(jvm: Any, keys: Iterable[str], conf: Any) -> dict[str, str]:
     known, entries = _entries(jvm, tuple(keys))
     kind, reader = "org.apache.spark.internal.config.ConfigEntry", "org.apache.spark.internal.config.ConfigReader"
-    read = function(jvm, given(jvm, method(jvm, kind, "readFrom", reader), conf.reader()))
+    read = function(jvm, with_argument(jvm, method(jvm, kind, "readFrom", reader), conf.reader()))
     return dict(zip(known, map(_form, lines(jvm, entries.map(read))), strict=True))
 
 
 @functools.cache
 def _entries(jvm: Any, keys: tuple[str, ...]) -> tuple[list[str], Any]:
-    """Those of the keys that Spark knows, and what it knows of them (a scala.Seq)."""
+    """Return the entries of the keys that Spark knows (a scala.Seq)."""
     registry, known, found = _registry(jvm), [], []
     for key in keys:
         if (entry := registry.getConfigEntry(key)) is not None:
@@ -106,7 +106,7 @@ def _registry(jvm: Any) -> Any:
 
 
 def given_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, str]:
-    """Those of the settings that the session was given (in its configuration or in code), not left at their default."""
+    """Return the settings that were set in the configuration or in code, without those at their default."""
     conf = spark._jsparkSession.sessionState().conf()
     return {key: str(conf.getConfString(key)) for key in keys if conf.contains(key)}
 
@@ -117,17 +117,17 @@ def other_settings(spark: SparkSession) -> dict[str, str]:
     offset log holds: its values win over the session's."""
     conf = spark._jsparkSession.sessionState().conf()
     logged = _logged(spark)
-    given = {k: v for k, v in _given(spark._jvm, conf).items() if _of_sql(k) and k not in logged}
+    given = {k: v for k, v in _explicit(spark._jvm, conf).items() if _of_sql(k) and k not in logged}
     keys = tuple(sorted(given))
     defaults = default_settings(spark, keys)
     return {k: v for k, v in {**given, **_read(spark._jvm, keys, conf)}.items() if v != defaults.get(k)}
 
 
 def hadoop_settings(spark: SparkSession) -> dict[str, str]:
-    """What Spark was told of Hadoop's settings, as ``spark.hadoop.<key>``: in its configuration, in the session, or in
-    the code (SparkContext.hadoopConfiguration). What is in Hadoop's own files is theirs."""
+    """Return Hadoop's settings as set in Spark's configuration, in the session or in code
+    (SparkContext.hadoopConfiguration), as ``spark.hadoop.<key>``. Values from Hadoop's own files are left out."""
     jvm, state = spark._jvm, spark._jsparkSession.sessionState()
-    session = _given(jvm, state.conf())
+    session = _explicit(jvm, state.conf())
     told = {k: v for k, v in session.items() if k.startswith(_HADOOP)}
     copied = named(jvm, "java.util.HashMap")
     now, before = state.newHadoopConf().getPropsWithPrefix(""), copied(_hadoop_at_first(spark))
@@ -143,7 +143,7 @@ def hadoop_settings(spark: SparkSession) -> dict[str, str]:
 def _begins_with(jvm: Any, text: str) -> Any:
     """A java.util.function.Predicate on texts."""
     handle = method(jvm, "java.lang.String", "startsWith", "java.lang.String")
-    asked = given(jvm, handle, text)
+    asked = with_argument(jvm, handle, text)
     return interface(jvm, "java.util.function.Predicate", asked.asType(asked.type().generic()))
 
 
@@ -152,7 +152,8 @@ _AT_FIRST: dict[str, Any] = {}  # by application: to read Hadoop's files takes a
 
 
 def _hadoop_at_first(spark: SparkSession) -> Any:
-    """What Hadoop's files and Spark's configuration say, before any code changed it (a java.util.Map)."""
+    """Return Hadoop's settings from its files and Spark's configuration, before any code changed them (a
+    java.util.Map)."""
     context = spark._jsparkSession.sparkContext()
     name = str(context.applicationId())
     if name not in _AT_FIRST:
@@ -234,8 +235,8 @@ def environment_of_workers(spark: SparkSession, name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _given(jvm: Any, conf: Any) -> dict[str, str]:
-    """What a configuration was given, by key."""
+def _explicit(jvm: Any, conf: Any) -> dict[str, str]:
+    """Return the explicit values of a configuration, by key."""
     return pairs(jvm, conf.getAllConfs().toSeq())
 
 
@@ -243,7 +244,7 @@ _LOGGED: dict[str, frozenset[str]] = {}
 
 
 def _logged(spark: SparkSession) -> frozenset[str]:
-    """What the offset log holds (OffsetSeqMetadata.relevantSQLConfs)."""
+    """Return the settings that the offset log holds (OffsetSeqMetadata.relevantSQLConfs)."""
     if spark.version not in _LOGGED:
         metadata = module(spark, f"{STREAMING}.checkpointing.OffsetSeqMetadata")
         _LOGGED[spark.version] = frozenset(str(entry.key()) for entry in sequence(metadata.relevantSQLConfs()))
@@ -262,10 +263,11 @@ def next_state_format(spark: SparkSession, recorded: int) -> int:
 
 
 def first_settings(spark: SparkSession) -> dict[str, str]:
-    """What a query's first batch will record when Spark changes it: a store without column families gets joins of a
-    format without them, whatever the session asks for (MicroBatchExecution.applyJoinStateConfigGuardrails). Empty when
-    it records what the session says; else all it records, because what a record lacks is taken for that of an old
-    Spark (OffsetSeqMetadata.setSessionConf: aggregates of format 1)."""
+    """Return the settings that a query's first batch records when Spark changes one: for a store without column
+    families joins get a format without them, whatever the session asks for
+    (MicroBatchExecution.applyJoinStateConfigGuardrails). Empty when it records the session's values. Otherwise all that
+    are recorded: a missing one counts as that of an old Spark (OffsetSeqMetadata.setSessionConf: aggregates of format
+    1)."""
     families = int(session_setting(spark, JOIN_FORMAT)) >= 3
     if not adapter_of(spark).GUARDS_JOIN_FORMAT or not families or session_setting(spark, PROVIDER) == ROCKSDB:
         return {}

@@ -29,8 +29,8 @@ class _Handler:
 
 
 def on_termination(spark: SparkSession, then: Callable[[], None]) -> None:
-    """In a pod, have SIGTERM call `then`, in a thread of its own, and end nothing by itself. Elsewhere the signal gets
-    to this process, too, and nothing is changed."""
+    """Have SIGTERM call `then` in a thread of its own and end nothing by itself, when in a pod. Elsewhere change
+    nothing: the signal reaches this process, too."""
     if spark.conf.get(_IN_POD, "false") != "true":
         return
     ensure_callback_server_started(spark.sparkContext._gateway)

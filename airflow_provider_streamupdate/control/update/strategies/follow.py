@@ -18,13 +18,7 @@ from ...waiting import Phase, wait_for
 from ..options import CATCH_UP_SECONDS, UpdateOptions
 from ..update import Update
 from . import own_driver
-from .comparing import (
-    batches_again,
-    check_difference,
-    clear_comparison,
-    start_comparison,
-    start_witness,
-)
+from .comparison import check_difference, clear_comparison, first_batches, start_comparison, start_witness
 from .standby import Standby, note_ready, start
 from .strategy import Strategy
 from .witness import Witness
@@ -103,7 +97,7 @@ class Follow(Standby):
 
 
 def _check_comparable(update: Update, plan: AppPlan, old: AppPlan | None) -> None:
-    """InvalidInputError when the rows of a query are to be compared and say nothing before the takeover."""
+    """Raise InvalidInputError when rows are to be compared of a query with a new stage: it gives none yet."""
     options = update.options
     for query in plan.queries:
         before = old.query(query.name) if old is not None else None
@@ -121,7 +115,7 @@ def _start(update: Update) -> bool:
     """Start the new version's driver, unless that of an earlier try runs."""
     if update.pending:
         start_comparison(update)
-    return start(update, follow=batches_again(update))
+    return start(update, follow=first_batches(update))
 
 
 def wait_caught_up(update: Update) -> None:

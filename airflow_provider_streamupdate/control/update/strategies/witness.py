@@ -1,4 +1,4 @@
-"""The driver that runs the old version's code along with the new version's, so that their rows can be compared."""
+"""The driver that runs the old version's code along with the new version's, to compare their rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..update import Update
 
 
 class Witness:
-    """Of the update that brings in the deployment `new`. It has a deployment of its own (`name`)."""
+    """The witness of the update that brings in the deployment `new`. It is a deployment of its own, `name`."""
 
     def __init__(self, context: Context, registry: AppRegistry, new: str) -> None:
         self.name = f"{new}-witness"
@@ -24,25 +24,25 @@ class Witness:
         return cls(update.context, update.registry, update.record.new)
 
     def check_name(self) -> None:
-        """InvalidInputError when a deployment of another origin has its name."""
+        """Raise InvalidInputError when another deployment has its name."""
         if self.name in self._registry.deployment_ids() and self._registry.spec(self.name).owner != self._owner:
             raise InvalidInputError(
                 f"rows cannot be compared (--diff): the driver for it would be deployment {self.name}, and "
                 f"{self._registry.name} has a deployment of that name; give the new version another id (--deployment)"
             )
 
-    def start(self, update: Update, again: int) -> None:
-        """Start it, unless it runs. again: so many of the running version's last batches are run by it, too"""
+    def start(self, update: Update, batches: int) -> None:
+        """Start it, unless it runs. It begins with so many of the running version's last batches."""
         registry, drivers = self._registry, update.drivers
         old, epoch = registry.running()
         if self.name not in registry.deployment_ids():
             store_copy(registry, drivers, old, self.name, owner=self._owner)
-        if self.state in (*FINAL_STATES, NEW):
-            drivers.start_beside(registry.spec(self.name), epoch + 1, DriverRole.WITNESS, again, self._new)
+        if not self.lives:
+            drivers.start_beside(registry.spec(self.name), epoch + 1, DriverRole.WITNESS, batches, self._new)
             update.progress(f"{self.name}: driver started, to compare the rows of {self._new} with those of {old}")
 
     def end(self) -> None:
-        """It takes the processors that the hand-over needs. Nothing when it was never started."""
+        """End it, if it was started: the hand-over needs its processors."""
         if self._registry.launch(self.name) is not None and self._registry.spec(self.name).owner == self._owner:
             stop_deployment(self._context, self._registry.name, self.name)
 
@@ -56,11 +56,11 @@ class Witness:
 
     @property
     def ended(self) -> bool:
-        """Whether it was started, and runs no more."""
+        """True once it was started and has ended."""
         return self.state in FINAL_STATES
 
     def check(self, update: Update) -> None:
-        """DriverError when it has ended."""
+        """Raise DriverError when it has ended."""
         if (state := self.state) in FINAL_STATES:
             raise DriverError(
                 f"the rows of {self._new} and {update.record.old} cannot be compared: "
@@ -68,6 +68,6 @@ class Witness:
             )
 
     def query(self, name: str) -> QueryStatus | None:
-        """What it told last of a query."""
+        """Return its last status of a query."""
         status = self._registry.status(self.name)
         return status.queries.get(name) if status is not None else None

@@ -41,7 +41,7 @@ class HotStandby(Standby):
         return f"app {self.driver.spec.app} cannot have a hot standby: {problems}"
 
     def begins(self) -> bool:
-        """Whether it has taken over. The driver that it stands by for may be started again, in an epoch of its own."""
+        """Return whether it has taken over. The driver that it stands by for may be started again, in a later epoch."""
         return self.driver.app.current_id() == self.driver.spec.deployment
 
     def poll(self) -> None:
@@ -80,7 +80,8 @@ class HotStandby(Standby):
         return self._leader.death_of(status)
 
     def _ended_on_request(self, current: Current, status: Status | None) -> bool:
-        """Whether it is not to run: it was told to end, or suspended, or is left alone."""
+        """Return whether somebody wants the running driver to be down: it was told to end, it is suspended, or its
+        supervision is off."""
         if status is not None and status.state in (CANCELLED, FINISHED):
             return self.driver.end(f"{current.deployment}, which it stood by for, is {status.state}") is False
         box = CommandBox(self.driver.app.deployment_folder(current.deployment), current.epoch)

@@ -14,12 +14,12 @@ class Parallel(Waiting):
 
     def __init__(self, driver: DriverContext) -> None:
         super().__init__(driver)
-        driver.epoch.beside = True
+        driver.epoch.run_beside_parent()
 
     def prepare(self) -> Start | None:
         with self.driver.patiently():
-            start = answer_plan(self.driver, self.origin.at_first)
+            start = answer_plan(self.driver, self.saved_state.at_first)
         if not self.wait():
             return None
         with self.driver.patiently():
-            return attrs.evolve(start, saved=self.origin.saved())
+            return attrs.evolve(start, saved=self.saved_state.saved())

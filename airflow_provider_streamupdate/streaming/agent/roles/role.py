@@ -9,8 +9,8 @@ from ....core.errors import FencedError, StorageError
 from ....core.registry.deployment import STANDBY
 from ....core.storage.patience import Patience
 from ..context import DriverContext
-from ..origin import Origin
 from ..planning import Start, plan_start
+from ..saved_state_source import SavedStateSource
 
 
 class Role:
@@ -20,22 +20,23 @@ class Role:
 
     def __init__(self, driver: DriverContext) -> None:
         self.driver = driver
-        self.origin = Origin(driver.app, driver.spec)
-        driver.epoch.standby = self.waits
+        self.saved_state = SavedStateSource(driver.app, driver.spec)
+        if self.waits:
+            driver.epoch.wait_for_turn()
 
     def prepare(self) -> Start | None:
         """Return what the queries start with, once it is this driver's turn; None when it is not needed any more."""
         with self.driver.patiently():
-            return plan_start(self.driver, self.origin.saved)
+            return plan_start(self.driver, self.saved_state.saved)
 
 
 class Waiting(Role):
-    """What drivers that wait have in common."""
+    """A driver that waits for its turn beside the running deployment."""
 
     follows = False  # until its turn the engine runs the running deployment's batches on a copy of its state, muted
 
     def begins(self) -> bool:
-        """Whether it is its turn."""
+        """Return whether its turn has come."""
         return False
 
     def poll(self) -> None:
@@ -61,7 +62,7 @@ class Waiting(Role):
                     driver.box.answer(command.name)
                     if command.kind == words.CANCEL:
                         return driver.end("cancelled while it stood by")
-                    if command.kind == words.RESUME and driver.epoch.beside:
+                    if command.kind == words.RESUME and driver.epoch.runs_beside:
                         return True
                 self.poll()
                 if driver.final is not None:

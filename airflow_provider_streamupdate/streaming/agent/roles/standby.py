@@ -35,7 +35,7 @@ class Standby(Waiting):
 
     def prepare(self) -> Start | None:
         with self.driver.patiently():
-            start = answer_plan(self.driver, self.origin.at_first, self._check_followable, self.practises)
+            start = answer_plan(self.driver, self.saved_state.at_first, self._check_followable, self.practises)
             # Known before the hand-over, since every look there is part of the pause.
             later_ids = self.driver.engine.used_beyond(str(self.driver.spec.parent))
             self._get_ready(start)
@@ -88,11 +88,11 @@ class Standby(Waiting):
             self.follows = False  # nobody runs whom it could follow
         if self.follows:  # after that: it follows from the state by then
             comparison, version = self.comparison()
-            recorded = None if comparison.asked() is None else comparison
+            recorded = None if comparison.request() is None else comparison
             engine.follow(self._followed_state, self.only_committed, recorded, version)
             boundary("following")
         else:
-            engine.bring_ahead(self.origin.running)
+            engine.bring_ahead(self.saved_state.running)
             boundary("practised")
 
     def _practise(self, start: Start) -> bool:
@@ -108,7 +108,7 @@ class Standby(Waiting):
     def _followed_state(self) -> SavedState:
         """Return the state to follow the running deployment from. The engine then makes this deployment's checkpoint
         anew."""
-        saved = self.origin.before(self.batches)
+        saved = self.saved_state.before(self.batches)
         self.driver.epoch.check_replaced()  # this driver may have been without the storage for long
         return saved
 
@@ -116,10 +116,10 @@ class Standby(Waiting):
         """Return what the deployment that this one takes over from has left: with the files of those queries that have
         to be restored."""
         if not self.follows:
-            return self.origin.drained()
+            return self.saved_state.drained()
         engine = self.driver.engine
         followed = engine.followed()
-        saved = self.origin.drained(without=followed)
-        if doubtful := engine.doubtful(saved):
-            saved = self.origin.drained(without=followed - doubtful)
+        saved = self.saved_state.drained(without=followed)
+        if unclear := engine.queries_with_unclear_commit(saved):
+            saved = self.saved_state.drained(without=followed - unclear)
         return saved

@@ -13,7 +13,10 @@ FOLLOWS = 1  # times as long as it compares: meanwhile it begins no batch
 
 
 class Witness(Standby):
-    """It never takes over. new: the deployment that the update brings in"""
+    """A driver that follows and compares, and never takes over.
+
+    new: the deployment that the update brings in
+    """
 
     practises = False  # it has to be as warm as it gets by itself
 

@@ -14,7 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from ..jvm import asking, class_names, function, given, is_a, itself, lines, method
+from ..jvm import asking, class_names, function, identity_function, is_a, lines, method, with_argument
 
 _HELD = "org.apache.spark.sql.catalyst.plans.QueryPlan#expressions"
 
@@ -27,17 +27,17 @@ class Expressions:
         self._jvm = spark._jvm
         self._all = trees.flatMap(_below(self._jvm))
         self.seen: dict[tuple[str, str, str], Any] = {}  # of a class's field, by its text: what it was found to be
-        self._told: dict[tuple[str, str], dict[int, str]] = {}
+        self._results: dict[tuple[str, str], dict[int, str]] = {}
 
     @classmethod
     def of_plan(cls, spark: SparkSession, plan: Any) -> Expressions:
-        """Those of all nodes of a plan, in pre-order."""
-        return cls(spark, plan.map(asking(spark._jvm, _HELD)).flatMap(itself(spark._jvm)))
+        """Read the expressions of all nodes of a plan, in pre-order."""
+        return cls(spark, plan.map(asking(spark._jvm, _HELD)).flatMap(identity_function(spark._jvm)))
 
     @classmethod
     def of(cls, spark: SparkSession, tree: Any) -> Expressions:
-        """Those of one tree."""
-        return cls(spark, tree.map(itself(spark._jvm)).take(1))
+        """Read the expressions of one tree."""
+        return cls(spark, tree.map(identity_function(spark._jvm)).take(1))
 
     @functools.cached_property
     def classes(self) -> list[str]:
@@ -55,31 +55,31 @@ class Expressions:
         """The expression of this number."""
         return self._all.apply(number)
 
-    def told(self, name: str, asked: str) -> dict[int, str]:
-        """What a method without arguments gives for each expression of a class, as text, by the expressions' numbers.
-        Empty where it cannot be asked for: there is no such method, or it fails."""
-        if (name, asked) not in self._told:
-            self._told[name, asked] = self._tell(name, f"{name}#{asked}")
-        return self._told[name, asked]
+    def results_of(self, name: str, asked: str) -> dict[int, str]:
+        """Call a method without arguments on each expression of a class, and return its results as texts by the
+        expressions' numbers; empty when there is no such method or it fails."""
+        if (name, asked) not in self._results:
+            self._results[name, asked] = self._call(name, f"{name}#{asked}")
+        return self._results[name, asked]
 
     def fields(self, name: str) -> dict[int, list[str]]:
         """The names of the fields that the struct has which an expression of a class (`FIELDS`) takes one of."""
-        if (name, "") not in self._told:
-            self._told[name, ""] = self._tell(name, *FIELDS[name], f"{_STRUCT}#fieldNames", then=_joined(self._jvm))
-        return {number: text.split(_BETWEEN) for number, text in self._told[name, ""].items()}
+        if (name, "") not in self._results:
+            self._results[name, ""] = self._call(name, *FIELDS[name], f"{_STRUCT}#fieldNames", then=_joined(self._jvm))
+        return {number: text.split(_BETWEEN) for number, text in self._results[name, ""].items()}
 
     def buffers(self) -> dict[int, int]:
-        """For each aggregate function the number of the first one that Spark takes for the same, so that both have one
-        buffer (PhysicalAggregation, EquivalentExpressions): not where it gives another value each time, as Spark says
-        of ``first``. Empty where it cannot be told."""
-        alike, steady = (self.told(AGGREGATE, asked) for asked in ("semanticHash", "deterministic"))
+        """Return for each aggregate function the number of the first one that shares its buffer: Spark merges equal
+        deterministic functions (PhysicalAggregation, EquivalentExpressions), and calls ``first`` nondeterministic.
+        Empty when the plan does not show it."""
+        alike, steady = (self.results_of(AGGREGATE, asked) for asked in ("semanticHash", "deterministic"))
         first: dict[str, int] = {}
         return {
             number: first.setdefault(told, number) if steady.get(number) == "true" else number
             for number, told in sorted(alike.items())
         }
 
-    def _tell(self, name: str, *asked: str, then: Any = None) -> dict[int, str]:
+    def _call(self, name: str, *asked: str, then: Any = None) -> dict[int, str]:
         numbers = self._numbers[name]
         try:
             found = self._all.filter(is_a(self._jvm, name)).map(asking(self._jvm, *asked))
@@ -109,13 +109,13 @@ _BETWEEN = "\x1f"
 def _joined(jvm: Any) -> Any:
     """The scala.Function1 that makes one text of an array of texts."""
     join = method(jvm, "java.lang.String", "join", "java.lang.CharSequence", "[Ljava.lang.CharSequence;")
-    return function(jvm, given(jvm, join.asFixedArity(), _BETWEEN, 0))
+    return function(jvm, with_argument(jvm, join.asFixedArity(), _BETWEEN, 0))
 
 
 @functools.cache
 def _below(jvm: Any) -> Any:
     walk = method(jvm, "org.apache.spark.sql.catalyst.trees.TreeNode", "map", "scala.Function1")
-    return function(jvm, given(jvm, walk, itself(jvm)))
+    return function(jvm, with_argument(jvm, walk, identity_function(jvm)))
 
 
 # The note that a column has an event time, which the JSON of a plan leaves out (EventTimeWatermark.delayKey).
@@ -139,5 +139,5 @@ def first_delay_ms(jvm: Any, columns: Any) -> int | None:
 
 @functools.cache
 def _has_delay(jvm: Any) -> Any:
-    contains = given(jvm, method(jvm, _METADATA, "contains", "java.lang.String"), _DELAY)
+    contains = with_argument(jvm, method(jvm, _METADATA, "contains", "java.lang.String"), _DELAY)
     return function(jvm, method(jvm, _ATTRIBUTE, "metadata"), contains)

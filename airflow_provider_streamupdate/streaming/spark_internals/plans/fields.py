@@ -87,7 +87,7 @@ class _Completed:
             self._name()
         if name in special:
             special[name](self.expression, node)
-        if _zoned(node) and self._told("needsTimeZone") == "false":
+        if _zoned(node) and self._result("needsTimeZone") == "false":
             del node["timeZoneId"]  # ResolveTimeZone gives every cast one; Cast.needsTimeZone says which use it
         for field in _left_out(node):
             if name == _LITERAL and node["dataType"] != "object":
@@ -110,15 +110,15 @@ class _Completed:
             return {UNREADABLE: str(error)}
 
     def _become_its_value(self, special: dict[str, Special]) -> None:
-        """Of a session's variable: as the optimizer has it. (A table is described as it was written.)"""
+        """Replace a session variable by its value, as the optimizer does. (A table is described as it was written.)"""
         literal = self.expression.varDef().currentValue()
         self.node.clear()
         self.node.update(json.loads(literal.toJSON())[0])
         complete(self.spark, [self.node], lambda: Expressions.of(self.spark, literal), special)
 
     def _name(self) -> None:
-        """Of a field: its name in the struct, which may be asked for by its place, or in other letters; and its place,
-        where the name comes again."""
+        """Name a struct's field by its name in the struct, whatever the spelling or position in the code; with its
+        position when two fields share the name."""
         node, names = self.node, self.expressions.fields(self.node["class"]).get(self.number)
         if names is not None:
             node["name"] = names[node["ordinal"]]
@@ -128,11 +128,11 @@ class _Completed:
         if isinstance(node.get("field"), dict):
             node["name"] = node["field"]["name"]
         elif not isinstance(node.get("name"), str):
-            node["name"] = self._told("extractFieldName")
+            node["name"] = self._result("extractFieldName")
 
-    def _told(self, asked: str) -> str:
-        """What a method gives, as text."""
-        told = self.expressions.told(self.node["class"], asked).get(self.number)
+    def _result(self, asked: str) -> str:
+        """Call a method and return the result as text."""
+        told = self.expressions.results_of(self.node["class"], asked).get(self.number)
         if told is not None:
             return told
         value = getattr(self.expression, asked)()
@@ -142,7 +142,7 @@ class _Completed:
         """A field's value: that of another expression of the class, where Spark's text says that they are the same."""
         name = self.node["class"]
         kind = telling(self.spark._jvm, name, field)
-        text = self.expressions.told(name, field).get(self.number) if kind else None
+        text = self.expressions.results_of(name, field).get(self.number) if kind else None
         if kind is None or text is None or not kind.fullmatch(text):
             return _rendered(self.spark, self.expression, self.node, field)
         seen = self.expressions.seen

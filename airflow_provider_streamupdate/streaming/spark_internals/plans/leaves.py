@@ -26,8 +26,8 @@ _PLACES = ("path", "paths", "serialization.format")
 
 
 def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
-    """What a leaf reads: a table, files under their paths and how they are read, or rows given in the code. None where
-    it cannot be told."""
+    """Describe what a leaf reads: a table, files with their paths and options, or rows given in the code. None when it
+    is unknown."""
     if kind in ("LocalRelation", "Transpose"):  # DataFrame.transpose() has read all rows, and gives them as a list
         return _given_rows(spark, leaf)
     if kind == "OneRowRelation":
@@ -59,7 +59,8 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
 
 
 def partitions(kind: str, leaf: Any) -> int | None:
-    """In how many partitions the code gives rows; None where it does not say so, and for what has files or a table."""
+    """Return the number of partitions in which the code gives rows; None when it gives no number, and for files and
+    tables."""
     if kind == "Range":
         return int(leaf.numSlices().get()) if leaf.numSlices().isDefined() else None
     return int(leaf.rdd().getNumPartitions()) if kind == "LogicalRDD" else None
@@ -82,7 +83,7 @@ def _strict(spark: SparkSession, options: dict[str, str], schema: Any) -> bool:
 
 
 def reading_all(leaf: dict[str, Any]) -> str | None:
-    """What a leaf that is choosy reads, with all its columns and their types."""
+    """Describe a leaf with pruned columns as if it read all of them, with their types."""
     columns = [[attribute[0]["name"], type_text(attribute[0]["dataType"])] for attribute in leaf["output"]]
     return leaf["identity"] and f"{leaf['identity']} as #{_digest(columns)}"
 
@@ -125,8 +126,8 @@ def _columns(leaf: Any) -> list[list[str]]:
 
 
 def _rows_of_rdd(spark: SparkSession, leaf: Any) -> str | None:
-    """Of rows that the code gives (createDataFrame of a list or a pandas frame); they are read. None for an RDD that is
-    made of anything else."""
+    """Read the rows that the code gives (createDataFrame of a list or a pandas frame). Return None for any other
+    RDD."""
     roots = [line for line in str(leaf.rdd().toDebugString()).splitlines() if "RDD[" in line]
     if not roots or not any(name in roots[-1] for name in ("ParallelCollectionRDD", "ParallelCollection")):
         return None

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ...catalyst.marks import COLLATIONS
 from ...catalyst.tree import BUFFER, OUTPUT, is_tree
 from ...code import describe
-from ..jvm import asking, class_names, is_a, itself, java_class, lines, module, named, sequence
+from ..jvm import asking, class_names, identity_function, is_a, java_class, lines, module, named, sequence
 from ..settings import session_setting
 from .broadcasts import broadcasts
 from .clocks import at_one_time
@@ -58,7 +58,7 @@ def plan_shape(df: DataFrame) -> list[dict[str, Any]]:
     of aliases and the numbers of what ``WITH`` defines. No expressions: it takes a few calls of the JVM, however many
     there are."""
     jvm = df.sparkSession._jvm
-    inner = df._jdf.queryExecution().analyzed().map(itself(jvm))
+    inner = df._jdf.queryExecution().analyzed().map(identity_function(jvm))
     names = class_names(jvm, inner)
     children = lines(jvm, inner.map(asking(jvm, f"{_TREE}#children", "scala.collection.SeqOps#size")))
     streams = lines(jvm, inner.map(asking(jvm, f"{_LOGICAL}.LogicalPlan#isStreaming")))
@@ -88,10 +88,10 @@ def _written(df: DataFrame) -> Any:
 
 
 def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]:
-    """What lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its own: as
-    it would be without the node and everything above it."""
+    """Return the children of a node of the analyzed plan (by its position in pre-order), each optimized alone, as
+    without the node and everything above it."""
     execution = df._jdf.queryExecution()
-    node = _written(df).map(itself(df.sparkSession._jvm)).apply(position)
+    node = _written(df).map(identity_function(df.sparkSession._jvm)).apply(position)
     optimizer = execution.sparkSession().sessionState().optimizer()
     inputs = [at_one_time(df.sparkSession, child) or child for child in sequence(node.children())]
     return [plan_json(df.sparkSession, optimizer.execute(child)) for child in inputs]
@@ -110,7 +110,7 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
     the digest of their classes' ``code``; and of all that is Python what importing its modules does (``imports``)."""
     told = str(plan.toJSON())
     nodes: list[dict[str, Any]] = json.loads(told)
-    inner = plan.map(itself(spark._jvm))
+    inner = plan.map(identity_function(spark._jvm))
     told_streams = lines(spark._jvm, inner.map(asking(spark._jvm, f"{_LOGICAL}.LogicalPlan#isStreaming")))
     streams = [streaming == "true" for streaming in told_streams]
     at = functools.cache(inner.apply)  # most nodes are not looked at
@@ -166,8 +166,10 @@ def _kind(node: dict[str, Any]) -> str:
 def _complete_expressions(
     spark: SparkSession, plan: Any, nodes: list[dict[str, Any]], at: Callable[[int], Any]
 ) -> None:
-    """Of all nodes at once, where the JVM has them in the same order as the JSON; else one by one. at: gives a node of
-    the plan by its place."""
+    """Complete the expressions of all nodes at once when the JVM has them in the order of the JSON, else one by one.
+
+    at: returns a node of the plan by its position
+    """
     special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
     special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
     trees = [
@@ -212,8 +214,7 @@ UNREAD = {
 
 
 def _notes(spark: SparkSession, leaf: Any) -> dict[str, str]:
-    """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out, by the
-    columns' names."""
+    """Return the notes of a source's schema beside the types, by column: the JSON of a plan leaves them out."""
     fields = json.loads(str(leaf.schema().json()))["fields"]
     unread = {*UNREAD} if session_setting(spark, _BY_ID).lower() == "true" else {*UNREAD, _FIELD_ID}
     notes = {f["name"]: {f"{key}{at}": v for at, key, v in _noted(f) if key not in unread} for f in fields}

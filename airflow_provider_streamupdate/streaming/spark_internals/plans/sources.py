@@ -20,7 +20,7 @@ def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
     data source) of each. TreeNode.toJSON leaves these out (``UserProvided`` becomes null; measured). What ``WITH``
     defines is read once, however often it is referred to."""
     return [
-        {"leaf": json.loads(leaf.toJSON()), "name": _given_name(leaf), **_told(df.sparkSession, leaf)}
+        {"leaf": json.loads(leaf.toJSON()), "name": _given_name(leaf), **_details(df.sparkSession, leaf)}
         for leaf in streaming_leaves(df)
     ]
 
@@ -31,7 +31,7 @@ def streaming_leaves(df: DataFrame) -> list[Any]:
     return [leaf for leaf in leaves if leaf.isStreaming() and leaf.getClass().getSimpleName() != "CTERelationRef"]
 
 
-def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
+def _details(spark: SparkSession, leaf: Any) -> dict[str, Any]:
     kind = leaf.getClass().getSimpleName()
     if kind == "StreamingRelation":
         source = leaf.dataSource()
@@ -52,7 +52,7 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
 
 
 def _given_name(leaf: Any) -> str | None:
-    """What ``.name()`` was given (HasStreamingSourceIdentifyingName: UserProvided)."""
+    """Return the argument of ``.name()`` (HasStreamingSourceIdentifyingName: UserProvided)."""
     if not _may_be_named(leaf.getClass()):
         return None
     name = leaf.sourceIdentifyingName()

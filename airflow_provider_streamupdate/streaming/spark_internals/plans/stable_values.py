@@ -40,14 +40,14 @@ def render(spark: SparkSession, value: Any, owner: Any) -> str:
         return repr(value)  # decimal.Decimal, which py4j makes of a BigDecimal
     name = str(value.getClass().getName())
     if name not in _SHOWN:
-        _SHOWN[name] = _way(spark, value, name)
+        _SHOWN[name] = _renderer(spark, value, name)
     return _SHOWN[name](spark, value, owner)
 
 
 _SHOWN: dict[str, Show] = {}  # by class
 
 
-def _way(spark: SparkSession, value: Any, name: str) -> Show:
+def _renderer(spark: SparkSession, value: Any, name: str) -> Show:
     """How values of a class are shown. The order counts: a list is a Product, too."""
     for kind, show in _WAYS:
         if java_class(spark._jvm, kind).isInstance(value):
@@ -112,7 +112,7 @@ _BETWEEN = "\x1f\x00\x1f"
 
 
 def _set(spark: SparkSession, value: Any, owner: Any) -> str:
-    """In one call where that can be: a list of IN may have thousands of values. They are of one type, and null."""
+    """Read the values of an IN in one call where possible: there may be thousands, of one type or null."""
     null = ["null"] if value.contains(None) else []
     given = value.excl(None) if null else value
     size = int(given.size())

@@ -18,8 +18,8 @@ _SESSIONS = "spark_catalog"
 
 
 def files_of(leaf: Any) -> str | None:
-    """Where the files of a catalog's table are; None for files that are read by their paths. The catalog is asked, and
-    not the relation: of one whose partitions are told by a filter the optimizer keeps the folders that are left."""
+    """Return the location of a catalog table's files; None for files read by path. The catalog is asked: for a table
+    with filtered partitions the optimizer keeps only the folders that are left in the relation."""
     if leaf.catalogTable().isEmpty():
         return None
     table = leaf.catalogTable().get()
@@ -32,9 +32,8 @@ def files_of(leaf: Any) -> str | None:
 
 
 def database_of(leaf: Any) -> list[Any] | None:
-    """What is asked of which database: the table's name, and the options; None for what is not known. Of other
-    relations nothing but the class is told, and options that are given where a table is read are in none of its
-    properties."""
+    """Return the name and the options of a catalog's JDBC table; None for other relations. Options given to a read of
+    a table are in none of its properties."""
     if leaf.catalogTable().isEmpty() or leaf.relation().getClass().getSimpleName() != _DATABASE:
         return None
     options = redacted_in_plan({k.lower(): v for k, v in scala_map(leaf.relation().jdbcOptions().parameters()).items()})
@@ -42,8 +41,8 @@ def database_of(leaf: Any) -> list[Any] | None:
 
 
 def place_of(spark: SparkSession, leaf: Any) -> list[Any]:
-    """Of a table of a catalog (a DataSourceV2Relation) what its name does not say: its options, where it is, and of
-    which time."""
+    """Describe what the name of a catalog table (a DataSourceV2Relation) does not say: its options, location and
+    version or time."""
     found: list[Any] = sorted(made_with(spark, leaf).items())
     if (place := leaf.table().properties().get("location")) is not None:
         found.append(str(place))

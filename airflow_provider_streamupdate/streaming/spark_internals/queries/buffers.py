@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ....core.plan.plan import AggregateBuffer
-from ..jvm import STREAMING, asking, class_names, is_a, itself, lines, sequence
+from ..jvm import STREAMING, asking, class_names, identity_function, is_a, lines, sequence
 from ..plans.expressions import timed
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
@@ -27,12 +27,12 @@ def aggregate_buffers(jvm: Any, plan: Any) -> dict[int, tuple[AggregateBuffer, .
     row (StreamingAggregationStateManager: the value is the aggregation's input without the keys, and that input is the
     aggregates' aggBufferAttributes, one after the other)."""
     found = {}
-    inner = plan.map(itself(jvm))
+    inner = plan.map(identity_function(jvm))
     for number, name in enumerate(class_names(jvm, inner)):
         if name.endswith("StateStoreSaveExec"):
             node = inner.apply(number)
             # The nearest below: with code generation there are nodes in between.
-            below = node.child().map(itself(jvm))
+            below = node.child().map(identity_function(jvm))
             names = map(_simple, class_names(jvm, below))
             nearest = below.apply(next(i for i, name in enumerate(names) if "Aggregate" in name))
             found[int(node.stateInfo().get().operatorId())] = _buffers(jvm, nearest.aggregateExpressions())
@@ -47,7 +47,7 @@ def _buffers(jvm: Any, expressions: Any) -> tuple[AggregateBuffer, ...]:
     declarative, typed = (is_a(jvm, f"{_AGGREGATES}.{name}Aggregate") for name in ("Declarative", "TypedImperative"))
     values = functions.filter(declarative).map(asking(jvm, _INITIAL))
     counts = iter(lines(jvm, values.map(asking(jvm, _SIZE))))
-    texts = iter(lines(jvm, values.flatMap(itself(jvm)).map(asking(jvm, f"{_EXPRESSIONS}.Expression#sql"))))
+    texts = iter(lines(jvm, values.flatMap(identity_function(jvm)).map(asking(jvm, f"{_EXPRESSIONS}.Expression#sql"))))
     operands = _operands(jvm, functions)
     found = []
     for number, (name, columns, is_declarative, is_typed) in enumerate(
@@ -97,7 +97,7 @@ def event_times(jvm: Any, plan: Any) -> dict[int, dict[int, int]]:
     """Return for each stateful operator the id of the column by which rows are late, by the number of the input that
     has one. Only there are late rows dropped (WatermarkSupport.findEventTimeColumn; for a join the same by side): the
     optimizer removes a column that nothing above reads. Spark refuses two, or takes the first."""
-    writers = plan.map(itself(jvm)).filter(is_a(jvm, _WRITER))
+    writers = plan.map(identity_function(jvm)).filter(is_a(jvm, _WRITER))
     return {
         int(node.stateInfo().get().operatorId()): {
             number: columns[0]

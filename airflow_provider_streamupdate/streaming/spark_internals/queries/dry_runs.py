@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from ....core.errors import EnvironmentProblem
 from ....core.plan.plan import AggregateBuffer
-from ..jvm import STREAMING, class_names, itself, module, named, static
+from ..jvm import STREAMING, class_names, identity_function, module, named, static
 from ..plans.clocks import at_one_time
 from ..plans.plans import plan_json
 from ..settings import FILE_MANAGER, with_file_manager_for
@@ -34,11 +35,11 @@ _SCRATCH = {
 
 
 class DryRun:
-    """What Spark planned. Read when it is asked for, each time: most dry runs are for what Spark checks or writes, and
-    are kept for long."""
+    """The plan of a micro-batch that was not run. Each property reads it from the JVM: most dry runs are made for what
+    Spark checks or writes, and are kept for long."""
 
     def __init__(self, spark: SparkSession, execution: Any, timeless: Any | None = None) -> None:
-        """timeless: of the same plan, in which it is always the same time (clocks.py); where it asks for that"""
+        """timeless: the execution of the same plan at a fixed time (clocks.py); None: it does not ask for the time"""
         self._spark, self._execution, self._timeless = spark, execution, timeless
 
     @property
@@ -48,11 +49,12 @@ class DryRun:
 
     @property
     def optimized(self) -> list[dict[str, Any]]:
-        """The optimized logical plan as JSON. It is that of another time where it would have the same nodes then, so
-        that it is the same whenever it is made."""
+        """The optimized logical plan as JSON: the one at a fixed time, where that has the same nodes, so that it does
+        not depend on when it is made."""
         jvm, plan = self._spark._jvm, self._execution.optimizedPlan()
         other = self._timeless.optimizedPlan() if self._timeless is not None else plan
-        alike = other is plan or class_names(jvm, plan.map(itself(jvm))) == class_names(jvm, other.map(itself(jvm)))
+        nodes = identity_function(jvm)
+        alike = other is plan or class_names(jvm, plan.map(nodes)) == class_names(jvm, other.map(nodes))
         return plan_json(self._spark, other if alike else plan)
 
     @property
@@ -66,43 +68,49 @@ class DryRun:
         return event_times(self._spark._jvm, self._execution.executedPlan())
 
 
+@attrs.frozen(kw_only=True)
+class DryRunOptions:
+    """Options of a dry run."""
+
+    write: bool = False  # Spark's operator metadata, under the checkpoint; state schemas are written in any case
+    scratch: bool = False  # what is written is thrown away afterwards
+    # Another dry run of the same query under the same configuration: only what depends on the checkpoint is planned
+    # again. All of that, with Spark's checks, is one rule (IncrementalExecution.state); the optimizer and the planner's
+    # strategies look at neither the checkpoint nor the batch.
+    planned: DryRun | None = None
+    # Gets the dry run before anything is planned, to read what is known by then. Not called for a second try.
+    begun: Callable[[DryRun], None] | None = None
+
+
+NO_OPTIONS = DryRunOptions()
+
+
 def dry_run(
     df: DataFrame,
     output_mode: str,
     checkpoint: str,
     batch: int,
     conf: dict[str, str] | None = None,
-    write: bool = False,
-    scratch: bool = False,
-    planned: DryRun | None = None,
-    begun: Callable[[DryRun], None] | None = None,
+    options: DryRunOptions = NO_OPTIONS,
 ) -> DryRun:
     """Plan one micro-batch as Spark would, without running it.
 
-    An IncrementalExecution assigns operator ids, and checks state schemas and operators against what lies under
-    `checkpoint` (a URI), raising Spark's own errors. `write` makes it write its operator metadata there (state schemas
-    are written in any case). `conf` is the configuration recorded in an offset log; it wins over the session's.
-    `scratch`: what is written under `checkpoint` is thrown away afterwards.
-    For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
-    `planned`: another dry run of the same query under the same configuration. Then nothing is planned again, but for
-    what has to do with the checkpoint: all of that, Spark's checks with it, is one rule (IncrementalExecution.state),
-    and neither the optimizer nor the planner's strategies look at the checkpoint or the batch.
-    `begun` is given the dry run before anything is planned, for what can be read of it beside the planning. It is not
-    told of a second try.
+    An IncrementalExecution assigns operator ids, and checks state schemas and operators against the files under
+    `checkpoint` (a URI), raising Spark's own errors. `conf` is the configuration recorded in an offset log; it replaces
+    the session's. For `batch` B a file ``offsets/B`` must exist (OperatorStateMetadataV2Reader looks for it).
 
     To plan transformWithState Spark starts a Python worker, and gives it 10 s (PythonWorkerFactory.createSimpleWorker;
     not to be set). A busy machine takes longer, which says nothing about the query: it is tried again, with a new
-    execution, because one keeps its failure. EnvironmentProblem when that does not help.
+    execution, because one keeps its failure. Raise EnvironmentProblem when that does not help.
     """
     late: Exception | None = None
-    for attempt in range(WORKER_STARTS):
+    for _ in range(WORKER_STARTS):
         try:
-            tell = None if attempt else begun
-            return _dry_run(df, output_mode, checkpoint, batch, conf, write, scratch, planned, tell)
+            return _dry_run(df, output_mode, checkpoint, batch, conf or {}, options)
         except Exception as error:
             if WORKER_LATE not in str(error):
                 raise
-            late = error
+            late, options = error, attrs.evolve(options, begun=None)
     raise EnvironmentProblem(
         f"Spark could not start a Python worker within its 10 s, {WORKER_STARTS} times: the machine is too busy to "
         "check whether the query can be planned; try again when it is less busy"
@@ -110,68 +118,68 @@ def dry_run(
 
 
 def _dry_run(
-    df: DataFrame,
-    output_mode: str,
-    checkpoint: str,
-    batch: int,
-    conf: dict[str, str] | None,
-    write: bool,
-    scratch: bool,
-    before: DryRun | None,
-    begun: Callable[[DryRun], None] | None,
+    df: DataFrame, output_mode: str, checkpoint: str, batch: int, conf: dict[str, str], options: DryRunOptions
 ) -> DryRun:
-    spark = df.sparkSession
-    adapter = adapter_of(spark)
-    jvm = spark._jvm
+    spark, analyzed = df.sparkSession, df._jdf.queryExecution().analyzed()
+    session, metadata = _session(spark, checkpoint, conf, options.scratch)
+
+    def execution_of(plan: Any) -> Any:
+        return _execution(spark, session, metadata, plan, output_mode, checkpoint, batch)
+
+    execution = execution_of(analyzed)
+    if options.planned is not None and not options.write:
+        with _active(spark, session):
+            execution.state().apply(options.planned.physical.clone())
+        return DryRun(spark, execution)
+    other = at_one_time(spark, analyzed)
+    run = DryRun(spark, execution, None if other is None else execution_of(other))
+    if options.begun is not None:
+        options.begun(run)
+    execution.executedPlan()
+    if options.write:
+        adapter_of(spark).write_metadata(execution)
+    return run
+
+
+def _session(spark: SparkSession, checkpoint: str, conf: dict[str, str], scratch: bool) -> tuple[Any, Any]:
+    """Return a session like the one that would run the batch, and the metadata of its offset log entry."""
     session = spark._jsparkSession.cloneSession()  # MicroBatchExecution works in a clone as well
     session.conf().set("spark.sql.adaptive.enabled", "false")  # and switches AQE off for stateful plans
     with_file_manager_for(checkpoint, session)
     meta_class = module(spark, f"{STREAMING}.checkpointing.OffsetSeqMetadata")
     metadata = meta_class.apply(
-        json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": dict(conf or {})})
+        json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": conf})
     )
     if conf:
         meta_class.setSessionConf(metadata, session.sessionState().conf())
     for key, value in _SCRATCH.items() if scratch else ():
         session.conf().set(key, value)
-    none = static(jvm, "scala.Option#apply")(None)
-    mode = static(jvm, f"org.apache.spark.sql.streaming.OutputMode#{output_mode.capitalize()}")()
-    state_ids = named(jvm, "scala.collection.mutable.HashMap")
+    return session, metadata
+
+
+def _execution(
+    spark: SparkSession, session: Any, metadata: Any, analyzed: Any, output_mode: str, checkpoint: str, batch: int
+) -> Any:
+    """Return an IncrementalExecution of an analyzed plan."""
+    jvm, state_ids = spark._jvm, named(spark._jvm, "scala.collection.mutable.HashMap")
     query_id = static(jvm, "java.util.UUID#randomUUID")()
-
-    def planned(analyzed: Any) -> Any:
-        return named(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
-            session,
-            analyzed,
-            mode,
-            f"{checkpoint}/state",
-            query_id,
-            query_id,
-            batch,
-            none,
-            metadata,
-            module(spark, f"{STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
-            True,  # isFirstBatch: the batch that checks and records schemas
-            state_ids(),
-            state_ids(),
-            module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
-            *adapter.PLAN_ARGUMENTS,
-        )
-
-    analyzed = df._jdf.queryExecution().analyzed()
-    if before is not None and not write:
-        execution = planned(analyzed)
-        with _active(spark, session):
-            execution.state().apply(before.physical.clone())
-        return DryRun(spark, execution)
-    execution, other = planned(analyzed), at_one_time(spark, analyzed)
-    run = DryRun(spark, execution, None if other is None else planned(other))
-    if begun is not None:
-        begun(run)
-    execution.executedPlan()
-    if write:
-        adapter.write_metadata(execution)
-    return run
+    return named(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
+        session,
+        analyzed,
+        static(jvm, f"org.apache.spark.sql.streaming.OutputMode#{output_mode.capitalize()}")(),
+        f"{checkpoint}/state",
+        query_id,
+        query_id,
+        batch,
+        static(jvm, "scala.Option#apply")(None),
+        metadata,
+        module(spark, f"{STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
+        True,  # isFirstBatch: the batch that checks and records schemas
+        state_ids(),
+        state_ids(),
+        module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
+        *adapter_of(spark).PLAN_ARGUMENTS,
+    )
 
 
 @contextlib.contextmanager

@@ -227,8 +227,8 @@ class FollowedQuery:
         self._clock.advance(_STEP_MS)
 
     def _set_watermark(self, watermark_ms: int) -> None:
-        """As a restart from the other version's last batch would: its own rows have moved the query's otherwise, where
-        sources, filters or watermarks differ, and a new stage would drop rows as late."""
+        """Set the watermark that a restart from the other version's last batch would have. The query's own rows may
+        have moved it otherwise when sources, filters or watermarks differ, and a new stage would drop rows as late."""
         self._watermarks.setWatermark(watermark_ms)
         seen = self._field(_TRACKER, "operatorToWatermarkMap").get(self._watermarks)
         nothing = static(self._jvm, "scala.Option#apply")(None)
@@ -244,7 +244,7 @@ class FollowedQuery:
     )
 
     def _start(self, writer: DataStreamWriter, name: str, checkpoint: str) -> StreamingQuery:
-        """As DataStreamWriter.startQuery does, with another sink and another clock."""
+        """Start a query like DataStreamWriter.startQuery, with another sink and another clock."""
         option = static(self._jvm, "scala.Option#apply")
         session = writer_frame(writer).sparkSession._jsparkSession
         started = (

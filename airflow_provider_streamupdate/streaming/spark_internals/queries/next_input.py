@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -18,41 +18,37 @@ FILES_LOOKED_FOR = 1000  # of the next rows, the oldest first: those are deleted
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
-    """The offsets of a source, as JSON. None: it has none yet.
+class SourceOffsets:
+    """The offsets of a source in the last logged batch, as JSON. None: it has none yet."""
 
-    start, place: of the last batch that was logged; from `place` the query goes on
-    in_flight: that batch has not committed, so that it runs again
-    """
-
-    start: str | None = None
-    place: str | None = None
-    in_flight: bool = False
+    start: str | None = None  # before the batch
+    place: str | None = None  # after it: the query continues from here
+    in_flight: bool = False  # the batch has not committed, so it runs again
 
 
-def next_input_problem(df: DataFrame, line: int, asked: Asked, folder: str) -> str | None:
-    """Why the source of a line of the offset log does not give its next rows, in its own words; None where it does. No
-    row is read.
+def next_input_problem(df: DataFrame, line: int, offsets: SourceOffsets, folder: str) -> str | None:
+    """Return why a source does not give its next rows, in its own words; None when it does. No row is read.
 
-    folder: the URI of what it keeps in a checkpoint; it may write there
+    line: of the source in the offset log
+    folder: the URI of the source's own files in a checkpoint; it may write there
     """
     spark, leaf = df.sparkSession, streaming_leaves(df)[line]
     try:
         source = _v1(leaf)
-        return _ask(spark, source, asked, folder) if source is not None else _ask_v2(leaf, asked, folder)
+        return _ask(spark, source, offsets, folder) if source is not None else _ask_v2(leaf, offsets, folder)
     except (Py4JJavaError, PySparkException) as error:
-        return _said(error)
+        return _message(error)
 
 
 def _v1(leaf: Any) -> Any | None:
-    """The DataSource of a source of the first kind (MicroBatchExecution.logicalPlan)."""
+    """Return the DataSource of a DSv1 source, None for a DSv2 one (MicroBatchExecution.logicalPlan)."""
     if leaf.getClass().getSimpleName() == "StreamingRelation":
         return leaf.dataSource()
     reads = any(str(c.name()) == "MICRO_BATCH_READ" for c in leaf.table().capabilities())
     return leaf.v1Relation().get().dataSource() if not reads and leaf.v1Relation().isDefined() else None
 
 
-def _ask(spark: SparkSession, data: Any, asked: Asked, folder: str) -> str | None:
+def _ask(spark: SparkSession, data: Any, offsets: SourceOffsets, folder: str) -> str | None:
     jvm, limit = spark._jvm, _no_limit(spark)
     serialized, option = named(jvm, f"{STREAMING}.runtime.SerializedOffset"), static(jvm, "scala.Option#apply")
 
@@ -61,29 +57,29 @@ def _ask(spark: SparkSession, data: Any, asked: Asked, folder: str) -> str | Non
 
     source = data.createSource(folder)
     try:
-        if asked.place is not None:  # whether or not it has committed (MicroBatchExecution.populateStartOffsets)
-            source.getBatch(option(place(asked.start)), place(asked.place))
-        latest = source.latestOffset(place(asked.place), limit)
+        if offsets.place is not None:  # whether or not it has committed (MicroBatchExecution.populateStartOffsets)
+            source.getBatch(option(place(offsets.start)), place(offsets.place))
+        latest = source.latestOffset(place(offsets.place), limit)
         if latest is None:
             return None
-        batch = source.getBatch(option(place(asked.place)), latest)
+        batch = source.getBatch(option(place(offsets.place)), latest)
         return _missing(spark, _files(batch)[:FILES_LOOKED_FOR])
     finally:
         source.stop()
 
 
-def _ask_v2(leaf: Any, asked: Asked, folder: str) -> str | None:
+def _ask_v2(leaf: Any, offsets: SourceOffsets, folder: str) -> str | None:
     stream = leaf.table().newScanBuilder(leaf.extraOptions()).build().toMicroBatchStream(folder)
     try:
 
         def place(offset: str | None) -> Any:
             return stream.initialOffset() if offset is None else stream.deserializeOffset(offset)
 
-        if asked.in_flight:
-            stream.planInputPartitions(place(asked.start), place(asked.place))
-        latest = stream.latestOffset(place(asked.place), stream.getDefaultReadLimit())
+        if offsets.in_flight:
+            stream.planInputPartitions(place(offsets.start), place(offsets.place))
+        latest = stream.latestOffset(place(offsets.place), stream.getDefaultReadLimit())
         if latest is not None:
-            stream.planInputPartitions(place(asked.place), latest)
+            stream.planInputPartitions(place(offsets.place), latest)
     finally:
         stream.stop()
     return None
@@ -94,7 +90,8 @@ def _no_limit(spark: SparkSession) -> Any:
 
 
 def _files(batch: Any) -> list[str]:
-    """The files of a batch, from its plan: Spark plans none of a stream outside of one (so not Dataset.inputFiles)."""
+    """Return the files of a batch, from its logical plan. Dataset.inputFiles does not work: Spark plans a batch of a
+    stream only inside the stream."""
     found: list[str] = []
     for leaf in sequence(batch.queryExecution().logical().collectLeaves()):
         if leaf.getClass().getSimpleName() == "LogicalRelation":
@@ -112,9 +109,9 @@ def _missing(spark: SparkSession, files: Iterable[str]) -> str | None:
     return None
 
 
-def _said(error: Py4JJavaError | PySparkException) -> str:
-    """The Java error's own message on one line, its condition first. Not by way of PySpark: its classes look for the
-    words of a condition among Spark's, and fail where it is a connector's (measured)."""
+def _message(error: Py4JJavaError | PySparkException) -> str:
+    """Return the Java error's message on one line, its condition first. PySpark's own classes fail for conditions of
+    connectors (measured): they look them up among Spark's."""
     cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     text = str(error) if cause is None else str(cause.getMessage() or cause.getClass().getName())
     shown = " ".join(text.split())
@@ -122,3 +119,21 @@ def _said(error: Py4JJavaError | PySparkException) -> str:
         condition, _, words = shown[1:].partition("]")
         shown = f"{condition}: {words.strip()}"
     return shown[:600]
+
+
+def changed_file(spark: SparkSession, files: Mapping[str, int]) -> str | None:
+    """Return the first of these files that is gone or was changed since; None when all are as they were.
+
+    files: their names in the log of a file source (SparkPath.urlEncoded), with their times in milliseconds
+    """
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    for name, changed_at in files.items():
+        path = named(spark._jvm, "org.apache.hadoop.fs.Path")(named(spark._jvm, "java.net.URI")(name))
+        try:
+            if int(path.getFileSystem(conf).getFileStatus(path).getModificationTime()) != changed_at:
+                return name
+        except Py4JJavaError as error:
+            if "FileNotFoundException" not in str(error.java_exception.getClass().getName()):
+                raise
+            return name
+    return None

@@ -36,14 +36,13 @@ class OperatorReport:
 
 @attrs.frozen(kw_only=True)
 class ExecutedBatch:
-    """What Spark reports of a batch. rows_in: counted as rows of operators are; rows_out: to the sink, -1 where it does
-    not say; seconds: its execution takes, sink included (``addBatch``); stages: in the order of operator ids"""
+    """Spark's report of a batch."""
 
     batch: int
-    rows_in: int
-    rows_out: int
-    seconds: float
-    stages: tuple[OperatorReport, ...]
+    rows_in: int  # counted like rows of operators
+    rows_out: int  # to the sink; -1: not reported
+    seconds: float  # of its execution, sink included (``addBatch``)
+    stages: tuple[OperatorReport, ...]  # in the order of operator ids
 
 
 def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:

@@ -15,6 +15,7 @@ from ..jvm import java_class, module, named, scala_map, sequence, static
 from ..plans.broadcasts import broadcasts
 from ..settings import session_setting
 
+_SINK_LOG = "_spark_metadata"  # FileStreamSink.metadataDir
 FOREACH = "foreach"  # the format of a writer that is given a function or an object to call with each row
 
 
@@ -24,8 +25,8 @@ def writer_frame(writer: DataStreamWriter) -> DataFrame:
 
 
 def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
-    """What a DataStreamWriter was told: format, output_mode, options, trigger (the simple name of its class), the
-    columns it is partitioned_by, and the location that its path is (None without one)."""
+    """Return the settings of a DataStreamWriter: format, output_mode, options, trigger (the simple name of its class),
+    the columns it is partitioned_by, and the location of its path (None without one)."""
     jvm, jwriter = writer._df.sparkSession._jvm, writer._jwrite
 
     def field(name: str) -> Any:
@@ -72,7 +73,7 @@ def batch_function(writer: DataStreamWriter) -> Any:
 
 
 def foreach_imports(writer: DataStreamWriter) -> tuple[str, ...]:
-    """What importing the modules does that the object or function given to ``foreach`` uses (PythonForeachWriter)."""
+    """Return what importing the modules does that the argument of ``foreach`` uses (PythonForeachWriter)."""
     spark, jwriter = writer._df.sparkSession, writer._jwrite
     held = _value(jwriter, jwriter.getClass().getDeclaredField("foreachWriter"))
     byte = module(spark, "scala.reflect.ClassTag").Byte()
@@ -119,3 +120,14 @@ def unsupported(df: DataFrame, output_mode: str) -> str | None:
     except AnalysisException as error:
         return str(error).split("\n", 1)[0].rstrip(";")
     return None
+
+
+def file_sink_batch(spark: SparkSession, path: str) -> int | None:
+    """Return the last batch in the log of the file sink in a folder; None when it has no log. Spark skips all batches
+    up to it (FileStreamSink.addBatch)."""
+    folder = spark._jvm.org.apache.hadoop.fs.Path(path, _SINK_LOG)
+    files = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(folder):
+        return None
+    names = (str(status.getPath().getName()).removesuffix(".compact") for status in files.listStatus(folder))
+    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=None)

@@ -12,7 +12,7 @@ from ...core.snapshots.snapshots import SnapshotStore
 from ..restore.saved_state import SavedState
 
 
-class Origin:
+class SavedStateSource:
     """The saved state for the deployment `spec` of `app`; its stages and sources have the names that the new version
     gives them."""
 
@@ -45,21 +45,23 @@ class Origin:
         return self.running().forked(self.app, beside=self.spec.parent)
 
     def running(self) -> SavedState:
-        """What the parent, which still runs, has committed."""
+        """Return what the parent, which still runs, has committed."""
         return self._find(self.app, f"deployment:{self.spec.parent}")
 
     def before(self, batches: int) -> SavedState:
-        """What the parent, which still runs, had committed before its last `batches` batches; before fewer of them
-        where it has not kept the state so long."""
+        """Return what the parent, which still runs, had committed before its last `batches` batches, or before fewer of
+        them when it has not kept the state so long."""
         for again in range(batches, 0, -1):
             with contextlib.suppress(CorruptError):
-                return SavedState.find(self.app, f"deployment:{self.spec.parent}", again).under(self.spec.renames)
+                return SavedState.find(self.app, f"deployment:{self.spec.parent}", again).renamed(self.spec.renames)
         return self.running()
 
     def drained(self, without: Collection[str] = ()) -> SavedState:
-        """What the parent, which runs no more batches, has left. without: queries whose state is there already: their
-        files are not looked for"""
+        """Return what the parent, which runs no more batches, has left.
+
+        without: queries whose state is there already; their files are not read
+        """
         return self._find(self.app, f"drained:{self.spec.parent}", without)
 
     def _find(self, app: AppRegistry, source: str, without: Collection[str] = ()) -> SavedState:
-        return SavedState.find(app, source, without=without).under(self.spec.renames)
+        return SavedState.find(app, source, without=without).renamed(self.spec.renames)

@@ -18,7 +18,7 @@ from .context import DriverContext, print_error
 from .hand_over import hand_over
 
 
-def obey(driver: DriverContext, command: Command) -> None:
+def execute(driver: DriverContext, command: Command) -> None:
     """Carry out a command and answer it."""
     driver.reporter.events.add("command", name=command.name, kind=command.kind)
     boundary("command-taken")
@@ -124,7 +124,7 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
         driver.reporter.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
         driver.engine.replace()
         _go_on(driver)
-        while not driver.engine.settled(since) and driver.signals.number is None:
+        while not driver.engine.has_settled(since) and driver.signals.number is None:
             driver.signals.woken.wait(driver.pace.commands)
         boundary("change-settled")
     except Exception as error:

@@ -32,7 +32,7 @@ def test_the_work_has_ended_when_the_block_has(spark) -> None:
         ended.set()
         return "done"
 
-    with spark_internals.beside(spark, work) as done:
+    with spark_internals.in_background(spark, work) as done:
         assert not done.done()
         go.set()
     assert ended.is_set()
@@ -43,9 +43,9 @@ def test_an_error_of_the_block_comes_first(spark) -> None:
     def fails() -> None:
         raise ValueError("of the work")
 
-    with pytest.raises(KeyError, match="of the block"), spark_internals.beside(spark, fails):
+    with pytest.raises(KeyError, match="of the block"), spark_internals.in_background(spark, fails):
         raise KeyError("of the block")
-    with spark_internals.beside(spark, fails) as done:
+    with spark_internals.in_background(spark, fails) as done:
         pass
     with pytest.raises(ValueError, match="of the work"):
         done.result()
@@ -60,7 +60,7 @@ def test_the_work_has_the_session_of_the_query(spark) -> None:
         conf = spark_internals.jvm.module(other, "org.apache.spark.sql.internal.SQLConf").get()
         return str(conf.sessionLocalTimeZone())
 
-    with spark_internals.beside(other, zone) as done:
+    with spark_internals.in_background(other, zone) as done:
         assert done.result() == "Asia/Tokyo"
 
 

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_streamupdate.core.errors import CorruptError
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_json
-from airflow_provider_streamupdate.streaming.agent.origin import Origin
+from airflow_provider_streamupdate.streaming.agent.saved_state_source import SavedStateSource
 
 from .builders import CheckpointFiles, app_plan, deploy, query_plan, spec, stage_plan
 
@@ -30,7 +30,7 @@ def app(tmp_path: Path) -> AppRegistry:
 
 
 def batch_of(app: AppRegistry, batches: int) -> int:
-    origin = Origin(app, spec("two", parent="one"))
+    origin = SavedStateSource(app, spec("two", parent="one"))
     return origin.before(batches).queries["windows"].batch
 
 
