@@ -266,7 +266,7 @@ MORE = app_plan(query_plan(), query_plan(name="more"))
         (MORE, app_plan(query_plan()), "more", "--agree more"),
         (delayed(1000), delayed(500), "windows:watermark", "watermark delay changed from [source-1.t 1 s]"),
         (delayed(1000), delayed(2000), "windows:watermark", "watermark delay changed from [source-1.t 1 s]"),
-        (attrs.evolve(MORE, version=1), MORE, "flights", "streamupdate restart"),
+        (attrs.evolve(MORE, version=0), MORE, "flights", "streamupdate restart"),
     ],
 )
 def test_a_loss_needs_agreement_by_its_name(old: Plan, new: Plan, name: str, told: str) -> None:

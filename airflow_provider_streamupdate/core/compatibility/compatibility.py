@@ -114,31 +114,24 @@ def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
         for key in sorted(old.conf.keys() | new.conf.keys()):
             change = SettingChange(
                 key=key,
-                old=_before(old, key),
+                old=_setting_before(old, key),
                 new=new.conf.get(key),
-                not_default=key in new.not_default,
                 unaffected=key in unaffected,
             )
             if findings := judge(SETTING_RULES, change):
                 yield report_item("setting", f"{new.name}:{key}", findings)
         for before, now in ((old.given, new.given), (old.hadoop, new.hadoop)):
-            for key in sorted((before or {}).keys() | (now or {}).keys()):
-                other = OtherSetting(
-                    key=key,
-                    old=(before or {}).get(key),
-                    new=(now or {}).get(key),
-                    told=before is not None,
-                    unaffected=key in new.unaffected,
-                )
+            for key in sorted(before.keys() | now.keys()):
+                unaffected_too = key in new.unaffected
+                other = OtherSetting(key=key, old=before.get(key), new=now.get(key), unaffected=unaffected_too)
                 if findings := judge(OTHER_SETTING_RULES, other):
                     yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)
 
 
-def _before(old: QueryPlan, key: str) -> str | None:
-    """A setting of the old version. If its version of this package did not know that the setting changes results, the
-    value is the one given to the session, or Spark's default."""
-    if key in old.conf or old.given is None or key not in MEASURED:
+def _setting_before(old: QueryPlan, key: str) -> str | None:
+    """Return a setting's value in the old version. A Spark that does not have the setting leaves it as it was given."""
+    if key in old.conf or key not in MEASURED:
         return old.conf.get(key)
     return old.given.get(key, MEASURED[key].default)
 

@@ -101,7 +101,7 @@ def _alone(query: QueryPlan) -> Iterator[str]:
         yield f"the sink of query {query.name} is of format {short_format(query.sink.format)}, which was not tried"
     if {k.lower(): v for k, v in query.sink.options.items()}.get(ASYNC, "false").lower() == "true":
         yield f"query {query.name} tracks its progress asynchronously, so that its log does not hold every batch"
-    for key, value in {**query.conf, **(query.given or {})}.items():
+    for key, value in {**query.conf, **query.given}.items():
         if key.lower().endswith(_LENIENT) and key.startswith("spark.sql.files.") and value.lower() != "false":
             yield f"query {query.name} runs with {key}={value}: {_MISSING}"
 
@@ -172,7 +172,7 @@ def _without(stage: StagePlan, come: Collection[str], kept: Collection[str]) -> 
 
 
 def _compaction(query: QueryPlan) -> str:
-    return {**query.conf, **(query.given or {})}.get(COMPACTION, "10")
+    return {**query.conf, **query.given}.get(COMPACTION, "10")
 
 
 def _of_both(old: SourcePlan, new: SourcePlan) -> Iterator[str]:

@@ -61,10 +61,9 @@ def untold(text: str) -> bool:
     return PYTHON in without_quoted(text)
 
 
-# What the texts of a definition hold, counted up whenever they come to hold more or are written otherwise: texts of two
-# numbers cannot be compared. 1: without fields that Spark's JSON leaves out, types, and what decides a table's rows.
-# 2: without the ways of rows, the names of a batch function's columns, the stages that a branch of a union has passed.
-TEXTS = 3
+# The version of what a plan's expressions tell. It is counted up when they come to tell more, or something else:
+# expressions of two versions cannot be compared.
+TEXTS = 1
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
@@ -177,11 +176,10 @@ class SourcePlan:
     native: whether Spark has the name, too (`.name()`): its offset log and folders then go by name
     format: the class or short name; options: without secrets, names in lower case
     location: the path of files, whole (scheme, working folder), topics, host and port, or a table's name
-    columns: type by name; order: the names in the schema's order (none in a plan of an earlier version of this package)
+    columns: type by name; order: the names in the schema's order
     code: of a Python data source, a digest of its code, or UNKNOWN
     session: what the session says of options whose default it has (rules/sources/source_options.py), where that counts
-    read: where the columns that are read decide which records do not fit: those of each reading (none: they do not, or
-        a plan of an earlier version of this package)
+    read: where the columns that are read decide which records do not fit: those of each reading (else none)
     """
 
     name: str = attrs.field(validator=named("source"))
@@ -194,7 +192,7 @@ class SourcePlan:
     order: tuple[str, ...] = ()
     code: str | None = None
     session: dict[str, str] = attrs.field(factory=dict)
-    read: tuple[tuple[str, ...], ...] | None = None
+    read: tuple[tuple[str, ...], ...] = ()
 
 
 # What a foreachBatch function does with a batch id that it has had: it writes nothing; it replaces what it wrote for
@@ -210,16 +208,16 @@ class SinkPlan:
 
     format: as given to the writer (``foreachBatch`` for a function)
     options: without secrets
-    location: of a file sink: the whole URI of its folder (None: a plan of an earlier version of this package)
-    partitioned_by: the columns given to ``partitionBy``; None: as above
-    columns: of a file sink: the name and the type of each, in order; None: as above
+    location: of a file sink: the whole URI of its folder (else None)
+    partitioned_by: the columns given to ``partitionBy``
+    columns: of a file sink: the name and the type of each, in order (else None)
     seen_batch: of a function: what it does with a batch id that it has had (SEEN_BATCH), or UNUSED; None: not known
     """
 
     format: str
     options: dict[str, str] = attrs.field(factory=dict)
     location: str | None = None
-    partitioned_by: tuple[str, ...] | None = None
+    partitioned_by: tuple[str, ...] = ()
     columns: tuple[tuple[str, Any], ...] | None = None
     seen_batch: str | None = None
 
@@ -242,12 +240,9 @@ class QueryPlan:
         lines (MicroBatchExecution.sources; measured: a restart with another number of lines fails).
     conf: the settings that change results (settings/settings_table.py), as the session has them, with Spark's defaults;
         those that its Spark has; and what the machine says (PYTHON_ZONE ...)
-    not_default: those of them that are not Spark's default
     unaffected: those of them that provably change nothing here (streaming/planning/settings/unaffected.py)
-    given: all other settings of SQL and of file formats that the session was given and that are not Spark's default;
-        None in plans of earlier versions
-    hadoop: what Spark was told of Hadoop's settings (`spark.hadoop.`), without those that are known to be harmless;
-        None in plans of earlier versions
+    given: all other settings of SQL and of file formats that the session was given and that are not Spark's default
+    hadoop: what Spark was told of Hadoop's settings (`spark.hadoop.`), without those that are known to be harmless
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
     written: file and line of its function, for messages
@@ -263,10 +258,9 @@ class QueryPlan:
     source_order: tuple[str, ...] = ()
     watermarks: tuple[str, ...] = ()
     conf: dict[str, str] = attrs.field(factory=dict)
-    not_default: tuple[str, ...] = ()
     unaffected: tuple[str, ...] = ()
-    given: dict[str, str] | None = None
-    hadoop: dict[str, str] | None = None
+    given: dict[str, str] = attrs.field(factory=dict)
+    hadoop: dict[str, str] = attrs.field(factory=dict)
     stores: dict[str, str] = attrs.field(factory=dict)
     written: str = ""
     filters: tuple[str, ...] | None = None

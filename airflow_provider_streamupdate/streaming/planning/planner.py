@@ -159,14 +159,14 @@ def plan_app(
     return AppPlan(app=app.name, spark_version=version, queries=queries, warnings=warnings, reloadable=app.reloadable)
 
 
-def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Of a query's own session (an app may make several): the settings that change results, Spark's defaults of them,
-    and what else it was given."""
+def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the settings that change results, and what else the query's own session was given (an app may make
+    several sessions)."""
     settings = spark_internals.effective_settings(spark, MEASURED)
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
     settings |= surroundings(spark)
     others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
-    return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted_in_plan(others)
+    return settings, redacted_in_plan(others)
 
 
 def _plan_query(
@@ -182,7 +182,7 @@ def _plan_query(
     where = f"query {name}" + (f" ({written})" if written else "")
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
-    settings, defaults, others = _settings(df.sparkSession)
+    settings, others = _settings(df.sparkSession)
     given = spark_internals.given_settings(df.sparkSession, (PROVIDER, PARTITIONS))
     mode = details["output_mode"]
     check_batches(where, details)
@@ -250,7 +250,6 @@ def _plan_query(
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
         conf=settings,
-        not_default=tuple(key for key, value in settings.items() if value != defaults.get(key, value)),
         unaffected=unaffected(analyzed, (*sources, sink), (*settings, *SHARES)),
         given=others,
         hadoop=redacted_in_plan(

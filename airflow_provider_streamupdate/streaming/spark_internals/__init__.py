@@ -40,7 +40,6 @@ from .queries.writers import (
 )
 from .settings import (
     FILE_MANAGER,
-    default_settings,
     effective_settings,
     environment_of_workers,
     first_settings,
@@ -81,7 +80,6 @@ __all__ = [
     "check_version",
     "classic",
     "connected",
-    "default_settings",
     "dry_run",
     "effective_settings",
     "environment_of_workers",

@@ -201,15 +201,7 @@ def _watermarks(c: QueryChange) -> tuple[list[tuple[str, int]], list[tuple[str, 
         return [p for p in pairs if not any(p[0].startswith(f"{name}.") for name in own)]
 
     old, new = shared(c.old), shared(c.new)
-    if len({delay for column, delay in (*old, *new) if not _expiry(column)}) == 1:
-        # Then every expiry is this delay. A plan of an earlier version of this package does not tell it.
-        told = {column for column, _ in old} & {column for column, _ in new}
-        old, new = ([p for p in pairs if not _expiry(p[0]) or p[0] in told] for pairs in (old, new))
     return old, new
-
-
-def _expiry(column: str) -> bool:
-    return column.startswith(f"{EXPIRY}, above ")
 
 
 def _above(column: str, stages: set[str]) -> str:
