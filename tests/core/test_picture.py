@@ -20,6 +20,7 @@ from airflow_provider_streamupdate.core.compatibility.report import (
     ReportItem,
     Verdict,
 )
+from airflow_provider_streamupdate.core.plan.expressions import Literal
 from airflow_provider_streamupdate.core.plan.graph import QueryGraph, graph
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan
 from airflow_provider_streamupdate.core.serde import from_json, to_json
@@ -106,9 +107,8 @@ def test_what_has_no_verdict_is_told_by_what_changes() -> None:
 
 
 def test_steps_are_not_called_new_where_the_old_plan_does_not_tell_them() -> None:
-    """A plan of an earlier version of this package says nothing of what is before the sink."""
     new = query(paths=(("f(a.x)", "from a."),), filters=("f(a.x)",))
-    made = pictured(graph(app_plan(new), app_plan(attrs.evolve(new, paths=None, filters=None))))
+    made = pictured(graph(app_plan(new), app_plan(attrs.evolve(new, paths=None, filters=()))))
     assert [n.mark for n in made.queries[0].nodes if n.kind == "steps"] == [Change.UNKNOWN]
     assert drawn(made)[-1] == "? the old version's plan does not tell the steps before the sink"
     assert not any("here" in line for line in drawn(made))
@@ -256,7 +256,7 @@ def test_what_only_one_version_has_is_told_of_queries_and_sinks() -> None:
 
 
 def test_hostile_texts_break_neither_a_line_nor_the_block_they_are_in() -> None:
-    plan = app_plan(query(stage("a", 0, (HOSTILE, "from a.", "````")), sources="a"))
+    plan = app_plan(query(stage("a", 0, steps=(HOSTILE, Literal("````"))), sources="a"))
     made = pictured(graph(plan, plan), [item("stage", "windows/x`\n\x1b[2J\u2028|")])
     for line in drawn(made):
         assert not re.search("[\x00-\x1f\x7f-\x9f\u2028-\u202e]", line), repr(line)
@@ -290,7 +290,9 @@ def test_how_often_rows_are_read_is_told(old: int, new: int, told: str) -> None:
 
 def test_long_steps_that_differ_at_their_end_look_different() -> None:
     plans = [
-        app_plan(query(sources="a", paths=((f"f({'x' * 90}, {end})", "from a."),), filters=(f"f({'x' * 90}, {end})",)))
+        app_plan(
+            query(sources="a", paths=((f"f('{'x' * 90}', {end})", "from a."),), filters=(f"f('{'x' * 90}', {end})",))
+        )
         for end in (1, 2)
     ]
     lines = [line for line in drawn(pictured(graph(*plans))) if "xxx" in line]

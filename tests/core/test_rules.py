@@ -119,7 +119,7 @@ OPERATORS = {
 def of(kind: str, **changes: Any) -> StagePlan:
     """A stage of a kind; `changes` to its definition, or to the stage itself."""
     operator, definition = OPERATORS[kind]
-    own = {k: changes.pop(k) for k in list(changes) if k in attrs.fields_dict(StagePlan)}
+    own = {k: changes.pop(k) for k in list(changes) if k in {*attrs.fields_dict(StagePlan), "types"}}
     parts = {k.replace("_", " "): v for k, v in changes.items()}
     values = {"kind": kind, "operator": operator, "definition": {**definition, **parts}, **own}
     return stage_plan("it", **values)
@@ -220,7 +220,6 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "stage.code-unknown": changed("apply-in-pandas-with-state", code="python:f"),
     "stage.input": changed("apply-in-pandas-with-state", input=["x = a.z", "y = a.y"]),
     "stage.input-order": changed("apply-in-pandas-with-state", input=["y = a.y", "x = a.x"]),
-    "stage.definition": changed("aggregate", other="thing"),
     "stage.untraced": changed("aggregate", keys=["?x"]),
     "stage.read-otherwise": (
         q(of("aggregate", aggregates=["sum(a.x)", "count(1)"], types={"a.x": "int"})),

@@ -1,7 +1,7 @@
 """The graph of an app's queries: which rows go where. Of one version, or of two, one beside the other.
 
 A plan tells it by the ways on which rows come to each stage and to the sink (`StagePlan.paths`, `QueryPlan.paths`).
-What an older plan does not tell is left open (`QueryGraph.unknown`), not guessed.
+What a plan does not tell is left open (`QueryGraph.unknown`), not guessed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import attrs
 
 from ..address import without_credentials
 from ..text_enum import TextEnum
-from .plan import FROM, LATE, PASSED, AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
-from .wording import words
+from .expressions import Call, Expression
+from .plan import AppPlan, Path, QueryPlan, SinkPlan, SourcePlan, StagePlan, Step, parts
+from .rendering import describe_part, words
 
 LONGEST = 500  # characters of a line; what is cut off is told by a digest, so that two lines differ when the texts do
 SINK = "sink"
-_SIDES = ("left ", "right ")  # of a join, before what is said of one of them
-_LOOKUP = "lookup by "  # a join with a table (streaming/planning/lineage/arrivals.py)
+_SIDES = ("left", "right")  # of a join, around what is said of one of them
 
 
 class NodeKind(TextEnum):
-    """What a node of a query is. STEPS: filters, lookups in tables ... that rows meet between two other nodes."""
+    """The kind of a query's node. STEPS: filters, lookups in tables ... that rows meet between two other nodes."""
 
     SOURCE = "source"
     STEPS = "steps"
@@ -34,6 +34,7 @@ class NodeKind(TextEnum):
 
 
 Lines = tuple[str, ...]
+Steps = tuple[Step, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -113,20 +114,20 @@ def stage_id(name: str) -> str:
 
 
 @attrs.frozen
-class _Way:
-    """A way of rows from one node to the next, with the plan's texts of the steps on it, sorted."""
+class _Leg:
+    """A way of rows from one node to the next, with the steps on it in order."""
 
     start: str
     end: str
-    steps: Lines = ()
+    steps: Steps = ()
 
 
 def _query(old: QueryPlan | None, new: QueryPlan | None, compared: bool) -> QueryGraph:
     unknown: list[str] = []
     into: list[str] = []
-    ways: list[list[_Way]] = []
+    ways: list[list[_Leg]] = []
     for query, which in ((old, "the old version's plan"), (new, "the new version's plan" if compared else "the plan")):
-        found, untold, ends = _ways(query) if query else ([], "", [])
+        found, untold, ends = _legs(query) if query else ([], "", [])
         ways.append(found)
         unknown += [f"{which} does not tell {untold}"] if untold else []
         into += ends
@@ -140,7 +141,7 @@ def _query(old: QueryPlan | None, new: QueryPlan | None, compared: bool) -> Quer
     edges: Counter[tuple[str, str, str]] = Counter()
     steps: list[Node] = []
     for start, end in dict.fromkeys((way.start, way.end) for found in ways[::-1] for way in found):
-        told = [sorted(way.steps for way in found if (way.start, way.end) == (start, end)) for found in ways]
+        told = [sorted((way.steps for way in found if (way.start, way.end) == (start, end)), key=str) for found in ways]
         for number, (was, now) in enumerate(_paired(*told), 1):
             box = f"steps {number} {start} > {end}"
             if was or now:
@@ -160,7 +161,7 @@ def _query(old: QueryPlan | None, new: QueryPlan | None, compared: bool) -> Quer
     )
 
 
-def _paired(old: list[Lines], new: list[Lines]) -> Iterator[tuple[Lines | None, Lines | None]]:
+def _paired(old: list[Steps], new: list[Steps]) -> Iterator[tuple[Steps | None, Steps | None]]:
     """The steps of the ways between two nodes in both versions: equal ones first, then what is left, in order."""
     same = Counter(old) & Counter(new)
     yield from ((steps, steps) for steps in same.elements())
@@ -170,97 +171,75 @@ def _paired(old: list[Lines], new: list[Lines]) -> Iterator[tuple[Lines | None, 
         yield was, now
 
 
-def _ways(query: QueryPlan) -> tuple[list[_Way], str, list[str]]:
-    """The ways of rows in one version; what its plan does not tell of them, and the ends of those."""
-    found: list[_Way] = []
-    silent = [stage for stage in query.stages if stage.paths is None]
+def _legs(query: QueryPlan) -> tuple[list[_Leg], str, list[str]]:
+    """Return the ways of rows in one version; what its plan does not tell of them, and the ends of those."""
+    found: list[_Leg] = []
     for stage in query.stages:
-        found += _into(stage_id(stage.name), stage.paths or (), query)
-    ends = [*(stage_id(stage.name) for stage in silent), SINK]
-    if silent and len(query.sources) == len(query.stages) == 1:  # there is one way for the stage's rows
-        first, second = source_id(query.sources[0].name), stage_id(silent[0].name)
-        return [_Way(first, second), _Way(second, SINK)], "the steps between", ends
-    if silent:
-        return found, f"what feeds {', '.join(ends)}", ends
+        found += _into(stage_id(stage.name), stage.paths, query)
     if query.paths is not None:
         return [*found, *_into(SINK, query.paths, query)], "", []
     fed = {way.start for way in found}
     starts = [stage_id(s.name) for s in query.stages] + [source_id(s.name) for s in query.sources]
-    found += [_Way(start, SINK) for start in starts if start not in fed]  # where else would its rows go
-    return found, "the steps before the sink", ends
+    found += [_Leg(start, SINK) for start in starts if start not in fed]  # where else would its rows go
+    return found, "the steps before the sink", [SINK]
 
 
-def _into(end: str, paths: Sequence[Lines], query: QueryPlan) -> Iterator[_Way]:
-    """The ways from the nearest stages and sources to a node. Each path begins at a source; those that pass one stage
-    are one way from there on, since a stage has one reader."""
-    from_stages: dict[str, Counter[str]] = {}  # the steps, as often as the path with most of them has them
+def _into(end: str, paths: Sequence[Path], query: QueryPlan) -> Iterator[_Leg]:
+    """Yield the ways from the nearest stages and sources to a node. Those that pass one stage are one way from there
+    on, since a stage has one reader."""
+    from_stages: dict[str, Counter[Step]] = {}  # the steps, as often as the path with most of them has them
     for path in paths:
-        late = {text for text in path if text.startswith(LATE)}  # which begins as what it passes does
-        passed = {_name(text, PASSED) for text in path if text.startswith(PASSED) and text not in late}
-        sources = [_name(text, FROM) for text in path if text.startswith(FROM)]
-        steps = [text for text in path if text in late or not text.startswith((FROM, PASSED))]
         # Spark numbers operators from the sink on, so that of those on one path the nearest has the lowest number.
-        nearest = min((s for s in query.stages if s.name in passed), key=lambda s: s.operator_id, default=None)
-        if nearest is not None:
-            told = from_stages.setdefault(stage_id(nearest.name), Counter())
-            told |= Counter(steps)
+        passed = (s for s in query.stages if s.name in path.stages)
+        nearest = min(passed, key=lambda s: s.operator_id, default=None)
+        if nearest is None:
+            yield _Leg(source_id(path.source), end, path.steps)
         else:
-            for source in sources:
-                yield _Way(source_id(source), end, tuple(sorted(steps)))
-    for start, told in from_stages.items():
-        for text in [text for text in told if LATE + text in told]:  # late on one path is late
-            told[LATE + text] = max(told[LATE + text], told.pop(text))
-        yield _Way(start, end, tuple(sorted(told.elements())))
+            steps = from_stages.setdefault(stage_id(nearest.name), Counter())
+            steps |= Counter(path.steps)
+    for start, steps in from_stages.items():
+        for step in [step for step in steps if not step.late]:
+            late = attrs.evolve(step, late=True)
+            if late in steps:  # late on one path is late
+                steps[late] = max(steps[late], steps.pop(step))
+        yield _Leg(start, end, tuple(sorted(steps.elements(), key=str)))
 
 
-def _name(text: str, prefix: str) -> str:
-    return text.removeprefix(prefix).removesuffix(".")
-
-
-def _steps(name: str, was: Lines, now: Lines, old: QueryPlan | None, new: QueryPlan | None) -> Node:
-    """The steps of one way in both versions, in words; by their exact texts where words do not tell them apart."""
+def _steps(name: str, was: Steps, now: Steps, old: QueryPlan | None, new: QueryPlan | None) -> Node:
+    """Return the steps of one way in both versions, in words; exactly where words do not tell them apart."""
     shown = [
-        tuple(sorted((_step(text, _filters(query)) for text in texts), key=_optimizers))
-        for texts, query in ((was, old), (now, new))
+        tuple(sorted((_step(step, _filters(query)) for step in steps), key=_is_of_the_optimizer))
+        for steps, query in ((was, old), (now, new))
     ]
     if shown[0] == shown[1] and was != now:
-        shown = [tuple(_line(text, text) for text in texts) for texts in (was, now)]
+        shown = [tuple(_line(str(step), str(step)) for step in steps) for steps in (was, now)]
     return Node(id=name, kind=NodeKind.STEPS, name="", old=shown[0] or None, new=shown[1] or None)
 
 
-def _optimizers(step: str) -> bool:
-    """Whether it looks as if the optimizer had put it there: those come last."""
+def _is_of_the_optimizer(step: str) -> bool:
+    """Return whether it looks as if the optimizer had put it there: those come last."""
     return step.startswith("filter ") and "IS NOT NULL" in step
 
 
-def _filters(query: QueryPlan | None) -> set[str]:
-    """The texts that are filters anywhere in a version."""
-    told = [query.filters, *(stage.filters for stage in query.stages)] if query else []
-    return {text for texts in told for text in texts or ()}
+def _filters(query: QueryPlan | None) -> set[Expression]:
+    """Return what is a filter anywhere in a version."""
+    if query is None:
+        return set()
+    return {*query.filters, *(each for stage in query.stages for each in stage.filters)}
 
 
-def _step(text: str, filters: set[str]) -> str:
-    """A step in words."""
-    plain = text.removeprefix(LATE)
-    side = next((each for each in _SIDES if plain.startswith(each)), "")
-    kind = "filter " if plain in filters else ""
-    late = ", after the watermark" if text.startswith(LATE) else ""
-    plain = plain.removeprefix(side)
-    lookup, found, by = plain.rpartition(_LOOKUP)  # its condition, and a digest of the table's rows
-    shown = f"{_LOOKUP}{_worded(by.rpartition(', #')[0] or by)}" if found and not lookup else _worded(plain)
-    return _line(f"{side}{kind}{shown}{late}", text)
-
-
-def _worded(text: str) -> str:
-    """A text in words. One that is long is cut anyway, and takes long to read; one may be nested too deep."""
-    try:
-        return words(text) if len(text) <= 4 * LONGEST else text
-    except RecursionError:
-        return text
+def _step(step: Step, filters: set[Expression]) -> str:
+    """Return a step in words."""
+    expression, side = step.expression, ""
+    kind = "filter " if expression in filters else ""
+    if isinstance(expression, Call) and expression.function in _SIDES:
+        side, expression = f"{expression.function} ", expression.arguments[0]
+    late = ", after the watermark" if step.late else ""
+    return _line(f"{side}{kind}{words(expression)}{late}", str(step))
 
 
 def _line(shown: str, text: str) -> str:
-    """A line for people, on one line, as long as is useful. text: what it stands for exactly."""
+    """Return a line for people, as long as is useful. text: what it stands for exactly"""
     shown = " ".join(shown.split())
     if len(shown) <= LONGEST:
         return shown
@@ -302,12 +281,11 @@ def _source(source: SourcePlan) -> Lines:
 
 
 def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
-    told = [stage.kind]
-    for part, value in sorted(stage.definition.items()):
-        texts = value if isinstance(value, (list, tuple)) else [value]
-        shown = ", ".join(str(text) if exactly else _worded(str(text)) for text in texts)
-        told.append(_line(f"{part}: {shown}", f"{part}: {value}"))
-    return tuple(told)
+    lines = [stage.kind]
+    for part, value in sorted(parts(stage.definition).items()):
+        exact = describe_part(value, str)
+        lines.append(_line(f"{part}: {exact if exactly else describe_part(value)}", f"{part}: {exact}"))
+    return tuple(lines)
 
 
 def _shown(location: str | None) -> str | None:

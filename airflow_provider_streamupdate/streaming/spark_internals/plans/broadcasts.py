@@ -31,7 +31,7 @@ class Broadcasts(Mapping[int, Any]):
 
 
 def broadcasts(function: Any) -> Broadcasts:
-    """Of a PythonFunction of the JVM (PythonUDF.func)."""
+    """Return the broadcast variables of a PythonFunction of the JVM (PythonUDF.func)."""
     variables = function.broadcastVars()
     found = [variables.get(index) for index in range(variables.size())]
     return Broadcasts({int(variable.id()): variable for variable in found})

@@ -31,12 +31,12 @@ class Expressions:
 
     @classmethod
     def of_plan(cls, spark: SparkSession, plan: Any) -> Expressions:
-        """Those of all nodes of a plan, in pre-order."""
+        """Return the expressions of all nodes of a plan, in pre-order."""
         return cls(spark, plan.map(asking(spark._jvm, _HELD)).flatMap(itself(spark._jvm)))
 
     @classmethod
     def of(cls, spark: SparkSession, tree: Any) -> Expressions:
-        """Those of one tree."""
+        """Return the expressions of one tree."""
         return cls(spark, tree.map(itself(spark._jvm)).take(1))
 
     @functools.cached_property
@@ -56,8 +56,8 @@ class Expressions:
         return self._all.apply(number)
 
     def told(self, name: str, asked: str) -> dict[int, str]:
-        """What a method without arguments gives for each expression of a class, as text, by the expressions' numbers.
-        Empty where it cannot be asked for: there is no such method, or it fails."""
+        """Return what a method without arguments gives for each expression of a class, as text, by the expressions'
+        numbers. Empty where it cannot be asked for: there is no such method, or it fails."""
         if (name, asked) not in self._told:
             self._told[name, asked] = self._tell(name, f"{name}#{asked}")
         return self._told[name, asked]
@@ -69,9 +69,9 @@ class Expressions:
         return {number: text.split(_BETWEEN) for number, text in self._told[name, ""].items()}
 
     def buffers(self) -> dict[int, int]:
-        """For each aggregate function the number of the first one that Spark takes for the same, so that both have one
-        buffer (PhysicalAggregation, EquivalentExpressions): not where it gives another value each time, as Spark says
-        of ``first``. Empty where it cannot be told."""
+        """Return, for each aggregate function, the number of the first one that Spark takes for the same, so that both
+        have one buffer (PhysicalAggregation, EquivalentExpressions): not where it gives another value each time, as
+        Spark says of ``first``. Empty where it cannot be told."""
         alike, steady = (self.told(AGGREGATE, asked) for asked in ("semanticHash", "deterministic"))
         first: dict[str, int] = {}
         return {

@@ -110,14 +110,14 @@ class _Completed:
             return {UNREADABLE: str(error)}
 
     def _become_its_value(self, special: dict[str, Special]) -> None:
-        """Of a session's variable: as the optimizer has it. (A table is described as it was written.)"""
+        """Write a session's variable as the optimizer has it. (A table is described as it was written.)"""
         literal = self.expression.varDef().currentValue()
         self.node.clear()
         self.node.update(json.loads(literal.toJSON())[0])
         complete(self.spark, [self.node], lambda: Expressions.of(self.spark, literal), special)
 
     def _name(self) -> None:
-        """Of a field: its name in the struct, which may be asked for by its place, or in other letters; and its place,
+        """Return a field's name in the struct, which may be asked for by its place, or in other letters; and its place,
         where the name comes again."""
         node, names = self.node, self.expressions.fields(self.node["class"]).get(self.number)
         if names is not None:
@@ -131,7 +131,7 @@ class _Completed:
             node["name"] = self._told("extractFieldName")
 
     def _told(self, asked: str) -> str:
-        """What a method gives, as text."""
+        """Return what a method gives, as text."""
         told = self.expressions.told(self.node["class"], asked).get(self.number)
         if told is not None:
             return told

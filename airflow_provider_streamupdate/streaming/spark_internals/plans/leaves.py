@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from ....core.compatibility.rules.sources.source_options import CORRUPT, OF_THE_SESSION, ORC_BY_POSITION, TRIED
-from ...catalyst.marks import field_type, type_text
+from ...catalyst.types import field_type, type_text
 from ..jvm import module, scala_map, sequence
 from ..settings import hadoop_setting, session_setting
 from .exact_rows import exact_rows
@@ -26,8 +26,8 @@ _PLACES = ("path", "paths", "serialization.format")
 
 
 def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
-    """What a leaf reads: a table, files under their paths and how they are read, or rows given in the code. None where
-    it cannot be told."""
+    """Return what a leaf reads: a table, files under their paths and how they are read, or rows given in the code. None
+    where it cannot be told."""
     if kind in ("LocalRelation", "Transpose"):  # DataFrame.transpose() has read all rows, and gives them as a list
         return _given_rows(spark, leaf)
     if kind == "OneRowRelation":
@@ -59,7 +59,8 @@ def identity(spark: SparkSession, kind: str, leaf: Any) -> str | None:
 
 
 def partitions(kind: str, leaf: Any) -> int | None:
-    """In how many partitions the code gives rows; None where it does not say so, and for what has files or a table."""
+    """Return in how many partitions the code gives rows; None where it does not say so, and for what has files or a
+    table."""
     if kind == "Range":
         return int(leaf.numSlices().get()) if leaf.numSlices().isDefined() else None
     return int(leaf.rdd().getNumPartitions()) if kind == "LogicalRDD" else None
@@ -82,7 +83,7 @@ def _strict(spark: SparkSession, options: dict[str, str], schema: Any) -> bool:
 
 
 def reading_all(leaf: dict[str, Any]) -> str | None:
-    """What a leaf that is choosy reads, with all its columns and their types."""
+    """Return what a leaf that is choosy reads, with all its columns and their types."""
     columns = [[attribute[0]["name"], type_text(attribute[0]["dataType"])] for attribute in leaf["output"]]
     return leaf["identity"] and f"{leaf['identity']} as #{_digest(columns)}"
 
@@ -125,8 +126,8 @@ def _columns(leaf: Any) -> list[list[str]]:
 
 
 def _rows_of_rdd(spark: SparkSession, leaf: Any) -> str | None:
-    """Of rows that the code gives (createDataFrame of a list or a pandas frame); they are read. None for an RDD that is
-    made of anything else."""
+    """Return a digest of rows that the code gives (createDataFrame of a list or a pandas frame); they are read. None
+    for an RDD that is made of anything else."""
     roots = [line for line in str(leaf.rdd().toDebugString()).splitlines() if "RDD[" in line]
     if not roots or not any(name in roots[-1] for name in ("ParallelCollectionRDD", "ParallelCollection")):
         return None

@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...catalyst.marks import COLLATIONS
 from ...catalyst.tree import BUFFER, OUTPUT, is_tree
+from ...catalyst.types import COLLATIONS
 from ...code import describe
 from ..jvm import asking, class_names, is_a, itself, java_class, lines, module, named, sequence
 from ..settings import session_setting
@@ -88,8 +88,8 @@ def _written(df: DataFrame) -> Any:
 
 
 def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]:
-    """What lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its own: as
-    it would be without the node and everything above it."""
+    """Return what lies below a node of the analyzed plan (by its position in pre-order), each child optimized on its
+    own: as it would be without the node and everything above it."""
     execution = df._jdf.queryExecution()
     node = _written(df).map(itself(df.sparkSession._jvm)).apply(position)
     optimizer = execution.sparkSession().sessionState().optimizer()
@@ -166,8 +166,8 @@ def _kind(node: dict[str, Any]) -> str:
 def _complete_expressions(
     spark: SparkSession, plan: Any, nodes: list[dict[str, Any]], at: Callable[[int], Any]
 ) -> None:
-    """Of all nodes at once, where the JVM has them in the same order as the JSON; else one by one. at: gives a node of
-    the plan by its place."""
+    """Complete the expressions of all nodes at once, where the JVM has them in the same order as the JSON; else one by
+    one. at: gives a node of the plan by its place."""
     special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
     special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
     trees = [
@@ -196,7 +196,7 @@ _FIELD_ID, _BY_ID = "parquet.field.id", "spark.sql.parquet.fieldId.read.enabled"
 # is not known here has put there.
 UNREAD = {
     "comment": "for people",
-    COLLATIONS: "counts with the type (catalyst/marks.py)",
+    COLLATIONS: "counts with the type (catalyst/types.py)",
     "GENERATION_EXPRESSION": "of rows that are written",
     "identity.start": "of rows that are written",
     "identity.step": "of rows that are written",
@@ -212,7 +212,7 @@ UNREAD = {
 
 
 def _notes(spark: SparkSession, leaf: Any) -> dict[str, str]:
-    """What a source's schema says of its columns beside their types, which the JSON of a plan leaves out, by the
+    """Return what a source's schema says of its columns beside their types, which the JSON of a plan leaves out, by the
     columns' names."""
     fields = json.loads(str(leaf.schema().json()))["fields"]
     unread = {*UNREAD} if session_setting(spark, _BY_ID).lower() == "true" else {*UNREAD, _FIELD_ID}

@@ -52,7 +52,7 @@ def _told(spark: SparkSession, leaf: Any) -> dict[str, Any]:
 
 
 def _given_name(leaf: Any) -> str | None:
-    """What ``.name()`` was given (HasStreamingSourceIdentifyingName: UserProvided)."""
+    """Return what ``.name()`` was given (HasStreamingSourceIdentifyingName: UserProvided)."""
     if not _may_be_named(leaf.getClass()):
         return None
     name = leaf.sourceIdentifyingName()

@@ -112,7 +112,8 @@ _BETWEEN = "\x1f\x00\x1f"
 
 
 def _set(spark: SparkSession, value: Any, owner: Any) -> str:
-    """In one call where that can be: a list of IN may have thousands of values. They are of one type, and null."""
+    """Read a set in one call where possible: a list of IN may have thousands of values. They are of one type, and
+    null."""
     null = ["null"] if value.contains(None) else []
     given = value.excl(None) if null else value
     size = int(given.size())

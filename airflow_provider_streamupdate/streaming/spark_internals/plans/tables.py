@@ -18,8 +18,9 @@ _SESSIONS = "spark_catalog"
 
 
 def files_of(leaf: Any) -> str | None:
-    """Where the files of a catalog's table are; None for files that are read by their paths. The catalog is asked, and
-    not the relation: of one whose partitions are told by a filter the optimizer keeps the folders that are left."""
+    """Return where the files of a catalog's table are; None for files that are read by their paths. The catalog is
+    asked, and not the relation: of one whose partitions are told by a filter the optimizer keeps the folders that are
+    left."""
     if leaf.catalogTable().isEmpty():
         return None
     table = leaf.catalogTable().get()
@@ -32,7 +33,7 @@ def files_of(leaf: Any) -> str | None:
 
 
 def database_of(leaf: Any) -> list[Any] | None:
-    """What is asked of which database: the table's name, and the options; None for what is not known. Of other
+    """Return what is asked of which database: the table's name, and the options; None for what is not known. Of other
     relations nothing but the class is told, and options that are given where a table is read are in none of its
     properties."""
     if leaf.catalogTable().isEmpty() or leaf.relation().getClass().getSimpleName() != _DATABASE:
@@ -42,7 +43,7 @@ def database_of(leaf: Any) -> list[Any] | None:
 
 
 def place_of(spark: SparkSession, leaf: Any) -> list[Any]:
-    """Of a table of a catalog (a DataSourceV2Relation) what its name does not say: its options, where it is, and of
+    """Return what the name of a catalog's table (a DataSourceV2Relation) does not say: its options, where it is, and of
     which time."""
     found: list[Any] = sorted(made_with(spark, leaf).items())
     if (place := leaf.table().properties().get("location")) is not None:

@@ -32,8 +32,8 @@ def _of_spark(kind: dict[str, Any]) -> bool:
 
 
 def _code(kind: dict[str, Any], known: dict[tuple[str, str], CodeDigest]) -> CodeDigest | None:
-    """By the pickle of the class, where Spark has it (UserDefinedType.jsonValue: of one in the app's own file), else by
-    where a worker imports it from."""
+    """Find the code by the pickle of the class, where Spark has it (UserDefinedType.jsonValue: of one in the app's own
+    file), else by where a worker imports it from."""
     name, pickled = str(kind.get("pyClass") or ""), str(kind.get("serializedClass") or "")
     if not name:
         return None

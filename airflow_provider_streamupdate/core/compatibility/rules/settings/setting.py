@@ -140,7 +140,7 @@ _KINDS = {
 
 
 def means(measured: Measured | None) -> str:
-    """What a setting changes, in words; an example from the sweep."""
+    """Return what a setting changes, in words, with an example from the sweep."""
     if measured is None:
         return "what it changes is unknown"
     if measured.key in _MEANS:
@@ -169,7 +169,7 @@ def _changed(c: SettingChange, recorded: bool) -> Facts | None:
 
 
 def _imports_unknown(c: SettingChange) -> Facts | None:
-    """What cannot be looked at is at the beginning of the text (planning/settings/python_imports.py)."""
+    """The facts when code cannot be looked at: it begins the text (planning/settings/python_imports.py)."""
     if c.unaffected or c.key != PYTHON_IMPORTS:
         return None
     unknown = next((told for told in (c.new, c.old) if told and told.startswith(UNKNOWN)), None)

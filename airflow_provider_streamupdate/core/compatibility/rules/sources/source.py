@@ -54,7 +54,7 @@ class SourceChange:
 
     @property
     def parsing(self) -> list[str]:
-        """Those of `options` that decide how a row is parsed, in a query without state."""
+        """The changed options that decide how a row is parsed, in a query without state."""
         known = set() if self.stateful else format_of(self.new).parsing
         return [k for k in self.options if k in known]
 
@@ -173,7 +173,7 @@ def _columns_unknown(c: SourceChange) -> Facts | None:
 
 
 def _columns_number(c: SourceChange) -> Facts | None:
-    """Where a line with more or fewer values than the schema has columns is dropped or fails, their number counts."""
+    """Compare the number of columns where a line with more or fewer values is dropped or fails."""
     csv = short_format(c.new.format) == "csv" and strict(c.new)
     if not csv or not c.stateful or _moved(c):
         return None
@@ -181,8 +181,8 @@ def _columns_number(c: SourceChange) -> Facts | None:
 
 
 def _malformed(c: SourceChange) -> Facts | None:
-    """Where malformed records are dropped, or reported in a column, the types of all columns decide which ones are
-    malformed."""
+    """Compare the types of all columns where malformed records are dropped, or reported in a column: they decide which
+    ones are malformed."""
     if not c.stateful or not choosy(c.new):
         return None
     corrupt = corrupt_column(c.new)
@@ -192,7 +192,7 @@ def _malformed(c: SourceChange) -> Facts | None:
 
 
 def _which_are_read(c: SourceChange) -> bool:
-    """Whether it matters which of its columns are read, before or now."""
+    """Return whether it matters which of its columns are read, before or now."""
     if not c.stateful or not choosy(c.new):
         return False
     readings = (*c.old.read, *c.new.read)

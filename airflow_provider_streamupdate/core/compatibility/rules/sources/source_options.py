@@ -17,7 +17,7 @@ from ....plan.plan import TIME_ZONE, SourcePlan
 
 @attrs.frozen(kw_only=True)
 class SourceFormat:
-    """What is known about one format.
+    """The facts known about one format.
 
     names: short names and simple class names, in lower case
     place: options that say where the rows come from; another one is another source
