@@ -12,11 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .errors import CorruptError, InvalidInputError
-from .union_branches import mistaken
 
 MAX_LENGTH = 200  # leaves room under the 255 bytes most file systems allow for one path segment
-# How texts of definitions begin that are of no source and no stage (lineage.py).
-_RESERVED = ("static:", "python:")
+_RESERVED = "static:"  # how a plan names tables that are read at rest (lineage.py)
 MAX_PART, MAX_PATH = 255, 1024  # bytes of a path segment and of a path that comes out of a file
 _OF_REPORTS = (".report", ".rehearsal")
 _NUMBERED = re.compile(r"(0|[1-9][0-9]*)\.json")
@@ -74,18 +72,13 @@ def numbers(files: Iterable[str]) -> list[int]:
 
 
 def confused(sources: Iterable[str], stages: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with a query's names, in words. Texts of definitions refer to both sources and stages as
-    ``name.``, so one name must not be mistaken for another."""
-    sources, stages = list(sources), list(stages)
-    for name in sorted(set(sources) & set(stages)):
+    """Yield what is wrong with a query's names: expressions refer to both sources and stages by name."""
+    sources, stages = set(sources), set(stages)
+    for name in sorted(sources & stages):
         yield f"a source and a stage are both named {name!r}"
-    names = sorted({*sources, *stages})
-    for name in names:
-        if prefix := next((p for p in _RESERVED if name.startswith(p)), None):
-            yield f"the name {name!r} begins with {prefix!r}, which has another meaning in a plan"
-        for other in names:
-            if mistaken(name, other):
-                yield f"the name {name!r} can be mistaken for {other!r}"
+    for name in sorted(sources | stages):
+        if name.startswith(_RESERVED):
+            yield f"the name {name!r} begins with {_RESERVED!r}, which has another meaning in a plan"
 
 
 def check_path(path: object, where: str) -> str:

@@ -146,7 +146,7 @@ def _iceberg(query: QueryPlan, table: str | None) -> Named | None:
         return at(table)
     catalog, *names = (part.strip("`") for part in table.split("."))
     setting = f"spark.sql.catalog.{catalog}"
-    given = query.given or {}
+    given = query.given
     warehouse = at(given.get(f"{setting}.warehouse"))
     if not names or warehouse is None or given.get(f"{setting}.type", "").lower() != "hadoop":
         return None

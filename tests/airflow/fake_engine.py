@@ -42,7 +42,16 @@ from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, C
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, DriverError, describe
-from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.core.plan.expressions import Literal
+from airflow_provider_streamupdate.core.plan.plan import (
+    Aggregation,
+    AppPlan,
+    QueryPlan,
+    SinkPlan,
+    SourcePlan,
+    StagePlan,
+)
+from airflow_provider_streamupdate.core.plan.plan import Path as RowPath
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_parameters
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
@@ -68,12 +77,8 @@ def plan_of(application: Mapping[str, Any]) -> AppPlan:
             kind="aggregate",
             operator="stateStoreSave",
             operator_id=number,
-            definition={"keys": keys},
-            types={},
-            filters=(),
-            hidden=(),
-            arrivals=(),
-            paths=(("from source-1.",),),
+            definition=Aggregation(keys=tuple(map(Literal, keys))),
+            paths=(RowPath("source-1"),),
         )
         for number, (name, keys) in enumerate(application.get("STAGES", {"rooms": ["room"]}).items())
     )

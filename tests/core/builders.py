@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -15,15 +16,44 @@ import attrs
 
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, Snapshot, SnapshotKind
+from airflow_provider_streamupdate.core.plan.expressions import (
+    Branch,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Output,
+    Python,
+    SessionWindow,
+    Unknown,
+    Window,
+    field_of,
+    fold,
+    named,
+)
 from airflow_provider_streamupdate.core.plan.plan import (
     AggregateBuffer,
+    Aggregation,
     AppPlan,
+    Deduplication,
+    Join,
+    Limit,
+    NotUnderstood,
+    PandasFunction,
+    Processor,
     QueryPlan,
     SinkPlan,
     SourcePlan,
     StagePlan,
     StateSchema,
+    StateVariable,
+    Step,
+    Watermark,
 )
+from airflow_provider_streamupdate.core.plan.plan import (
+    Path as RowPath,
+)
+from airflow_provider_streamupdate.core.plan.visitors import union
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, DeploymentSpec, Launch, QueryStatus, Status
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
@@ -36,6 +66,115 @@ KEY = {"type": "struct", "fields": [{"name": "origin", "type": "string", "nullab
 VALUE = {"type": "struct", "fields": [{"name": "count", "type": "long", "nullable": False, "metadata": {}}]}
 
 
+_TOKEN = re.compile(r"\s*('(?:\\.|[^'\\])*'|\[λ\d+\]|[⟨⟩(),=|∪]|#?[^\s⟨⟩(),=|∪']+)")
+_UNITS = {"minutes": 60_000_000, "minute": 60_000_000, "hours": 3_600_000_000}
+
+
+def expression(text: str) -> Expression:
+    """The tree of an expression as `Expression.text` writes it, for what tests need: a column is ``source.path``, one
+    of a source that has passed a stage ``stage>source.path``."""
+    found = _Parser(_TOKEN.findall(text))
+    made = found.whole()
+    assert not found.left, f"{text}: {found.left}"
+    return made
+
+
+class _Parser:
+    def __init__(self, tokens: list[str]) -> None:
+        self.left = tokens
+
+    def take(self, *wanted: str) -> str:
+        if wanted and self.left[:1] not in [[w] for w in wanted]:
+            return ""
+        return self.left.pop(0)
+
+    def whole(self) -> Expression:
+        """An operand, or two with a sign between them."""
+        if self.left[0] in ("left", "right", "by", "distinct"):
+            return Call(self.take(), (self.whole(),))
+        if self.left[:2] == ["event", "time"]:
+            self.left = self.left[2:]
+            return Call("event time", (self.whole(),))
+        if self.left[:2] == ["lookup", "by"]:
+            self.left = self.left[2:]
+            condition = self.whole()
+            table = (("table", Literal(self.take())),) if self.take(",") else ()
+            return Call("lookup", (Call("rows", (condition,), table),))
+        first = self.operand()
+        if self.take("="):
+            return Call("equalto", (first, self.operand()))
+        if self.take("filter"):
+            return Call("filter", (first, self.operand()))
+        return first
+
+    def operand(self) -> Expression:
+        token = self.take()
+        if token == "⟨":
+            branches = [self.branch()]
+            while self.take("∪"):
+                branches.append(self.branch())
+            assert self.take("⟩")
+            return union(branches)
+        if token == "(":
+            parts = [self.whole()]
+            while self.take("|"):
+                parts.append(self.whole())
+            assert self.take(")")
+            return Call("either", tuple(parts)) if len(parts) > 1 else parts[0]
+        made = self.call(token) if self.take("(") else _leaf(token)
+        return field_of(made, self.take()[1:]) if self.left and self.left[0].startswith(".") else made
+
+    def branch(self) -> Branch:
+        sources = (self.take()[:-1],) if self.left[0].endswith(":") else ()
+        value = self.whole()
+        return Branch(value, sources=sources, stages=(self.take()[:-1],) if self.take("after") else ())
+
+    def call(self, name: str) -> Expression:
+        arguments: list[Expression] = []
+        options: list[tuple[str, Literal]] = []
+        while not self.take(")"):
+            if name in ("window", "session_window") and arguments:
+                options.append((" ".join(self.left[: (end := self.end())]), Literal("")))
+                self.left = self.left[end:]
+            elif self.left[1:2] == ["="] and "." not in self.left[0]:
+                key, _ = self.take(), self.take()
+                options.append((key, Literal(self.take())))
+            else:
+                arguments.append(self.whole())
+            self.take(",")
+        return _call(name, tuple(arguments), tuple(options))
+
+    def end(self) -> int:
+        return next(n for n, token in enumerate(self.left) if token in (",", ")"))
+
+
+def _leaf(token: str) -> Expression:
+    if token.startswith("?"):
+        return Unknown(token[1:])
+    literal = token.startswith(("'", "#")) or token[0].isdigit() or token.isupper() or "." not in token
+    if literal:
+        value, _, kind = token.partition(":") if not token.startswith("'") else (token, "", "")
+        return Literal(value, kind)
+    stage, of, column = token.rpartition(">")
+    source, _, path = column.partition(".")
+    return Output(stage, Column(source, path)) if of else Column(source, path)
+
+
+def _call(name: str, arguments: tuple[Expression, ...], options: tuple[tuple[str, Literal], ...]) -> Expression:
+    told = [text for text, _ in options]
+    if name == "window":
+        size = int(told[0].split()[0]) * _UNITS[told[0].split()[1]]
+        slide = next((int(t.split()[1]) * _UNITS[t.split()[2]] for t in told if t.startswith("every")), size)
+        return Window(arguments[0], size, slide, 0, told[-1][1:])
+    if name == "session_window":
+        return SessionWindow(arguments[0], Literal(told[0].removeprefix("gap ")), told[-1][1:])
+    if name.startswith("python#"):
+        return Python(name.removeprefix("python#"), "", arguments, options)
+    if name.startswith("python:"):
+        return Python("", name.removeprefix("python:"), arguments, options)
+    return Unknown(name[1:], arguments) if name.startswith("?") else Call(name, arguments, options)
+
+
 def stage_plan(name: str = "daily", operator_id: int = 0, **changes: Any) -> StagePlan:
     values: dict[str, Any] = {
         "name": name,
@@ -46,7 +185,88 @@ def stage_plan(name: str = "daily", operator_id: int = 0, **changes: Any) -> Sta
         "definition": {"keys": ["source-1.origin"], "aggregates": ["count(1)"]},
         "schemas": (StateSchema(name="default", key=KEY, value=VALUE),),
     }
-    return StagePlan(**{**values, **changes})
+    return StagePlan(**in_trees({**values, **changes}))
+
+
+def evolve(stage: StagePlan, **changes: Any) -> StagePlan:
+    """`attrs.evolve`, with texts in place of expressions."""
+    return attrs.evolve(stage, **in_trees({"kind": stage.kind, **changes}))
+
+
+def in_trees(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a stage or a query with expressions in place of texts. types: of the columns of a definition"""
+    types = values.pop("types", {})
+    made = dict(values)
+    if isinstance(values.get("definition"), dict):
+        made["definition"] = definition(values["kind"], values["definition"], types)
+    for name in ("filters", "hidden", "arrivals", "late_rows", "aggregated"):
+        if name in values:
+            made[name] = tuple(expression(each) if isinstance(each, str) else each for each in values[name])
+    if values.get("paths"):
+        made["paths"] = tuple(path(*each) if isinstance(each, tuple) else each for each in values["paths"])
+    if "watermarks" in values:
+        made["watermarks"] = tuple(watermark(w) if isinstance(w, str) else w for w in values["watermarks"])
+    return made
+
+
+def path(*texts: str) -> RowPath:
+    """``("from a.", "after daily.", "after the watermark: f(a.x)", "g(a.x)")``"""
+    late = "after the watermark: "
+    [source] = [text[5:-1] for text in texts if text.startswith("from ")]
+    stages = [t[6:-1] for t in texts if t.startswith("after ") and not t.startswith(late)]
+    steps = [t for t in texts if t.startswith(late) or not t.startswith(("from ", "after "))]
+    return RowPath(source, stages, [Step(expression(t.removeprefix(late)), t.startswith(late)) for t in steps])
+
+
+def watermark(text: str) -> Watermark:
+    """``a.t delayed by 10 ms``"""
+    column, _, delay = text.partition(" delayed by ")
+    return Watermark(delay_ms=int(delay.split()[0]), column=expression(column))
+
+
+DEFINITIONS: dict[str, type] = {
+    "aggregate": Aggregation,
+    "session-window": Aggregation,
+    "deduplicate": Deduplication,
+    "deduplicate-within-watermark": Deduplication,
+    "join": Join,
+    "limit": Limit,
+    "apply-in-pandas-with-state": PandasFunction,
+    "transform-with-state": Processor,
+}
+
+
+def definition(kind: str, parts: Mapping[str, Any], types: Mapping[str, str] = {}) -> Any:
+    """The definition of a stage with its parts as texts."""
+
+    def made(text: str) -> Expression:
+        return fold(expression(text), typed)
+
+    def typed(node: Any, children: list[Expression]) -> Expression:
+        node = node.with_children(children)
+        return attrs.evolve(node, type=types.get(node.text, "")) if isinstance(node, Column) else node
+
+    def part(name: str, value: Any) -> Any:
+        if name == "code":
+            return Python(value[1:]) if value.startswith("#") else Python("", value.removeprefix("python:"))
+        if name == "input":
+            return tuple(named(text.partition(" = ")[0], made(text.partition(" = ")[2])) for text in value)
+        if name == "state_variables":
+            return tuple(variable(text) for text in value)
+        if name in ("join_type", "timeout", "time_mode", "initial_state"):
+            return value
+        return tuple(map(made, value)) if isinstance(value, (list, tuple)) else made(value)
+
+    given = {name.replace(" ", "_"): value for name, value in parts.items()}
+    kept = DEFINITIONS.get(kind, NotUnderstood)
+    required = {"join_type": "Inner", "code": "#1", "rows": "5"}
+    known = {name: value for name, value in {**required, **given}.items() if name in attrs.fields_dict(kept)}
+    return kept(**{name: part(name, value) for name, value in known.items()})
+
+
+def variable(text: str) -> StateVariable:
+    name, _, kind = text.partition(": ")
+    return StateVariable(name=name, kind=kind.removesuffix(" with TTL"), ttl=kind.endswith(" with TTL"))
 
 
 def aggregation(*functions: str, **changes: Any) -> StagePlan:
@@ -69,7 +289,7 @@ def query_plan(*stages: StagePlan, name: str = "windows", **changes: Any) -> Que
         "sources": (SourcePlan(name="source-1", named=False, format="json", location="/in"),),
         "stages": stages or (stage_plan(),),
     }
-    return QueryPlan(**{**values, **changes})
+    return QueryPlan(**in_trees({**values, **changes}))
 
 
 def app_plan(*queries: QueryPlan, app: str = "flights", spark_version: str = "4.3.0") -> AppPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -20,10 +21,11 @@ from airflow_provider_streamupdate.core.compatibility.migration import (
     plan_migration,
 )
 from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS, MIGRATED, REFUSED
-from airflow_provider_streamupdate.core.plan.plan import AggregateBuffer, StagePlan, StateSchema, WindowKey
+from airflow_provider_streamupdate.core.plan.expressions import Call, Column, Expression, Literal, Window
+from airflow_provider_streamupdate.core.plan.plan import AggregateBuffer, Aggregation, StagePlan, StateSchema
 from airflow_provider_streamupdate.core.snapshots.restore import plan_restore
 
-from .builders import app_plan, query_plan, stage_plan
+from .builders import app_plan, expression, query_plan, stage_plan, watermark
 
 COUNT = AggregateBuffer(function="Count", columns=1, initial=("0L",))
 SUM = AggregateBuffer(function="Sum", columns=1, initial=("CAST(NULL AS BIGINT)",))
@@ -59,35 +61,37 @@ def row(types: list[Any]) -> dict[str, Any]:
 
 
 def stage(
-    keys: list[str], aggregates: list[str], types: dict[str, list[Any]] | None = None, **changes: Any
+    keys: Sequence[str | Expression], aggregates: list[str], types: dict[str, list[Any]] | None = None, **changes: Any
 ) -> StagePlan:
     kinds = {**{name: kind for name, (_, kind) in KNOWN.items()}, **(types or {})}
-    key_types = [kinds.get(k, ["string"])[0] for k in keys]
+    key_types = [kinds.get(str(k), ["string"])[0] for k in keys]
     value_types = [t for name in aggregates for t in kinds[name]]
     return stage_plan(
         "totals",
-        definition={"keys": keys, "aggregates": aggregates},
+        definition=Aggregation(
+            keys=tuple(key if isinstance(key, Expression) else expression(key) for key in keys),
+            aggregates=tuple(map(expression, aggregates)),
+        ),
         schemas=(StateSchema(name="default", key=row(key_types), value=row(value_types)),),
         buffers=tuple(KNOWN[name][0] for name in aggregates),
-        arguments=tuple(name.partition("(")[2].removesuffix(")") for name in aggregates),
+        aggregated=tuple(Call("", expression(name).children) for name in aggregates),
         **changes,
     )
 
 
-def window(size: int, start: int = 0, slide: int | None = None) -> tuple[str, tuple[WindowKey, ...]]:
-    made = WindowKey(position=0, column="s.t", size=size * MINUTE, slide=(slide or size) * MINUTE, start=start * MINUTE)
-    return f"window(s.t, {size} minutes, {slide}, #{start})", (made,)
+def window(size: int, start: int = 0, slide: int | None = None) -> Window:
+    return Window(expression("s.t"), size * MINUTE, (slide or size) * MINUTE, start * MINUTE, "w")
 
 
 def windowed(
     size: int, start: int = 0, slide: int | None = None, aggregates: tuple[str, ...] = ("count(1)",)
 ) -> StagePlan:
-    text, windows = window(size, start, slide)
-    return stage([text, "s.k"], list(aggregates), {text: [{"type": "struct", "fields": []}]}, windows=windows)
+    key = window(size, start, slide)
+    return stage([key, "s.k"], list(aggregates), {str(key): [{"type": "struct", "fields": []}]})
 
 
 def migration(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...] = ()) -> Migration:
-    found = plan_migration(old, new, watermarks)
+    found = plan_migration(old, new, map(watermark, watermarks))
     assert isinstance(found, Migration), found
     return found
 
@@ -137,21 +141,21 @@ def test_a_computed_aggregate_is_merged_when_a_key_is_dropped_too() -> None:
 
 def test_an_aggregate_of_another_argument_is_no_replacement_of_what_it_is_computed_from() -> None:
     found = migration(stage(["s.k"], ["average(s.d)"]), stage(["s.k"], ["sum(s.d)"]))
-    assert (found.aggregates, found.losses) == ((Derived(places=(0,)),), ("the values of average(s.d) are lost",))
+    assert (found.aggregates, found.losses) == ((Derived(places=(0,)),), ("the values of avg(s.d) are lost",))
 
 
 def decimals(function: str, kind: str, columns: list[Any], unscaled: bool, name: str = "total") -> StagePlan:
     """A sum or an average of a column of decimals."""
-    inner = f"unscaledvalue(s.x: {kind})" if unscaled else "s.x"
+    column = Column("s", "x", kind)
+    inner = Call("unscaledvalue", (Call("scaled", (column,), (("type", Literal(kind)),)),)) if unscaled else column
     buffer = AggregateBuffer(function=function, columns=len(columns), operand=kind, unscaled=unscaled)
     return stage_plan(
         "totals",
-        definition={"keys": ["s.k"], "aggregates": [f"{function.lower()}({inner})"]},
+        definition=Aggregation(keys=(expression("s.k"),), aggregates=(Call(function.lower(), (inner,)),)),
         schemas=(StateSchema(name="default", key=row(["string"]), value=row(columns)),),
         buffers=(buffer,),
-        arguments=("s.x",),
+        aggregated=(Call("", (column,)),),
         results=(name,),
-        types={"s.x": kind},
     )
 
 
@@ -208,7 +212,7 @@ def test_the_columns_of_a_state_have_names_of_their_own_and_their_scale() -> Non
 
 MARK = ("s.t delayed by 1000 ms",)
 COUNT_ONLY = ["count(1)"]
-PER_WINDOW = window(10)[0]
+PER_WINDOW = window(10)
 HOUR = "hour(s.t, timeZoneId=UTC)"
 CLOSED = "have left the state"
 
@@ -258,7 +262,7 @@ CLOSED = "have left the state"
     ],
 )
 def test_what_is_not_migrated(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...], words: str) -> None:
-    found = plan_migration(old, new, watermarks)
+    found = plan_migration(old, new, map(watermark, watermarks))
     assert not isinstance(found, Migration) and words in str(found)
 
 

@@ -96,11 +96,11 @@ def unnamed(name: str, *keys: str, **changes: Any) -> StagePlan:
 def test_unnamed_stages_are_carried_under_their_first_names_with_those_above_them() -> None:
     old = of(
         source_plan("source-1"),
-        stages=(unnamed("aggregate-1", "aggregate-2.source-1.k"), unnamed("aggregate-2", "source-1.k", operator_id=1)),
+        stages=(unnamed("aggregate-1", "aggregate-2>source-1.k"), unnamed("aggregate-2", "source-1.k", operator_id=1)),
     )
     new = of(
         source_plan("eu"),
-        stages=(unnamed("top", "below.eu.k"), unnamed("below", "eu.k", operator_id=1)),
+        stages=(unnamed("top", "below>eu.k"), unnamed("below", "eu.k", operator_id=1)),
     )
     assert found(old, new) == {"windows/eu": CARRIED, "windows/top": CARRIED, "windows/below": CARRIED}
 

@@ -21,7 +21,6 @@ import pytest
 
 import airflow_provider_streamupdate
 from airflow_provider_streamupdate.core.address import without_credentials
-from airflow_provider_streamupdate.core.plan.plan import without_quoted
 from airflow_provider_streamupdate.core.redaction import hide, secret_values
 
 PACKAGE = Path(airflow_provider_streamupdate.__file__).parent
@@ -208,6 +207,6 @@ VALUES = secret_values({"password": 'hun"ter2', "token": " \n\\\\x"})
 @pytest.mark.parametrize("piece", WORST)
 def test_a_megabyte_takes_linear_time_and_no_depth(piece: str) -> None:
     """A parameter of 115 KB took 11 s, and one of 800 addresses ended in a RecursionError."""
-    for function in (without_credentials, without_quoted, lambda text: hide(text, VALUES)):
+    for function in (without_credentials, lambda text: hide(text, VALUES)):
         tenth, whole = (seconds(function, piece * (n // len(piece))) for n in (100_000, 1_000_000))
         assert whole < max(40 * tenth, 1.0), f"{function.__name__}: {tenth:.3f} s, then {whole:.3f} s"

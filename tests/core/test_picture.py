@@ -25,6 +25,7 @@ from airflow_provider_streamupdate.core.compatibility.report import (
     ReportItem,
     Verdict,
 )
+from airflow_provider_streamupdate.core.plan.expressions import Literal
 from airflow_provider_streamupdate.core.plan.graph import graph
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan
 from airflow_provider_streamupdate.core.serde import from_json, to_json
@@ -110,7 +111,7 @@ def test_steps_have_no_verdict_and_are_marked_by_what_changes() -> None:
 
 def test_steps_are_not_called_new_where_the_old_plan_does_not_say_what_feeds_the_sink() -> None:
     new = query(paths=(("f(a.x)", "from a."),), filters=("f(a.x)",))
-    made = picture_of(graph(app_plan(new), app_plan(attrs.evolve(new, paths=None, filters=None))))
+    made = picture_of(graph(app_plan(new), app_plan(attrs.evolve(new, paths=None, filters=()))))
     assert [n.mark for n in made.queries[0].nodes if n.kind == "steps"] == [Change.UNKNOWN]
     assert picture_lines(made)[-1] == "? the old version's plan does not say what feeds sink"
 
@@ -180,7 +181,7 @@ def test_what_only_one_version_has_is_told_of_queries_and_sinks() -> None:
 
 
 def test_hostile_texts_break_neither_a_line_nor_the_block_they_are_in() -> None:
-    plan = app_plan(query(stage("a", 0, (HOSTILE, "from a.", "````")), sources="a"))
+    plan = app_plan(query(stage("a", 0, steps=(HOSTILE, Literal("````"))), sources="a"))
     made = picture_of(graph(plan, plan), [item("stage", "windows/x`\n\x1b[2J\u2028|")])
     for line in picture_lines(made):
         assert not re.search("[\x00-\x1f\x7f-\x9f\u2028-\u202e]", line), repr(line)

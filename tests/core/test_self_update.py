@@ -10,29 +10,27 @@ from airflow_provider_streamupdate.core.compatibility.self_update import check_u
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, SourcePlan, StagePlan, StateSchema
 
-from .builders import app_plan, query_plan, stage_plan
+from .builders import app_plan, evolve, query_plan, stage_plan
 
 FUNCTION = {"keys": ["a.k"], "code": "python:f", "input": [], "timeout": "NoTimeout"}
 UNDERSTOOD = stage_plan("totals")
 INTERVAL = {"type": "struct", "fields": [{"name": "i", "type": "interval", "nullable": True, "metadata": {}}]}
 STRANGE = {
     "a key that Spark cannot load again when it is null": (
-        attrs.evolve(UNDERSTOOD, schemas=(StateSchema(name="default", key=INTERVAL, value={}),)),
+        evolve(UNDERSTOOD, schemas=(StateSchema(name="default", key=INTERVAL, value={}),)),
         "key columns i of the state are calendar intervals",
     ),
-    "a key that cannot be traced": (attrs.evolve(UNDERSTOOD, definition={"keys": ["?x"]}), "could not be traced"),
+    "a key that cannot be traced": (evolve(UNDERSTOOD, definition={"keys": ["?x"]}), "could not be traced"),
     "code that cannot be compared": (
-        attrs.evolve(UNDERSTOOD, definition={"keys": ["python:f(a.k)"]}),
+        evolve(UNDERSTOOD, definition={"keys": ["python:f(a.k)"]}),
         "whose code cannot be compared",
     ),
     "a kind that is not understood": (
-        attrs.evolve(UNDERSTOOD, kind="flatMapGroupsWithState", operator="flatMapGroupsWithState", definition={}),
+        evolve(UNDERSTOOD, kind="flatMapGroupsWithState", operator="flatMapGroupsWithState", definition={}),
         "is not understood yet",
     ),
     "a state function whose code cannot be compared": (
-        attrs.evolve(
-            UNDERSTOOD, kind="apply-in-pandas-with-state", operator="applyInPandasWithState", definition=FUNCTION
-        ),
+        evolve(UNDERSTOOD, kind="apply-in-pandas-with-state", operator="applyInPandasWithState", definition=FUNCTION),
         "cannot be compared",
     ),
 }

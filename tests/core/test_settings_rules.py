@@ -22,16 +22,9 @@ ANSI = "spark.sql.ansi.enabled"
 def settings(old: dict[str, str], new: dict[str, str], *unaffected: tuple[str, ...]) -> list[ReportItem]:
     """What the report says of settings, of a query with state. unaffected: of the old version and of the new."""
     proofs = unaffected or ((), ())
-    queries = (
-        query_plan(conf=c, unaffected=p, not_default=tuple(k for k, v in c.items() if v != _default(k)))
-        for c, p in zip((old, new), proofs, strict=True)
-    )
+    queries = (query_plan(conf=c, unaffected=p) for c, p in zip((old, new), proofs, strict=True))
     report = compare(*(app_plan(q) for q in queries), "s1")
     return [i for i in report.items if i.thing == "setting"]
-
-
-def _default(key: str) -> str | None:
-    return MEASURED[key].default if key in MEASURED else None
 
 
 @pytest.mark.parametrize("key", sorted(MEASURED))
@@ -44,17 +37,7 @@ def test_each_that_changes_results_is_asked_about_by_name(key: str) -> None:
         assert f"{key} changed from {old} to {new}" in item.reason and "{" not in item.reason.split("`")[0]
 
 
-def test_a_plan_from_before_does_not_hold_it() -> None:
-    """Plans of earlier versions have three settings: what the others were is not known, so Spark's default stands for
-    harmless, and any other value is asked about."""
-    before = {TIME_ZONE: "UTC", ANSI: "true"}
-    assert settings(before, {**before, PARSER: MEASURED[PARSER].default}) == []
-    [item] = settings(before, {**before, PARSER: "LEGACY"})
-    assert item.rules == ("setting.not-known-before",) and item.needs_agreement
-    assert f"{PARSER} is LEGACY" in item.reason and "the old value is unknown" in item.reason
-
-
-def given(old: dict[str, str] | None, new: dict[str, str] | None, **conf: str) -> list[ReportItem]:
+def given(old: dict[str, str], new: dict[str, str], **conf: str) -> list[ReportItem]:
     report = compare(app_plan(query_plan(given=old)), app_plan(query_plan(given=new, conf=conf)), "s1")
     return [i for i in report.items if i.thing == "setting"]
 
@@ -66,7 +49,6 @@ def test_one_that_nobody_knows_is_asked_about_by_name() -> None:
         ({unknown: "a"}, {unknown: "b"}, "changed from a to b"),
         ({}, {unknown: "b"}, "changed from Spark's default to b"),
         ({unknown: "a"}, {}, "changed from a to Spark's default"),
-        (None, {unknown: "b"}, "changed from unknown (not in the saved plan) to b"),
     ):
         [item] = given(old, new)
         assert item.rules == ("setting.unknown",) and item.needs_agreement and item.name == f"windows:{unknown}"
@@ -76,7 +58,7 @@ def test_one_that_nobody_knows_is_asked_about_by_name() -> None:
 @pytest.mark.parametrize("key", HARMLESS)
 def test_one_that_is_known_to_change_nothing_is_not(key: str) -> None:
     name = f"{key}x" if key.endswith(".") else key
-    assert given({name: "1"}, {name: "2"}) == [] == given(None, {name: "2"})
+    assert given({name: "1"}, {name: "2"}) == []
 
 
 def test_one_that_was_not_known_to_change_results_is_compared_with_what_was_given_then() -> None:

@@ -221,7 +221,7 @@ class Bench:
         """Until all input has been read. In processing time a state function has a batch made all the time, so that
         processAllAvailable would not return (measured): there, until all rows have been counted."""
         stages = [s.definition for q in plan.queries for s in q.stages]
-        by_clock = any("ProcessingTime" in str(d.get("time mode", d.get("timeout"))) for d in stages)
+        by_clock = any("ProcessingTime" in str(definition) for definition in stages)
         while by_clock and query.isActive:
             read = sum(p["numInputRows"] for p in query.recentProgress)
             if read >= self.unread:

@@ -148,7 +148,7 @@ def test_stage_names_the_nearest_stateful_operator(bench: Bench) -> None:
         ("totals", "aggregate", 0, True),
         ("once", "deduplicate", 1, True),
     ]
-    assert stages[0].definition == {"keys": ["source-1.k"], "aggregates": ["count(1)"]}
+    assert (str(stages[0].keys), str(stages[0].aggregates)) == ("(source-1.k,)", "(count(1),)")
 
 
 def test_stage_without_a_stateful_operator_above_the_last_one(bench: Bench) -> None:
@@ -197,7 +197,7 @@ def test_a_source_used_twice_is_one_source_of_two_lines(bench: Bench) -> None:
     made = plan(bench, parts[0].union(parts[1]), mode="append")
     assert [s.name for s in made.sources] == ["source-1"]
     assert made.source_order == ("source-1", "source-1")
-    assert made.watermarks == ("source-1.ts delayed by 60000 ms",)
+    assert [str(w) for w in made.watermarks] == ["source-1.ts delayed by 60000 ms"]
 
 
 def test_plan_mode_writes_the_plan_and_starts_nothing(bench: Bench, tmp_path) -> None:

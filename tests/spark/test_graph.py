@@ -66,7 +66,7 @@ def plain(found: QueryGraph) -> set[tuple[str, str]]:
 def test_a_query_without_state(spark, tmp_path) -> None:
     found = made(spark, tmp_path, stateless)
     assert plain(found) == set() and found.unknown == ()
-    assert steps(found) == [("source clicks", "sink", ("filter clicks.a > 3:long",))]
+    assert steps(found) == [("source clicks", "sink", ("filter clicks.a > 3",))]
 
 
 def test_a_union_a_lookup_two_stages_and_a_filter_behind_them(spark, tmp_path) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.catalyst.tree import parse
 from airflow_provider_streamupdate.streaming.planning.expressions import noise
-from airflow_provider_streamupdate.streaming.planning.expressions.expression import text
+from airflow_provider_streamupdate.streaming.planning.expressions.expression import expression
 from airflow_provider_streamupdate.streaming.planning.lineage.lineage import Lineage
 from airflow_provider_streamupdate.streaming.spark_internals.plans import plans
 from tests.sweep.judge import meanings
@@ -27,7 +27,7 @@ def planned(frame):
 
 def column(frame) -> str:
     plan, lineage = planned(frame)
-    return lineage.columns(plan)[-1][1]
+    return lineage.columns(plan)[-1][1].text
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_whether_a_column_may_be_null(spark, rows):
     plan, lineage = planned(rows().select("a"))
     [reference] = plan.expressions("projectList")
     env = lineage.inputs(plan)
-    before = text(reference, env)
+    before = expression(reference, env)
     reference.fields["nullable"] = not reference.fields["nullable"]
-    assert text(reference, env) == before
+    assert expression(reference, env) == before
 
 
 def test_places_in_buffers(rows):

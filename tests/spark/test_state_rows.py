@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.control.operations.verification.health import Health, assess
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
-from airflow_provider_streamupdate.core.plan.plan import StagePlan
+from airflow_provider_streamupdate.core.plan.expressions import Column
+from airflow_provider_streamupdate.core.plan.plan import Aggregation, StagePlan
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus, Status
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.snapshots.export import export
@@ -124,7 +125,8 @@ def bench_health(bench: Bench, saved: Snapshot, build: Callable, deployment: str
         queries.stop()
 
 
-KEYED = StagePlan(name="counts", named=True, kind="aggregate", operator="", operator_id=0, definition={"keys": ["k"]})
+BY_KEY = Aggregation(keys=(Column("in", "k"),))
+KEYED = StagePlan(name="counts", named=True, kind="aggregate", operator="", operator_id=0, definition=BY_KEY)
 LIMIT = StagePlan(name="first", named=True, kind="limit", operator="", operator_id=0)
 
 

@@ -16,6 +16,7 @@ from pairs import data_source
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.plan.expressions import Column
 from airflow_provider_streamupdate.core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE, AppPlan
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning.settings.surroundings import python_zone
@@ -291,7 +292,7 @@ def test_the_number_of_parts_counts_where_an_expression_tells(bench: Bench, monk
 
 
 def plain(bench: Bench, build: Callable) -> bool:
-    return bench.plan(build)[0].queries[0].stages[0].definition["keys"] == ["source-1.a"]
+    return bench.plan(build)[0].queries[0].stages[0].keys == (Column("source-1", "a"),)
 
 
 class Context:

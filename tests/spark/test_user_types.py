@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType, UserDefinedType
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.plan.expressions import Column
 from tests.cases import one_is_fast
 
 POINTS = '''
@@ -178,8 +179,8 @@ def test_spark_s_own_types_go_by_their_names(bench: Bench) -> None:
 
     plan = bench.plan(build)[0]
     assert plan.queries[0].stages[0].types == {
-        "source-1.p": "org.apache.spark.ml.linalg.VectorUDT(struct<type tinyint, size int, indices array<int>, "
-        "values array<double>>)"
+        Column("source-1", "p"): "org.apache.spark.ml.linalg.VectorUDT(struct<type tinyint, size int, indices "
+        "array<int>, values array<double>>)"
     }
     assert compare(plan, bench.plan(build)[0], "s1").compatible
 

@@ -19,6 +19,7 @@ import py4j.protocol
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_provider_streamupdate.core.plan.expressions import to_rows
 from airflow_provider_streamupdate.streaming.catalyst.tree import parse_plan
 from airflow_provider_streamupdate.streaming.planning.lineage.lineage import Lineage
 from airflow_provider_streamupdate.streaming.spark_internals import activate
@@ -75,8 +76,8 @@ def meanings(frame: DataFrame, keys: bool = False) -> list[str]:
     lineage = Lineage(
         plan, [f"source-{i}" for i, _ in enumerate(leaves)], [f"stage-{i}" for i, _ in enumerate(stateful)]
     )
-    by = [text for n in stateful if keys for text in lineage.texts(n, "groupingExpressions")]
-    return by + [text for _, text in lineage.columns(plan)]
+    by = [each for n in stateful if keys for each in lineage.expressions(n, "groupingExpressions")]
+    return [str(to_rows(each)) for each in (*by, *(each for _, each in lineage.columns(plan)))]
 
 
 def session(spark: SparkSession, **settings: str) -> SparkSession:

@@ -372,7 +372,7 @@ def _print_plan(made: AppPlan) -> None:
                 "output mode": query.output_mode,
                 "sink": query.sink.format,
                 "sources": "\n".join(" ".join(filter(None, (s.name, s.format, s.location))) for s in query.sources),
-                "watermarks": "\n".join(query.watermarks),
+                "watermarks": "\n".join(map(str, query.watermarks)),
             }
         )
         print_table(("STAGE", "KIND", "OPERATOR", "DEFINITION"), (_stage(s) for s in query.stages))
@@ -381,9 +381,8 @@ def _print_plan(made: AppPlan) -> None:
 
 
 def _stage(stage: StagePlan) -> tuple[Any, ...]:
-    parts = (f"{key}: {_text(value)}" for key, value in sorted(stage.definition.items()))
-    return stage.name, stage.kind, stage.operator_id, "; ".join(parts)
+    from ...core.plan.plan import parts
+    from ...core.plan.rendering import describe_part
 
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    told = (f"{name}: {describe_part(value)}" for name, value in sorted(parts(stage.definition).items()))
+    return stage.name, stage.kind, stage.operator_id, "; ".join(told)

@@ -1,22 +1,22 @@
 """The compatibility check: from two plans to verdicts, by the table of rules.
 
 Spark compares state by position and type only (docs/spark-facts.md). Here stages are matched by name and
-compared by what their keys, aggregates, windows and watermarks *are*: texts traced through projections to source
-columns. Equal texts mean equal meaning; a difference that no rule knows to be harmless is refused.
+compared by what their keys, aggregates, windows and watermarks *are*: expressions traced through projections to source
+columns. Equal trees mean the same; a difference that no rule knows to be harmless is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 
+from ..plan.expressions import Expression
 from ..plan.graph import graph
-from ..plan.plan import PYTHON_IMPORTS, AppPlan, QueryPlan, SourcePlan, StagePlan
+from ..plan.plan import PYTHON_IMPORTS, AppPlan, Path, QueryPlan, SourcePlan, StagePlan
 from ..plan.rename import rename
-from ..plan.wording import once
-from ..union_branches import apart, ordered, without
+from ..plan.visitors import refers_only_to, without_branches
 from .agreement import SAME
 from .agreement import agree as agreed
 from .migration import Migration, plan_migration
@@ -114,31 +114,24 @@ def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
         for key in sorted(old.conf.keys() | new.conf.keys()):
             change = SettingChange(
                 key=key,
-                old=_before(old, key),
+                old=_setting_before(old, key),
                 new=new.conf.get(key),
-                not_default=key in new.not_default,
                 unaffected=key in unaffected,
             )
             if findings := judge(SETTING_RULES, change):
                 yield report_item("setting", f"{new.name}:{key}", findings)
         for before, now in ((old.given, new.given), (old.hadoop, new.hadoop)):
-            for key in sorted((before or {}).keys() | (now or {}).keys()):
-                other = OtherSetting(
-                    key=key,
-                    old=(before or {}).get(key),
-                    new=(now or {}).get(key),
-                    told=before is not None,
-                    unaffected=key in new.unaffected,
-                )
+            for key in sorted(before.keys() | now.keys()):
+                unaffected_too = key in new.unaffected
+                other = OtherSetting(key=key, old=before.get(key), new=now.get(key), unaffected=unaffected_too)
                 if findings := judge(OTHER_SETTING_RULES, other):
                     yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)
 
 
-def _before(old: QueryPlan, key: str) -> str | None:
-    """A setting of the old version. If its version of this package did not know that the setting changes results, the
-    value is the one given to the session, or Spark's default."""
-    if key in old.conf or old.given is None or key not in MEASURED:
+def _setting_before(old: QueryPlan, key: str) -> str | None:
+    """Return a setting's value in the old version. A Spark that does not have the setting leaves it as it was given."""
+    if key in old.conf or key not in MEASURED:
         return old.conf.get(key)
     return old.given.get(key, MEASURED[key].default)
 
@@ -155,14 +148,14 @@ def _sources(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
             yield report_item("source", name, judge(SOURCE_RULES, change))
         else:
             yield report_item("source", name, judge(NEW_SOURCE_RULES, LoneSource(source=source, others=old.sources)))
-    added = tuple(_gone(new.sources, old.sources))
-    for source in _gone(old.sources, new.sources):
+    added = tuple(_without_successor(new.sources, old.sources))
+    for source in _without_successor(old.sources, new.sources):
         gone = LoneSource(source=source, others=added, query=new.name)
         yield report_item("source", f"{new.name}/{source.name}", judge(GONE_SOURCE_RULES, gone))
 
 
 def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
-    lost = _gone(old.stages, new.stages)
+    lost = _without_successor(old.stages, new.stages)
     old, new = _shared_branches(old, new), _shared_branches(new, old)
     for stage in new.stages:
         name = f"{new.name}/{stage.name}"
@@ -177,38 +170,34 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
             known = refusals and all(f.agreeable for f in refusals) and same_form(before, stage)
             yield attrs.evolve(item, offer=f"{name}{SAME}") if known else item
     for stage in lost:
-        lone = LoneStage(stage=stage, query=new, added=tuple(_gone(new.stages, old.stages)))
+        lone = LoneStage(stage=stage, query=new, added=tuple(_without_successor(new.stages, old.stages)))
         yield report_item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
 
 
-def _paths(paths: Iterable[tuple[str, ...]], own: set[str], kept: set[str]) -> tuple[tuple[str, ...], ...]:
-    """The paths without sources and stages that only this version has."""
-    found = (apart(ordered(without(path, own, kept)), own, kept) for path in paths)
-    return tuple(sorted(tuple(sorted(path)) for path in found if any(text.startswith("from ") for text in path)))
+def _shared_paths(paths: Iterable[Path], own: set[str], kept: set[str]) -> tuple[Path, ...]:
+    """Return the paths without sources and stages that only this version has."""
+    found = []
+    for path in (path for path in paths if path.source not in own):
+        steps = (attrs.evolve(s, expression=without_branches(s.expression, own, kept)) for s in path.steps)
+        shared = tuple(step for step in steps if not refers_only_to(step.expression, own, kept))
+        found.append(Path(path.source, tuple(name for name in path.stages if name not in own), shared))
+    return tuple(found)
 
 
 def _shared_branches(query: QueryPlan, other: QueryPlan) -> QueryPlan:
-    """Stages without the branches of unions that only this version has, with sources or stages of its own."""
+    """Return stages without the branches of unions that only this version has, with sources or stages of its own."""
     kept = _named(query) & _named(other)
     own = _named(query) - kept
 
-    def left(value: Any) -> Any:
-        return ordered(without(value, own, kept))
+    def shared(expression: Expression) -> Expression:
+        return without_branches(expression, own, kept)
 
-    def shared(stage: StagePlan) -> StagePlan:
-        return attrs.evolve(
-            stage,
-            definition=left(stage.definition),
-            filters=None if stage.filters is None else tuple(left(stage.filters)),
-            hidden=None if stage.hidden is None else tuple(left(stage.hidden)),
-            arrivals=None if stage.arrivals is None else tuple(apart(left(stage.arrivals), own, kept)),
-            paths=None if stage.paths is None else _paths(stage.paths, own, kept),
-            late_rows=None if stage.late_rows is None else tuple(left(list(stage.late_rows))),
-            arguments=tuple(left(list(stage.arguments))),
-            windows=tuple(attrs.evolve(w, column=left(w.column)) for w in stage.windows),
-        )
+    def of_both(stage: StagePlan) -> StagePlan:
+        stage = stage.changed(shared)
+        arrivals = tuple(each for each in stage.arrivals if not refers_only_to(each, own, kept))
+        return attrs.evolve(stage, arrivals=arrivals, paths=_shared_paths(stage.paths, own, kept))
 
-    return attrs.evolve(query, stages=tuple(map(shared, query.stages)))
+    return attrs.evolve(query, stages=tuple(map(of_both, query.stages))) if own else query
 
 
 def migrations(old: QueryPlan, new: QueryPlan) -> dict[str, Migration]:
@@ -253,17 +242,30 @@ def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
         thing=thing,
         name=name,
         verdict=verdict,
-        reason=once((f.reason for f in shown), RESTART),
+        reason=_each_once((f.reason for f in shown), RESTART),
         rules=tuple(dict.fromkeys(f.id for f in shown)),
         needs_agreement=verdict in NEEDS_AGREEMENT,
     )
 
 
+def _each_once(reasons: Iterable[str], advice: str) -> str:
+    """Return reasons one after the other, each once; advice that several of them end with, at the end."""
+    given = list(dict.fromkeys(reasons))
+    plain = [reason.removesuffix(advice) for reason in given]
+    shown: list[str] = []
+    for reason in plain:
+        none, _, rest = reason.partition("no migration: ")
+        head, colon, tail = rest.partition(": ")
+        again = not none and colon and any(r.startswith(head) for r in plain)
+        shown.append(f"no migration: {tail}" if again else reason)
+    return "; ".join(dict.fromkeys(shown)) + (advice if plain != given else "")
+
+
 def _named(query: QueryPlan) -> set[str]:
-    """The names that texts of definitions may refer to."""
+    """Return the names that expressions may refer to."""
     return {s.name for s in query.sources} | {s.name for s in query.stages}
 
 
-def _gone(before: tuple[_T, ...], after: tuple[_T, ...]) -> list[_T]:
+def _without_successor(before: tuple[_T, ...], after: tuple[_T, ...]) -> list[_T]:
     names = {thing.name for thing in after}
     return [thing for thing in before if thing.name not in names]

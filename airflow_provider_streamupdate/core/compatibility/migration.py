@@ -3,12 +3,11 @@ Pure functions of two stage plans; `streaming.migrator` carries out what they de
 
 What an aggregation keeps (StreamingAggregationStateManagerImplV2 of Spark 4.3): the key row holds the grouping keys,
 the value row the buffers of its aggregates one after the other, each some columns wide (AggregateFunction's
-aggBufferAttributes; recorded in StagePlan.buffers). Two aggregates are the same when their texts are (lineage.py).
+aggBufferAttributes; recorded in StagePlan.buffers).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -17,13 +16,12 @@ import attrs
 
 from ..checkpoint.join_state import SIDES, by_time, side_rows, sides_known
 from ..clock import duration
-from ..plan.plan import EXPIRY, StagePlan, StateSchema, WindowKey, unknown, untold
+from ..plan.expressions import Call, Expression, Window
+from ..plan.plan import Join, Processor, StagePlan, StateSchema, StateVariable, Watermark
+from ..plan.rendering import words
 from ..plan.spark_types import ddl, fields, form, row_ddl, same, widens, widens_number
-from ..plan.wording import words
+from ..plan.visitors import contains, is_comparable
 from .state_row import first_column, sum_type, value_row
-
-# In `QueryPlan.watermarks`: where a column's text ends.
-_COLUMN = re.compile(r" in \d+ branches| of rows |, above | delayed by ")
 
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
 # Min and Max compare. For others either the order of rows decides (First, CollectList), or it is not done yet.
@@ -38,7 +36,7 @@ class NewKey:
     """A new key column: the old column it is made of, and for a wider window that window."""
 
     source: int
-    window: WindowKey | None = None
+    window: Window | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +64,7 @@ class PartChange:
 
 @attrs.frozen(kw_only=True)
 class Migration:
-    """What is done with every row of a stage's state.
+    """The rewriting of every row of a stage's state.
 
     keys: the new key's columns
     aggregates: for each new aggregate its place among the old ones, or how it is computed from them; None when it
@@ -108,14 +106,15 @@ def describe_part(stage: StagePlan, name: str) -> str:
 
 
 def variable_type(stage: StagePlan, name: str) -> str:
-    """``ValueState``, LIST or MAP; empty for a column family that is none of the author's."""
-    return variables(stage).get(name, "").removesuffix(_TTL)
+    """Return ``ValueState``, LIST or MAP; empty for a column family that is none of the author's."""
+    found = variables(stage).get(name)
+    return found.kind if found else ""
 
 
-def variables(stage: StagePlan) -> dict[str, str]:
-    """The kinds of a transformWithState's variables, by name."""
-    pairs = (str(v).partition(": ") for v in stage.definition.get("state variables", ()))
-    return {name: kind for name, _, kind in pairs}
+def variables(stage: StagePlan) -> dict[str, StateVariable]:
+    """Return a transformWithState's variables by name."""
+    definition = stage.definition
+    return {v.name: v for v in definition.state_variables} if isinstance(definition, Processor) else {}
 
 
 def schema_of(stage: StagePlan, name: str) -> StateSchema:
@@ -130,7 +129,7 @@ def grouping_key(stage: StagePlan, name: str) -> Any:
 
 
 def value_type(stage: StagePlan, name: str) -> Any:
-    """What a variable holds for a grouping key."""
+    """Return the type of what a variable holds for a grouping key."""
     family = schema_of(stage, name)
     if variable_type(stage, name) == LIST:
         return {"type": "array", "elementType": family.value, "containsNull": True}
@@ -140,15 +139,12 @@ def value_type(stage: StagePlan, name: str) -> Any:
     return family.value
 
 
-def ends(stage: StagePlan, name: str) -> bool:
-    """Whether a variable's values have a time to live."""
-    return variables(stage)[name].endswith(_TTL)
+def has_ttl(stage: StagePlan, name: str) -> bool:
+    """Return whether a variable's values have a time to live."""
+    return variables(stage)[name].ttl
 
 
-_TTL = " with TTL"
-
-
-def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = ()) -> Migration | str | None:
+def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[Watermark] = ()) -> Migration | str | None:
     """Return how the state of `old` becomes that of `new`, or the reason (a text) why it cannot. None: there is nothing
     to migrate, or these rules do not apply.
 
@@ -173,8 +169,7 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[str] = (
                 "output of that function, and it is unknown which of the two the new function is for"
             )
         return _own_function(old)
-    rest_old, rest_new = ({k: v for k, v in s.definition.items() if k not in _PARTS} for s in (old, new))
-    if rest_old != rest_new or not all(_layout_known(s) and _compared(s) for s in (old, new)):
+    if not all(_layout_known(s) and _is_comparable(s) for s in (old, new)):
         return None
     return _aggregation(old, new, tuple(watermarks))
 
@@ -184,7 +179,10 @@ def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
     its variable, so a later variable of the same name would find its values, and Spark's state reader refuses a family
     without a schema."""
     before, after = variables(old), variables(new)
-    if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", "time mode")):
+    was, now = old.definition, new.definition
+    if not isinstance(was, Processor) or not isinstance(now, Processor):
+        return None
+    if (was.keys, was.time_mode) != (now.keys, now.time_mode):
         return None
     inner = {s.name: s for s in old.schemas if not _user(s.name)}
     if any(form(s.key, True) != form(inner[s.name].key, True) for s in new.schemas if s.name in inner):
@@ -210,7 +208,7 @@ def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
 
 
 def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | None:
-    """None when its rows stay what they are."""
+    """Return how a variable changes, or why it cannot; None when its rows stay what they are."""
     was, now = schema_of(old, name), schema_of(new, name)
     if form(was.key, True) != form(now.key, True):
         return f"the keys of state variable {name} changed"
@@ -233,10 +231,10 @@ def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
         return "the join's state is in an unknown format (spark.sql.streaming.join.stateFormatVersion)"
     changes = []
     for side in SIDES:
-        described, columns = describe_part(old, side), f"{side} columns"
+        described = describe_part(old, side)
         if described == describe_part(new, side):
-            if any(old.definition.get(part) != new.definition.get(part) for part in ("keys", columns)):
-                return _untold(f"the state of {new.name}/{side}", described)
+            if old.keys != new.keys or _side_columns(old, side) != _side_columns(new, side):
+                return _ambiguous_form(f"the state of {new.name}/{side}", described)
         elif f"{side}: {described}" in new.migrates:
             changes.append(PartChange(name=side, by_function=True))
         else:
@@ -247,7 +245,14 @@ def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
     return Migration(steps=tuple(steps), parts=tuple(changes))
 
 
-def _untold(state: str, described: str) -> str:
+def _side_columns(stage: StagePlan, side: str) -> tuple[Expression, ...]:
+    definition = stage.definition
+    if not isinstance(definition, Join):
+        return ()
+    return definition.left_columns if side == SIDES[0] else definition.right_columns
+
+
+def _ambiguous_form(state: str, described: str) -> str:
     return (
         f"{state} has the form {described!r} before and after the change, so rewritten state could not be "
         "distinguished from state that the app's function has not rewritten"
@@ -297,7 +302,7 @@ def _by_function(old: StagePlan, new: StagePlan) -> Migration | str:
     if describe(old) not in new.migrates:
         return _write_one(old)
     if describe(old) == describe(new):
-        return _untold("its state", describe(old))
+        return _ambiguous_form("its state", describe(old))
     return _own_function(old)
 
 
@@ -309,50 +314,46 @@ def _own_function(old: StagePlan) -> Migration:
     return Migration(by_function=True, moves=True, steps=(f"the app's own function rewrites {describe(old)}",))
 
 
-_PARTS = ("keys", "aggregates")
-
-
-def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[str, ...]) -> Migration | str | None:
+def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[Watermark, ...]) -> Migration | str | None:
     keys = _keys(old, new)
     if keys is None or isinstance(keys, str):
         return keys
-    before, after = old.definition["aggregates"], new.definition["aggregates"]
+    before, after = old.aggregates, new.aggregates
     places = _places(old, new)
     copied, left = Counter(after) - Counter(before), Counter(before) - Counter(after)
     continued = _continued(old, new, places)
-    gone = [text for i, text in enumerate(before) if i not in continued.values() and text not in after]
-    added = [text for text, place in zip(after, places, strict=True) if place is None]
+    gone = [each for i, each in enumerate(before) if i not in continued.values() and each not in after]
+    added = [each for each, place in zip(after, places, strict=True) if place is None]
     if gone and added:
-        lost, made = (", ".join(map(words, texts)) for texts in (gone, added))
         return (
-            f"aggregates changed: {lost} removed and {made} added, which looks like a replacement; remove and add "
-            f"aggregates in two updates, or write a migration function for {describe(old)!r}"
+            f"aggregates changed: {words(gone)} removed and {words(added)} added, which looks like a replacement; "
+            f"remove and add aggregates in two updates, or write a migration function for {describe(old)!r}"
         )
     if (types := _types(old, new, keys, places, continued)) is None:
         return None
-    dropped = [i for i in range(len(old.definition["keys"])) if i not in {k.source for k in keys}]
+    dropped = [i for i in range(len(old.keys)) if i not in {k.source for k in keys}]
     wider = [k.window for k in keys if k.window]
     merge = bool(dropped or wider)
     if merge and (reason := _not_mergeable(old, new, places) or _closed_key(old, dropped, watermarks)):
         return reason
     if unknown := [t for t, p, b in zip(after, places, new.buffers, strict=True) if p is None and not b.initial]:
-        return f"aggregates changed: the initial value of {unknown[0]} is unknown, so it cannot be added"
+        return f"aggregates changed: the initial value of {words(unknown[0])} is unknown, so it cannot be added"
     steps = [
-        *(f"adds {words(text)}" for text in added),
+        *(f"adds {words(each)}" for each in added),
         *(
-            f"computes {words(text)} from what the state holds"
-            for number, text in enumerate(after)
+            f"computes {words(each)} from what the state holds"
+            for number, each in enumerate(after)
             if isinstance(places[number], Derived) and number not in continued
         ),
-        *(f"drops {text}" for text in gone),
-        *(f"keeps {text} a second time" for text in copied if text in before),
-        *(f"drops a second {text}" for text in left if text in after),
+        *(f"drops {words(each)}" for each in gone),
+        *(f"keeps {words(each)} a second time" for each in copied if each in before),
+        *(f"drops a second {words(each)}" for each in left if each in after),
         *(["puts the aggregates in their new order"] if _reordered(places) else []),
         *types,
-        *(f"drops key {old.definition['keys'][i]} and merges its groups" for i in dropped),
-        *(f"merges windows of {w.column} to {duration(w.size)}" for w in wider),
+        *(f"drops key {words(old.keys[i])} and merges its groups" for i in dropped),
+        *(f"merges windows of {words(w.column)} to {duration(w.size)}" for w in wider),
     ]
-    losses = [f"the values of {text} are lost" for text in gone]
+    losses = [f"the values of {words(each)} are lost" for each in gone]
     if wider and watermarks:
         losses.append(
             "a window that is open at the update lacks the rows of its parts behind the watermark: these are closed "
@@ -387,12 +388,12 @@ def _continued(old: StagePlan, new: StagePlan, places: _Places) -> dict[int, int
     }
 
 
-def added_aggregates(old: StagePlan, new: StagePlan) -> list[str]:
+def added_aggregates(old: StagePlan, new: StagePlan) -> list[Expression]:
     """Return the aggregates that a migration by rule starts with their initial values."""
     known = all(_single_store(s) and _layout_known(s) for s in (old, new))
     if not known or describe(old) in new.migrates:
         return []
-    return [t for t, place in zip(new.definition["aggregates"], _places(old, new), strict=True) if place is None]
+    return [each for each, place in zip(new.aggregates, _places(old, new), strict=True) if place is None]
 
 
 # Families whose buffers begin with the same columns, computed in the same way (CentralMomentAgg, Covariance).
@@ -404,17 +405,16 @@ _MOMENTS = (
 
 def _same_argument(old: StagePlan, new: StagePlan, number: int) -> dict[str, int]:
     """Return the old aggregates with the argument of a new one, by their functions."""
-    if len(old.arguments) != len(old.buffers) or len(new.arguments) != len(new.buffers):
+    if len(old.aggregated) != len(old.buffers) or len(new.aggregated) != len(new.buffers):
         return {}
-    pairs = zip(old.buffers, old.arguments, strict=True)
-    return {b.function: place for place, (b, a) in enumerate(pairs) if a == new.arguments[number]}
+    pairs = zip(old.buffers, old.aggregated, strict=True)
+    return {b.function: place for place, (b, a) in enumerate(pairs) if a == new.aggregated[number]}
 
 
 def _place(old: StagePlan, new: StagePlan, number: int) -> int | Derived | None:
     """Return where a new aggregate comes from; None when it starts with its initial values."""
-    before, text = old.definition["aggregates"], new.definition["aggregates"][number]
-    if text in before:
-        return int(before.index(text))
+    if new.aggregates[number] in old.aggregates:
+        return old.aggregates.index(new.aggregates[number])
     function, same = new.buffers[number].function, _same_argument(old, new, number)
     if function not in same or function not in MERGEABLE:
         return _derived(old, new, number, same)
@@ -450,16 +450,20 @@ def _sums_fit(old: StagePlan, place: int, new: StagePlan, number: int) -> bool:
 
 
 def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
-    """Where each new key comes from; None when one is new or keys changed positions (then their meaning changed)."""
-    texts = old.definition["keys"]
+    """Return where each new key comes from; None when one is new or keys changed positions (then their meaning
+    changed)."""
     found: list[NewKey] = []
-    for position, text in enumerate(new.definition["keys"]):
-        if text in texts:
-            found.append(NewKey(source=texts.index(text)))
+    for wanted in new.keys:
+        if wanted in old.keys:
+            found.append(NewKey(source=old.keys.index(wanted)))
             continue
-        wanted = next((w for w in new.windows if w.position == position), None)
-        was = next((w for w in old.windows if wanted and w.column == wanted.column), None)
-        if wanted is None or was is None or not (was.tumbling and wanted.tumbling):
+        if not isinstance(wanted, Window):
+            return None
+        windows = (
+            (place, k) for place, k in enumerate(old.keys) if isinstance(k, Window) and k.column == wanted.column
+        )
+        place, was = next(windows, (0, None))
+        if was is None or not (was.tumbling and wanted.tumbling):
             return None
         if wanted.size % was.size or (wanted.start - was.start) % was.size:
             return (
@@ -467,7 +471,7 @@ def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
                 + (" with another offset" if wanted.size % was.size == 0 else ", which is no multiple")
                 + "; give the changed stage another name to start it empty"
             )
-        found.append(NewKey(source=was.position, window=wanted))
+        found.append(NewKey(source=place, window=wanted))
     sources = [k.source for k in found]
     return found if sources == sorted(set(sources)) else None
 
@@ -475,7 +479,7 @@ def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
 def _types(
     old: StagePlan, new: StagePlan, keys: list[NewKey], places: _Places, continued: dict[int, int]
 ) -> list[str] | None:
-    """What is widened, in words; None when the new type cannot hold the old values."""
+    """Return what is widened, in words; None when the new type cannot hold the old values."""
     steps = []
     for was, now in _key_types(old, new, keys):
         if same(was["type"], now["type"]):
@@ -501,13 +505,14 @@ def _columns(stage: StagePlan, aggregate: int) -> list[Any]:
 
 
 def _widening(old: StagePlan, place: int, new: StagePlan, number: int) -> str:
-    """What becomes wider, as the author wrote it: ``avg(source-1.a): decimal(10,2) -> decimal(18,2)``."""
+    """Return what becomes wider, as the author wrote it: ``avg(source-1.a): decimal(10,2) -> decimal(18,2)``."""
     was, now = old.buffers[place].operand, new.buffers[number].operand
     if was and now and was != now:
-        return f"{words(f'{new.buffers[number].function.lower()}({new.arguments[number]})')}: {was} -> {now}"
+        plain = attrs.evolve(new.aggregated[number], function=new.buffers[number].function.lower())
+        return f"{words(plain)}: {was} -> {now}"
     pairs = zip(_columns(old, place), _columns(new, number), strict=True)
     changes = [f"{ddl(one)} to {ddl(other)}" for one, other in pairs if not same(one, other)]
-    return f"widens {words(new.definition['aggregates'][number])} from {', '.join(changes)}"
+    return f"widens {words(new.aggregates[number])} from {', '.join(changes)}"
 
 
 def _key_types(old: StagePlan, new: StagePlan, keys: list[NewKey]) -> list[tuple[dict, dict]]:
@@ -515,28 +520,36 @@ def _key_types(old: StagePlan, new: StagePlan, keys: list[NewKey]) -> list[tuple
 
 
 def _not_mergeable(old: StagePlan, new: StagePlan, places: _Places) -> str | None:
-    for buffer, text, place in zip(new.buffers, new.definition["aggregates"], places, strict=True):
+    for buffer, each, place in zip(new.buffers, new.aggregates, places, strict=True):
         if place is not None and buffer.function not in MERGEABLE:
             return (
-                f"keys changed: groups would have to be merged, and {text} of two groups cannot be computed from the "
-                f"state (only {', '.join(MERGEABLE)} can)"
+                f"keys changed: groups would have to be merged, and {words(each)} of two groups cannot be computed "
+                f"from the state (only {', '.join(MERGEABLE)} can)"
             )
     return None
 
 
-def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[str, ...]) -> str | None:
-    """Why a key cannot be dropped: groups that the watermark closed by it are no longer there to be merged. Groups are
-    closed by the first key that is a column with a watermark, or a window of it (WatermarkSupport.findEventTimeColumn);
-    keys after it may be dropped, since groups that differ only in them are closed together."""
-    columns = [_COLUMN.split(w)[0] for w in watermarks if not w.startswith(f"{EXPIRY},")]
-    keys = old.definition["keys"]
-    windows = tuple(f"{begin}window({c}," for c in columns for begin in ("", "("))  # a sliding one is several
-    times = [i for i, key in enumerate(keys) if key in columns or key.startswith(windows)]
+def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[Watermark, ...]) -> str | None:
+    """Return why a key cannot be dropped: groups that the watermark closed by it are no longer there to be merged.
+    Groups are closed by the first key that is a column with a watermark, or a window of it
+    (WatermarkSupport.findEventTimeColumn); keys after it may be dropped, since groups that differ only in them are
+    closed together."""
+    columns = [w.column for w in watermarks if w.column is not None]
+    times = [i for i, key in enumerate(old.keys) if key in columns or _windowed_column(key) in columns]
     for i in dropped:
-        key = keys[i]
-        if any(column in key for column in columns) and not (times and times[0] < i and times[0] not in dropped):
-            return f"keys changed: {key} cannot be dropped, because its groups behind the watermark have left the state"
+        key = old.keys[i]
+        if any(contains(key, c) for c in columns) and not (times and times[0] < i and times[0] not in dropped):
+            return (
+                f"keys changed: {words(key)} cannot be dropped, because its groups behind the watermark have left the "
+                "state"
+            )
     return None
+
+
+def _windowed_column(key: Expression) -> Expression | None:
+    """Return the column of which a key is a window; of a sliding window, which is several."""
+    windows = key.children if isinstance(key, Call) and key.function == "either" else (key,)
+    return windows[0].column if isinstance(windows[0], Window) else None
 
 
 def _reordered(places: _Places) -> bool:
@@ -553,18 +566,16 @@ def _layout_known(stage: StagePlan) -> bool:
     """Whether each column of the state row is accounted for (it is not in Spark's state format 1, whose value holds the
     keys as well, nor in plans made before buffers were recorded)."""
     schema = stage.schemas[0]
-    aggregates, keys = stage.definition.get("aggregates", []), stage.definition.get("keys", [])
     return (
-        len(stage.buffers) == len(aggregates)
+        len(stage.buffers) == len(stage.aggregates)
         and sum(b.columns for b in stage.buffers) == len(fields(schema.value))
-        and len(keys) == len(fields(schema.key))
+        and len(stage.keys) == len(fields(schema.key))
     )
 
 
-def _compared(stage: StagePlan) -> bool:
-    """Whether equal texts mean equal things: not where they leave out a function's code or a column's origin."""
-    texts = [text for part in _PARTS for text in stage.definition[part]]
-    return not any(untold(text) or unknown(text) for text in texts)
+def _is_comparable(stage: StagePlan) -> bool:
+    """Return whether equal keys and aggregates mean equal things."""
+    return all(map(is_comparable, (*stage.keys, *stage.aggregates)))
 
 
 def _same_state(old: StagePlan, new: StagePlan) -> bool:

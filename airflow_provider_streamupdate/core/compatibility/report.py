@@ -44,7 +44,7 @@ class CompatibilityReport:
 
     @property
     def problems(self) -> list[str]:
-        """What blocks the update, a line each, with the next step."""
+        """The reasons that block the update, a line each, with the next step."""
         lines = []
         for item in self.items:
             if item.verdict == REFUSED:

@@ -12,7 +12,7 @@ where the following began. A stage that is new is given no rows before the takeo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import attrs
@@ -34,8 +34,9 @@ from ..compatibility.rules.sources.source_options import (
 from ..compatibility.rules.stages.grouping import AGGREGATES_ADDED
 from ..compatibility.rules.stages.stage import STAGE_RULES
 from ..compatibility.successors import app_under_new_names
-from ..plan.plan import LATE, AppPlan, QueryPlan, SourcePlan, StagePlan, unknown, untold, without_quoted
-from ..union_branches import OR, apart, ordered, without
+from ..plan.expressions import Call, Column, Expression, Literal, Python, Union
+from ..plan.plan import AppPlan, Path, QueryPlan, SourcePlan, StagePlan, in_order, parts
+from ..plan.visitors import calls, contains, is_comparable, references, refers_only_to, without_branches
 
 # Sources that give a batch again by its offsets alone, and whose memory is brought up to date while it follows
 # (spark_internals/queries/following.py): a file source's, from its log; the others have none that decides about rows
@@ -62,16 +63,16 @@ _LENIENT = ("ignoremissingfiles", "ignorecorruptfiles")
 # partition a row is in, and what a function of whole partitions makes of it (PythonEvalType: those over iterators),
 # depends on the machine's cores; the order of rows within a group, on which shuffled block comes first (Spark calls
 # some of these aggregates not deterministic).
-_CHANCE = re.compile(
-    r"\b(?:(?:rand|randn|randstr|uuid|shuffle|sparkpartitionid|monotonicallyincreasingid|callmethodviareflection"
-    r"|inputfileblockstart|inputfileblocklength|sample|MapInPandas|MapInArrow|PythonMapInArrow"
-    r"|first|last|anyvalue|collectlist|collectset|listagg|mode|maxby|minby|approximatepercentile|histogramnumeric"
-    r"|approxtopk\w*)\(|udfDeterministic=False|evalType=(?:204|205|207|251)\b|functionName=aesEncrypt\b"
-    r"|isDeterministic=False|file_block_(?:start|length)\b)"
-)
-_EVERY_ROW = "1"  # the argument of count(*)
-_EVENT_TIME = "event time "  # of a stage's arrivals: which column has a watermark
-_TABLE = re.compile(r"\blookup\b|\bstatic:|subquery\(|\binsubquery|\bexists\(#")
+_CHANCE = frozenset({
+    "rand", "randn", "randstr", "uuid", "shuffle", "sparkpartitionid", "monotonicallyincreasingid",
+    "callmethodviareflection", "inputfileblockstart", "inputfileblocklength", "sample", "mapinpandas", "mapinarrow",
+    "pythonmapinarrow", "first", "last", "anyvalue", "collectlist", "collectset", "listagg", "mode", "maxby", "minby",
+    "approximatepercentile", "histogramnumeric",
+})  # fmt: skip
+_CHANCE_OPTIONS = {("udfDeterministic", "False"), ("isDeterministic", "False"), ("functionName", "aesEncrypt"),
+                   *(("evalType", kind) for kind in ("204", "205", "207", "251"))}  # fmt: skip
+_EVERY_ROW = Call("", (Literal("1"),))  # what count(*) is computed from
+_OF_TABLES = ("lookup", "exists", "insubquery", "listquery")
 _WHOLE_RESULTS = ("complete", "append")
 # Stages that let some rows pass, the first that come: which ones of a batch, its order decides.
 _FIRST_COME = frozenset({"deduplicate", "deduplicate-within-watermark", "limit"})
@@ -101,7 +102,7 @@ def _alone(query: QueryPlan) -> Iterator[str]:
         yield f"the sink of query {query.name} is of format {short_format(query.sink.format)}, which was not tried"
     if {k.lower(): v for k, v in query.sink.options.items()}.get(ASYNC, "false").lower() == "true":
         yield f"query {query.name} tracks its progress asynchronously, so that its log does not hold every batch"
-    for key, value in {**query.conf, **(query.given or {})}.items():
+    for key, value in {**query.conf, **query.given}.items():
         if key.lower().endswith(_LENIENT) and key.startswith("spark.sql.files.") and value.lower() != "false":
             yield f"query {query.name} runs with {key}={value}: {_MISSING}"
 
@@ -143,7 +144,8 @@ def _together(old: QueryPlan, new: QueryPlan) -> Iterator[str]:
         yield f"query {new.name} has another output mode"
     kept, come = _sources(old) & _sources(new), _sources(new) - _sources(old)
     counts_only = _counts_only(old) and _counts_only(new)
-    if sorted(old.watermarks) != sorted(apart(new.watermarks, come, kept)):
+    watermarks = (w for w in new.watermarks if not (w.column and refers_only_to(w.column, come, kept)))
+    if old.watermarks != in_order(watermarks):
         yield f"query {new.name} has other watermarks"
     for stage in new.stages:
         was = old.stage(stage.name)
@@ -162,17 +164,14 @@ def _of_new(stage: StagePlan) -> Iterator[str]:
 
 
 def _without(stage: StagePlan, come: Collection[str], kept: Collection[str]) -> StagePlan:
-    """A stage without the branches of unions that begin at a new source: they bring no rows before the takeover."""
-
-    def left(value: Any) -> Any:
-        return ordered(without(value, come, kept))
-
-    windows = tuple(attrs.evolve(w, column=left(w.column)) for w in stage.windows)
-    return attrs.evolve(stage, definition=left(stage.definition), windows=windows)
+    """Return a stage without the branches of unions that begin at a new source: they bring no rows before the
+    takeover."""
+    shared = stage.changed(lambda expression: without_branches(expression, come, kept))
+    return attrs.evolve(stage, definition=shared.definition)
 
 
 def _compaction(query: QueryPlan) -> str:
-    return {**query.conf, **(query.given or {})}.get(COMPACTION, "10")
+    return {**query.conf, **query.given}.get(COMPACTION, "10")
 
 
 def _of_both(old: SourcePlan, new: SourcePlan) -> Iterator[str]:
@@ -194,34 +193,45 @@ def _sources(query: QueryPlan) -> frozenset[str]:
     return frozenset(source.name for source in query.sources)
 
 
-def _above(stage: StagePlan, name: str) -> bool:
-    return any(f"after {name}." in path for path in stage.paths or ())
-
-
 def _depends_on_the_first(stage: StagePlan, below: StagePlan, query: QueryPlan) -> bool:
     """Return whether it may matter to a stage which of several rows a stage below lets pass. Not where it reads columns
     alone in which these rows are equal: the keys of a deduplication."""
-    if below.kind not in _FIRST_COME or not _above(stage, below.name):
+    if below.kind not in _FIRST_COME or not any(below.name in path.stages for path in stage.paths):
         return False
-    keys = {*_texts(below.definition.get("keys"))} - {*_looser_than_equal(below)}
-    if below.kind != "deduplicate" or stage.kind not in _BY_KEYS or stage.types is None or stage.types.keys() - keys:
+    keys = {key for key in below.keys if not _is_looser_than_equal(key)}
+    if below.kind != "deduplicate" or stage.kind not in _BY_KEYS or _columns(stage) - keys:
         return True
     # What is read from no column may differ from row to row, too: by explode, by branches, by files.
-    if below.arrivals is None or any(not made.startswith(_EVENT_TIME) for made in below.arrivals):
+    if any(not _is_event_time(made) for made in below.arrivals):
         return True
-    read = {*_texts(stage.definition.get("keys")), *stage.arguments} - keys - {_EVERY_ROW}
-    if any(OR in text or "inputfile" in text or not any(key in text for key in keys) for text in read):
+    read = {*stage.keys, *stage.aggregated} - keys - {_EVERY_ROW}
+    if any(_differs_by_row(each) or not any(contains(each, key) for key in keys) for each in read):
         return True
-    ways = {f"from {s.name}." for s in query.sources} | {f"after {s.name}." for s in query.stages}
-    passed = (text for path in stage.paths or () for text in path if text not in ways)
-    return any(text.removeprefix(LATE) not in {f"isnotnull({key})" for key in keys} for text in passed)
+    known = {Call("isnotnull", (key,)) for key in keys}
+    return any(step.expression not in known for path in stage.paths for step in path.steps)
 
 
-def _looser_than_equal(stage: StagePlan) -> Iterator[str]:
-    """Columns whose values may count as equal and differ: 0.0 and -0.0, texts of some collations."""
-    for column, kind in (stage.types or {}).items():
-        if re.search("float|double|collate", str(kind), re.IGNORECASE):
-            yield column
+def _is_event_time(arrival: Expression) -> bool:
+    """Return whether a stage's arrival only says which column has a watermark."""
+    return isinstance(arrival, Call) and arrival.function == "event time"
+
+
+def _columns(stage: StagePlan) -> set[Expression]:
+    every = (each for part in stage.expressions.values() for each in part)
+    return {node for each in every for node in each.walk() if isinstance(node, Column) and node.source}
+
+
+def _differs_by_row(expression: Expression) -> bool:
+    return any(
+        isinstance(node, Union) or (isinstance(node, Call) and node.function.startswith("inputfile"))
+        for node in expression.walk()
+    )
+
+
+def _is_looser_than_equal(key: Expression) -> bool:
+    """Return whether values of the column may count as equal and differ: 0.0 and -0.0, texts of some collations."""
+    kind = key.type if isinstance(key, Column) else ""
+    return re.search("float|double|collate", kind, re.IGNORECASE) is not None
 
 
 def _counts_only(query: QueryPlan) -> bool:
@@ -232,58 +242,64 @@ def _counts_only(query: QueryPlan) -> bool:
     while it is followed. So with another filter, a row is counted by the new version's from where the following began,
     as with a restart from where that is; no row is lost or counted twice."""
     return query.output_mode in _WHOLE_RESULTS and all(
-        stage.kind == "aggregate" and stage.paths is not None and not any(map(_passed, stage.paths))
-        for stage in query.stages
+        stage.kind == "aggregate" and not any(path.stages for path in stage.paths) for stage in query.stages
     )
 
 
-def _passed(path: tuple[str, ...]) -> bool:
-    """Whether rows come to a stage on this way after another one."""
-    return any(text.startswith("after ") and not text.startswith(LATE) for text in path)
-
-
-def _without_filters(stage: StagePlan, other: StagePlan) -> tuple[tuple[str, ...], ...]:
-    """The ways of a stage's rows without what they have to meet on them."""
-    known = {*(stage.filters or ()), *(other.filters or ())}
-    return tuple(sorted(tuple(t for t in path if t.removeprefix(LATE) not in known) for path in stage.paths or ()))
+def _without_filters(stage: StagePlan, other: StagePlan) -> tuple[Path, ...]:
+    """Return the ways of a stage's rows without what they have to meet on them."""
+    known = {*stage.filters, *other.filters}
+    return in_order(
+        attrs.evolve(path, steps=tuple(step for step in path.steps if step.expression not in known))
+        for path in stage.paths
+    )
 
 
 def _of_stage(old: StagePlan, new: StagePlan, new_sources: Collection[str], counts_only: bool = False) -> Iterator[str]:
     if old.kind != new.kind:
         yield "is of another kind"
-    if old.paths is None or new.paths is None:
-        yield "has ways of its rows that are not known: the running version's plan is an earlier release's"
-    elif counts_only and _without_filters(old, new) == _without_filters(new, old):
-        pass
-    elif old.paths != tuple(path for path in new.paths if not _from_any(path, new_sources)):
+    came = tuple(path for path in new.paths if path.source not in new_sources)
+    if old.paths != came and not (counts_only and _without_filters(old, new) == _without_filters(new, old)):
         yield (
             "is given other rows in the new version (another filter, lookup, stage or source is below it): what it "
             "made of the batches that are followed would not fit what the running version has written"
         )
-    texts = [t for path in new.paths or () for t in path] + list(_texts(new.definition))
-    texts += [*(new.filters or ()), *(new.hidden or ()), *(new.arrivals or ())]
-    shown = [without_quoted(text) for text in texts]
-    if any(map(unknown, texts)) or any(map(untold, texts)):
+    every = [each for part in new.expressions.values() for each in part]
+    every += [step.expression for path in new.paths for step in path.steps]
+    every += [*new.filters, *new.hidden, *new.arrivals]
+    if not all(map(is_comparable, every)) or any(path.source.startswith("?") for path in new.paths):
         yield "depends on something that cannot be read from its plan"
-    if chance := sorted({found[0].rstrip("(") for text in shown for found in _CHANCE.finditer(text)}):
+    if chance := sorted({found for each in every for node in each.walk() for found in _chances(node)}):
         yield f"depends on chance ({', '.join(chance)}): the same batch would give it other rows"
-    if any(_TABLE.search(text) for text in shown):
+    if any(map(_reads_table, every)):
         yield "depends on a table, which may have changed since the running version ran a batch"
     if set(new.migrates) - set(old.migrates):
         yield "is migrated by a function of the app, which would be given the state of an earlier batch"
     yield from _of_definition(old, new)
 
 
-def _from_any(path: Iterable[str], sources: Collection[str]) -> bool:
-    return any(f"from {name}." in path for name in sources)
+def _chances(node: Expression) -> Iterator[str]:
+    """Yield what may give a node another value in another run of the same batch."""
+    if isinstance(node, Call) and (node.function.lower() in _CHANCE or node.function.startswith("approxtopk")):
+        yield node.function
+    if isinstance(node, Column) and re.search(r"\bfile_block_(start|length)\b", node.path):
+        yield node.path
+    for name, value in node.options if isinstance(node, Call | Python) else ():
+        if (name, value.text) in _CHANCE_OPTIONS:
+            yield f"{name}={value.text}"
+
+
+def _reads_table(expression: Expression) -> bool:
+    of_table = (c.function in _OF_TABLES or c.function.endswith("subquery") for c in calls(expression))
+    return any(of_table) or any(name.startswith("static:") for name in references(expression))
 
 
 def _of_definition(old: StagePlan, new: StagePlan) -> Iterator[str]:
     """A state that is rewritten when the following begins has to be what it would be if that were done at its end."""
-    types, now_types = old.types or {}, new.types or {}
-    if other := sorted(c for c in types.keys() & now_types.keys() if types[c] != now_types[c]):
+    types, now_types = old.types, new.types
+    if other := sorted(str(c) for c in types.keys() & now_types.keys() if types[c] != now_types[c]):
         yield f"reads columns of other types ({', '.join(other)})"
-    windows = [sorted(map(_window, stage.windows)) for stage in (old, new)]
+    windows = [in_order(attrs.evolve(w, digest="") for w in stage.windows) for stage in (old, new)]
     if all(windows) and windows[0] != windows[1]:
         yield "has other windows: those that the running version closes would be other ones"
     elif _meaning(old) != _meaning(new):
@@ -294,22 +310,12 @@ def _of_definition(old: StagePlan, new: StagePlan) -> Iterator[str]:
 def _meaning(stage: StagePlan) -> dict[str, Any]:
     """Return what decides which groups or rows there are in the state and when they leave it. An aggregate more or less
     is kept in the same groups."""
-    order = {"keys": sorted(_texts(stage.definition.get("keys")))} if stage.kind in _BY_KEYS else {}
-    told = {**ordered(stage.definition), **order}
-    return {k: v for k, v in told.items() if not (k == "aggregates" and stage.kind == "aggregate")}
-
-
-def _window(window: Any) -> tuple[str, int, int, int]:
-    return window.column, window.size, window.slide, window.start
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from (text for each in value.values() for text in _texts(each))
-    elif isinstance(value, list | tuple):
-        yield from (text for each in value for text in _texts(each))
+    found = parts(stage.definition)
+    if stage.kind in _BY_KEYS:
+        found["keys"] = in_order(stage.keys)
+    if stage.kind == "aggregate":
+        found.pop("aggregates", None)
+    return found
 
 
 def _compared(old: AppPlan, new: AppPlan) -> Iterator[str]:

@@ -14,13 +14,13 @@ import attrs
 
 from ..address import without_credentials
 from ..text_enum import TextEnum
-from .plan import FROM, LATE, PASSED, AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan
-from .wording import words
+from .expressions import Call, Expression
+from .plan import AppPlan, QueryPlan, SinkPlan, SourcePlan, StagePlan, Step, parts
+from .rendering import describe_part, words
 
 LONGEST = 500  # characters of a line; a digest stands for the rest, so that two lines differ when the texts do
 SINK = "sink"
-_SIDES = ("left ", "right ")  # of a join, before the text of a step on one of them
-_LOOKUP = "lookup by "  # a join with a table (streaming/planning/lineage/arrivals.py)
+_SIDES = ("left", "right")  # of a join, around a step on one of them
 
 
 class NodeKind(TextEnum):
@@ -33,6 +33,7 @@ class NodeKind(TextEnum):
 
 
 Lines = tuple[str, ...]
+Steps = tuple[Step, ...]
 _UNNAMED: Lines = ("not known which",)
 
 
@@ -99,8 +100,8 @@ def stage_id(name: str) -> str:
     return f"stage {name}"
 
 
-# The texts of the steps on each path, by its two ends.
-_Paths = dict[tuple[str, str], list[Lines]]
+# The steps on each path, by its two ends.
+_Paths = dict[tuple[str, str], list[Steps]]
 
 
 def _query(old: QueryPlan | None, new: QueryPlan | None, compared: bool) -> QueryGraph:
@@ -142,10 +143,7 @@ def _query(old: QueryPlan | None, new: QueryPlan | None, compared: bool) -> Quer
 
 
 def _open_ends(query: QueryPlan | None) -> list[str]:
-    if query is None:
-        return []
-    stages = [stage_id(stage.name) for stage in query.stages if stage.paths is None]
-    return stages + ([SINK] if query.paths is None else [])
+    return [SINK] if query is not None and query.paths is None else []
 
 
 def _paths(query: QueryPlan | None) -> _Paths:
@@ -156,23 +154,22 @@ def _paths(query: QueryPlan | None) -> _Paths:
     found: _Paths = {}
     ends = [(stage_id(stage.name), stage.paths) for stage in query.stages] + [(SINK, query.paths)] if query else []
     for end, paths in ends:
-        from_stages: dict[str, Counter[str]] = {}  # how often each step is on the path that has it most often
+        from_stages: dict[str, Counter[Step]] = {}  # how often each step is on the path that has it most often
         for path in paths or ():
-            late = {text for text in path if text.startswith(LATE)}  # its text begins as what it passes does
-            passed = {_name(text, PASSED) for text in path if text.startswith(PASSED) and text not in late}
-            steps = [text for text in path if text in late or not text.startswith((FROM, PASSED))]
+            passed = (stage for stage in query.stages if stage.name in path.stages) if query else ()
             # Spark numbers operators from the sink on, so that the nearest one on a path has the lowest number.
-            nearest = min((s for s in query.stages if s.name in passed), key=_operator, default=None) if query else None
-            if nearest is not None:
+            nearest = min(passed, key=_operator, default=None)
+            if nearest is None:
+                found.setdefault((source_id(path.source), end), []).append(path.steps)
+            else:
                 counts = from_stages.setdefault(stage_id(nearest.name), Counter())
-                counts |= Counter(steps)
-                continue
-            for source in (_name(text, FROM) for text in path if text.startswith(FROM)):
-                found.setdefault((source_id(source), end), []).append(tuple(sorted(steps)))
+                counts |= Counter(path.steps)
         for start, counts in from_stages.items():
-            for text in [text for text in counts if LATE + text in counts]:  # late on one path is late
-                counts[LATE + text] = max(counts[LATE + text], counts.pop(text))
-            found[start, end] = [tuple(sorted(counts.elements()))]
+            for step in [step for step in counts if not step.late]:
+                late = attrs.evolve(step, late=True)
+                if late in counts:  # late on one path is late
+                    counts[late] = max(counts[late], counts.pop(step))
+            found[start, end] = [tuple(sorted(counts.elements(), key=str))]
     return found
 
 
@@ -180,54 +177,40 @@ def _operator(stage: StagePlan) -> int:
     return stage.operator_id
 
 
-def _name(text: str, prefix: str) -> str:
-    return text.removeprefix(prefix).removesuffix(".")
-
-
 def _step_lines(
-    was: list[Lines] | None, now: list[Lines] | None, old: QueryPlan | None, new: QueryPlan | None
+    was: list[Steps] | None, now: list[Steps] | None, old: QueryPlan | None, new: QueryPlan | None
 ) -> tuple[Lines | None, Lines | None]:
     """Return the steps between two nodes in both versions. None: no path; (): one path without steps.
 
     They are in words, or by their exact texts where words do not tell them apart.
     """
 
-    def lines(paths: list[Lines] | None, query: QueryPlan | None, exactly: bool) -> Lines | None:
+    def lines(paths: list[Steps] | None, query: QueryPlan | None, exactly: bool) -> Lines | None:
         if paths is None:
             return None
         filters = _filters(query)
-        texts = [text for path in paths for text in path]
-        shown = sorted((_line(t, t) if exactly else _step(t, filters) for t in texts), key=lambda s: "IS NOT NULL" in s)
+        steps = [step for path in paths for step in path]
+        texts = (_line(str(step), str(step)) if exactly else _step(step, filters) for step in steps)
+        shown = sorted(texts, key=lambda text: "IS NOT NULL" in text)
         return ((f"{len(paths)} paths",) if len(paths) > 1 else ()) + tuple(shown)
 
-    exactly = lines(was, old, False) == lines(now, new, False) and sorted(was or ()) != sorted(now or ())
+    exactly = lines(was, old, False) == lines(now, new, False) and Counter(was or ()) != Counter(now or ())
     return lines(was, old, exactly), lines(now, new, exactly)
 
 
-def _filters(query: QueryPlan | None) -> set[str]:
-    """Return the texts that are filters anywhere in a version."""
-    texts = [query.filters, *(stage.filters for stage in query.stages)] if query else []
-    return {text for each in texts for text in each or ()}
+def _filters(query: QueryPlan | None) -> set[Expression]:
+    """Return the expressions that are filters anywhere in a version."""
+    return {*query.filters, *(each for stage in query.stages for each in stage.filters)} if query else set()
 
 
-def _step(text: str, filters: set[str]) -> str:
+def _step(step: Step, filters: set[Expression]) -> str:
     """Return a step in words."""
-    plain = text.removeprefix(LATE)
-    side = next((each for each in _SIDES if plain.startswith(each)), "")
-    kind = "filter " if plain in filters else ""
-    late = ", after the watermark" if text.startswith(LATE) else ""
-    plain = plain.removeprefix(side)
-    lookup, separator, by = plain.rpartition(_LOOKUP)  # its condition, and a digest of the table's rows
-    shown = f"{_LOOKUP}{_in_words(by.rpartition(', #')[0] or by)}" if separator and not lookup else _in_words(plain)
-    return _line(f"{side}{kind}{shown}{late}", text)
-
-
-def _in_words(text: str) -> str:
-    """Return a text in words; as it is where that would take long (it is cut anyway) or is nested too deep."""
-    try:
-        return words(text) if len(text) <= 4 * LONGEST else text
-    except RecursionError:
-        return text
+    expression, side = step.expression, ""
+    kind = "filter " if expression in filters else ""
+    if isinstance(expression, Call) and expression.function in _SIDES:
+        side, expression = f"{expression.function} ", expression.arguments[0]
+    late = ", after the watermark" if step.late else ""
+    return _line(f"{side}{kind}{words(expression)}{late}", str(step))
 
 
 def _line(shown: str, text: str) -> str:
@@ -270,8 +253,7 @@ def _single_lines(texts: Sequence[str | None]) -> Lines:
 
 def _stage(stage: StagePlan, exactly: bool = False) -> Lines:
     lines = [stage.kind]
-    for part, value in sorted(stage.definition.items()):
-        texts = value if isinstance(value, (list, tuple)) else [value]
-        shown = ", ".join(str(text) if exactly else _in_words(str(text)) for text in texts)
-        lines.append(_line(f"{part}: {shown}", f"{part}: {value}"))
+    for part, value in sorted(parts(stage.definition).items()):
+        exact = describe_part(value, str)
+        lines.append(_line(f"{part}: {exact if exactly else describe_part(value)}", f"{part}: {exact}"))
     return tuple(lines)

@@ -41,7 +41,7 @@ def same(old: Any, new: Any) -> bool:
 
 
 def form(kind: Any, names: bool = False) -> Any:
-    """What of a type decides the form of a value in a state row: not what may be null, and no notes (metadata). names:
+    """Return what of a type decides the form of a value in a state row: neither nullability nor metadata. names:
     those of a struct's fields count as well, for what reads values by name. Takes anything that holds types, too."""
     if isinstance(kind, list):
         return [form(each, names) for each in kind]

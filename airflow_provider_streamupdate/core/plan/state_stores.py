@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import attrs
 
 from .plan import AppPlan, StagePlan
-from .session_key import is_session
+from .visitors import sessions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -49,8 +49,7 @@ def other_partitions(stage: StagePlan, before: Mapping[str, str], after: Mapping
 def single_partition(stage: StagePlan) -> bool:
     """Whether Spark gathers all rows in partition 0 (AllTuples): for a limit and for groups without a key. Files in
     other partitions would stay behind at their version, and a later snapshot would miss theirs (measured)."""
-    keys = stage.definition.get("keys", ())
-    return stage.kind == "limit" or all(is_session(str(k)) for k in keys)
+    return stage.kind == "limit" or all(map(sessions, stage.keys))
 
 
 def column_families(stage: StagePlan) -> bool:

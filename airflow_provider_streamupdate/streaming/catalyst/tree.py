@@ -39,7 +39,8 @@ class Node:
     children: list[Node]
     plain: bool = False
     _parsed: dict[str, list[Node]] = attrs.field(factory=dict, init=False, repr=False)
-    told: tuple[Any, str] | None = attrs.field(default=None, init=False, repr=False)  # its text, and of which columns
+    # its expression, and in which scope (planning/expressions)
+    traced: tuple[Any, Any] | None = attrs.field(default=None, init=False, repr=False)
 
     def walk(self) -> Iterator[Node]:
         """Pre-order. (In a loop: a plan's nodes are walked many times, and a generator in a generator is slow.)"""

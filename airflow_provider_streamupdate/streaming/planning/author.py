@@ -20,7 +20,7 @@ _LIBRARIES = tuple({sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib"
 
 @attrs.frozen
 class Declarations:
-    """What an app declares besides its queries."""
+    """The declarations of an app besides its queries."""
 
     name: str  # the app's
     require_names: bool = False  # stateful operators without a name are refused

@@ -1,7 +1,6 @@
 """What a stateful operator's state means: its keys, aggregates, condition, function ... traced to source columns.
 
-One function a kind of stage. The parts are texts (lineage.py); the compatibility rules compare them. Sources: the
-physical operators of Spark 4.3, which decide what lands in the state (StatefulAggregationStrategy,
+Sources: the physical operators of Spark 4.3, which decide what lands in the state (StatefulAggregationStrategy,
 StreamingDeduplicateExec, StreamingSymmetricHashJoinExec, FlatMapGroupsInPandasWithStateExec,
 TransformWithStateInPySparkExec, StreamingGlobalLimitExec).
 """
@@ -10,13 +9,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...core.plan.plan import PYTHON, UNKNOWN
-from ..catalyst import marks
+import attrs
+
+from ...core.plan.expressions import Call, Expression, Literal, Python, Unknown, named
+from ...core.plan.plan import (
+    Aggregation,
+    Deduplication,
+    Definition,
+    Join,
+    Limit,
+    NotUnderstood,
+    PandasFunction,
+    Processor,
+    StateVariable,
+)
 from ..catalyst.tree import Node
-from .expressions.expression import text
+from ..catalyst.types import is_comparable, type_text, user_types
+from .expressions.expression import expression
 from .lineage.arrivals import sided
 from .lineage.lineage import Lineage, aggregates
 from .lineage.table_rows import join_type
@@ -35,51 +47,59 @@ KINDS = {
 }
 
 
-def define(lineage: Lineage, node: Node, operator: dict[str, Any]) -> dict[str, Any]:
-    """The definition of a stage of a known kind. `operator`: Spark's metadata of it."""
-    env = lineage.inputs(node)
-    kind = KINDS[operator["operatorInfo"]["operatorName"]]
-    if kind in ("aggregate", "session-window"):
-        return {"keys": lineage.texts(node, "groupingExpressions"), "aggregates": aggregates(node, env)}
-    if kind in ("deduplicate", "deduplicate-within-watermark"):
-        return {"keys": lineage.texts(node, "keys")}
-    if kind == "join":
-        return _join(lineage, node)
-    if kind == "limit":
-        return {"rows": text(node.expressions("limitExpr")[0], env)}
-    if kind == "apply-in-pandas-with-state":
-        return {
-            "keys": lineage.texts(node, "groupingAttributes"),
-            "timeout": _object(node, "timeout"),
-            **_function(lineage, node, 0),
-        }
-    # transformWithState: the first columns of its input are the keys; its state variables are the processor's own.
-    properties = json.loads(operator.get("operatorPropertiesJson") or "{}")
+def define(lineage: Lineage, node: Node, operator: dict[str, Any]) -> Definition:
+    """Return the definition of a stage. operator: Spark's metadata of it"""
+    match KINDS.get(operator["operatorInfo"]["operatorName"]):
+        case "aggregate" | "session-window":
+            found = (each.expression for each in aggregates(node, lineage.inputs(node)))
+            return Aggregation(keys=_keys(lineage, node, "groupingExpressions"), aggregates=tuple(found))
+        case "deduplicate" | "deduplicate-within-watermark":
+            return Deduplication(keys=_keys(lineage, node, "keys"))
+        case "join":
+            return _join(lineage, node)
+        case "limit":
+            return Limit(rows=lineage.expressions(node, "limitExpr")[0])
+        case "apply-in-pandas-with-state":
+            return PandasFunction(
+                keys=_keys(lineage, node, "groupingAttributes"),
+                code=_code(node),
+                input=_input(lineage, node, 0),
+                timeout=_object(node, "timeout"),
+            )
+        case "transform-with-state":
+            return _processor(lineage, node, json.loads(operator.get("operatorPropertiesJson") or "{}"))
+    return NotUnderstood()
+
+
+def _keys(lineage: Lineage, node: Node, field: str) -> tuple[Expression, ...]:
+    return tuple(lineage.expressions(node, field))
+
+
+def _processor(lineage: Lineage, node: Node, properties: dict[str, Any]) -> Processor:
+    """Return a transformWithState: the first columns of its input are the keys; its state variables are its own."""
     count = int(node.fields.get("groupingAttributesLen") or 0)
-    return {
-        "keys": [t for _, t in lineage.columns(node.children[0])[:count]],
-        "time mode": properties.get("timeMode", "?"),
-        "initial state": bool(node.fields.get("hasInitialState")),
-        "state variables": sorted(
-            f"{v['stateName']}: {v['stateVariableType']}" + (" with TTL" if v.get("ttlEnabled") else "")
-            for v in properties.get("stateVariables", [])
-        ),
-        **_function(lineage, node, count),
-    }
+    variables = (
+        StateVariable(name=v["stateName"], kind=v["stateVariableType"], ttl=bool(v.get("ttlEnabled")))
+        for v in properties.get("stateVariables", [])
+    )
+    return Processor(
+        keys=tuple(each for _, each in lineage.columns(node.children[0])[:count]),
+        code=_code(node),
+        input=_input(lineage, node, count),
+        time_mode=properties.get("timeMode", "?"),
+        initial_state=bool(node.fields.get("hasInitialState")),
+        state_variables=tuple(sorted(variables, key=str)),
+    )
 
 
 # Expressions that ask for the time.
 CLOCKS = ("CurrentTimestamp", "CurrentDate", "CurrentTime", "LocalTimestamp", "Now")
 # Texts that are a date or a time of their own when they are cast (SpecialDatetimeValues); ``epoch`` is always the same.
 _MOMENTS = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-_ASKED = re.compile(
-    rf"\b({'|'.join(c.lower() for c in CLOCKS)})\(|\bcast\('{_MOMENTS.pattern}[^']*', dataType=(date|timestamp)",
-    re.IGNORECASE,
-)
 
 
 def asks_time(node: Node) -> bool:
-    """Whether an expression asks for the time of the batch in which it is computed."""
+    """Return whether an expression asks for the time of the batch in which it is computed."""
     if node.name in CLOCKS:
         return True
     text_of = node.children[0].fields.get("value") if node.name == "Cast" and node.children else None
@@ -87,82 +107,93 @@ def asks_time(node: Node) -> bool:
     return timed and isinstance(text_of, str) and _MOMENTS.match(text_of) is not None
 
 
-def with_clocks(definition: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """A definition in which what asks for the time is marked as not comparable. `written`: as the author wrote it (the
-    analyzed plan).
+def with_clocks(definition: Definition, written: Definition) -> Definition:
+    """Return a definition in which what asks for the time is marked as not comparable. written: as the author wrote it
+    (the analyzed plan)
 
     The plan of a dry run is another one than that of a running query there: the optimizer takes the moment of planning
     for a constant (ComputeCurrentTime), and drops it from grouping keys; a running query's batch time is none
     (MicroBatchExecution: CurrentBatchTimestamp). Measured: a key by the hour and one by the day looked the same.
     """
-    found = dict(definition)
-    for part, texts in written.items():
-        every = texts if isinstance(texts, list) else [texts]
-        if part != "input" and any(_ASKED.search(str(t)) for t in every):
-            found[part] = [UNKNOWN + t if _ASKED.search(t) else t for t in map(str, every)]
-    return found
+    found: dict[str, Any] = {}
+    for part, value in attrs.asdict(written, recurse=False).items():
+        asking = [e for e in (value if isinstance(value, tuple) else (value,)) if _shows_time(e)]
+        if part != "input" and asking:
+            marked = (Unknown("asks for the time", (e,)) if e in asking else e for e in _listed(value))
+            found[part] = tuple(marked) if isinstance(value, tuple) else next(marked)
+    return attrs.evolve(definition, **found) if found else definition
 
 
-def _function(lineage: Lineage, node: Node, keys: int) -> dict[str, Any]:
-    """A Python state function: its code, and what it reads by which name."""
+def _listed(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+_CLOCK_CALLS = tuple(name.lower() for name in CLOCKS)
+
+
+def _shows_time(value: Any) -> bool:
+    return isinstance(value, Expression) and any(
+        isinstance(node, Call) and (node.function in _CLOCK_CALLS or _is_moment(node)) for node in value.walk()
+    )
+
+
+def _is_moment(call: Call) -> bool:
+    """Return whether a text is made a date or a time of its own."""
+    if call.function != "cast" or not call.arguments or not isinstance(call.arguments[0], Literal):
+        return False
+    timed = dict(call.options).get("dataType", Literal("")).text.strip("'").startswith(("date", "timestamp"))
+    return timed and _MOMENTS.match(call.arguments[0].value.strip("'\"")) is not None
+
+
+def _input(lineage: Lineage, node: Node, keys: int) -> tuple[Call, ...]:
+    """Return what a Python state function reads by which name. The projection below holds the grouping keys first, and
+    then the columns the function is given."""
     [function] = node.expressions("functionExpr")
-    env = lineage.inputs(node)
-    # The projection below holds the grouping keys first, and then the columns the function is given.
-    named = {a.fields["exprId"]["id"]: a.fields["name"] for a in function.children if a.name == "AttributeReference"}
-    columns = lineage.columns(node.children[0])[keys:]
-    return {
-        "code": _code(function.fields) + _kept(node.fields.get("stateType")),
-        "input": [f"{named[k]} = {env.get(k, t)}" for k, t in columns if k in named],
-    }
+    columns = lineage.inputs(node).columns
+    names = {a.fields["exprId"]["id"]: a.fields["name"] for a in function.children if a.name == "AttributeReference"}
+    given = lineage.columns(node.children[0])[keys:]
+    return tuple(named(str(names[key]), columns.get(key) or each) for key, each in given if key in names)
 
 
-def _kept(kind: Any) -> str:
-    """The user-defined types of what a function keeps, whose classes make its values; nothing where there are none."""
-    told = sorted({marks.type_text(k) for k in _types(kind) if "code" in k})
-    return f", keeps {', '.join(told)}" if told else ""
-
-
-def _types(kind: Any) -> Iterator[dict[str, Any]]:
-    """A type as JSON, and all in it."""
-    if isinstance(kind, dict):
-        yield kind
-    for inner in kind.values() if isinstance(kind, dict) else kind if isinstance(kind, list) else ():
-        yield from _types(inner)
-
-
-def _code(fields: dict[str, Any]) -> str:
-    """The digest of a state function's code and of what it uses; or why it cannot be compared."""
+def _code(node: Node) -> Python:
+    """Return the code of a state function and of what it uses, and the user-defined types of what it keeps, whose
+    classes make its values."""
+    [function] = node.expressions("functionExpr")
+    fields = function.fields
+    types = {type_text(kind): is_comparable(kind) for kind in user_types(node.fields.get("stateType"))}
+    kept = tuple(("keeps", Literal(t) if known else Unknown(t)) for t, known in sorted(types.items()))
     if code := fields.get("code"):
         uses = fields.get("uses", {}).get("rendered")
-        return f"#{code}" + (f" with {uses}" if uses else "")
+        return Python(str(code), options=(*((("uses", Literal(str(uses))),) if uses else ()), *kept))
     why = fields.get("uncomparable")
-    return f"{PYTHON}{fields.get('name')}" + (f": {why}" if why else "")
+    return Python("", f"{fields.get('name')}" + (f": {why}" if why else ""), options=kept)
 
 
-def _join(lineage: Lineage, node: Node) -> dict[str, Any]:
-    """Join keys in the order of the condition's equalities, which is the order of the state's key columns
-    (ExtractEquiJoinKeys; StreamingSymmetricHashJoinExec); the order of the other conditions does not count."""
+def _join(lineage: Lineage, node: Node) -> Join:
+    """Return the join. Its keys are in the order of the condition's equalities, which is the order of the state's key
+    columns (ExtractEquiJoinKeys; StreamingSymmetricHashJoinExec)."""
     left, right = (dict(lineage.columns(child)) for child in node.children)
-    env = {**left, **right}
-    told = sided(lineage, node)
-    by_side = {**{k: told[0](t) for k, t in left.items()}, **{k: told[1](t) for k, t in right.items()}}
+    scope = lineage.inputs(node)
+    side = sided(lineage, node)
+    by_side = scope.including({k: side[0](t) for k, t in left.items()} | {k: side[1](t) for k, t in right.items()})
     keys, rest = [], []
     conditions = node.expressions("condition")
     for part in _conjuncts(conditions[0]) if conditions else ():
         sides = [_references(side) for side in part.children] if part.name in ("EqualTo", "EqualNullSafe") else []
-        if len(sides) == 2 and all(sides) and sides[0] <= left.keys() and sides[1] <= right.keys():
-            keys.append(f"{text(part.children[0], env)} {_equals(part)} {text(part.children[1], env)}")
-        elif len(sides) == 2 and all(sides) and sides[0] <= right.keys() and sides[1] <= left.keys():
-            keys.append(f"{text(part.children[1], env)} {_equals(part)} {text(part.children[0], env)}")
+        known = len(sides) == 2 and all(sides)
+        if known and sides[0] <= left.keys() and sides[1] <= right.keys():
+            keys.append(Call(part.name.lower(), tuple(expression(each, scope) for each in part.children)))
+        elif known and sides[0] <= right.keys() and sides[1] <= left.keys():
+            keys.append(Call(part.name.lower(), tuple(expression(each, scope) for each in part.children[::-1])))
         else:
-            rest.append(text(part, by_side))
-    return {
-        "join type": join_type(node),
-        "keys": keys,
-        "condition": sorted(rest),
-        "left columns": [t for _, t in lineage.columns(node.children[0])],
-        "right columns": [t for _, t in lineage.columns(node.children[1])],
-    }
+            rest.append(expression(part, by_side))
+    return Join(
+        join_type=join_type(node),
+        keys=tuple(keys),
+        condition=tuple(rest),
+        left_columns=tuple(left.values()),
+        right_columns=tuple(right.values()),
+    )
 
 
 def _conjuncts(condition: Node) -> Iterator[Node]:
@@ -177,11 +208,7 @@ def _references(expression: Node) -> set[int]:
     return {n.fields["exprId"]["id"] for n in expression.walk() if n.name == "AttributeReference"}
 
 
-def _equals(node: Node) -> str:
-    return "=" if node.name == "EqualTo" else "<=>"
-
-
 def _object(node: Node, field: str) -> str:
-    """The simple name of a Scala object in a field."""
+    """Return the simple name of a Scala object in a field."""
     value = node.fields.get(field)
     return str(value["object"]).strip("$").rsplit("$", 1)[-1].rsplit(".", 1)[-1] if isinstance(value, dict) else "?"

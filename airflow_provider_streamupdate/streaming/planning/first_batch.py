@@ -88,7 +88,7 @@ def dry_run(
 
 @attrs.frozen
 class Written:
-    """What was planned, and the files by their paths in the checkpoint; and the configuration of both: under another
+    """A plan, and the files by their paths in the checkpoint; and the configuration of both: under another
     one they may be others.
 
     files: None where they depend on the place
@@ -117,6 +117,6 @@ def kept(writer: DataStreamWriter, conf: Mapping[str, str]) -> Mapping[str, byte
 
 
 def planned(writer: DataStreamWriter, conf: Mapping[str, str]) -> spark_internals.DryRun | None:
-    """What was planned of the writer's query under this configuration."""
+    """Return what was planned of the writer's query under this configuration."""
     written = _KEPT.get(writer)
     return written.planned if written is not None and written.conf == conf else None

@@ -21,23 +21,28 @@ from ...core.compatibility.rules.sinks import kind_of
 from ...core.difference.request import ExpectedDifference
 from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.names import confused
+from ...core.plan.expressions import Call, Expression, Literal, Unknown
 from ...core.plan.plan import (
     TIME_ZONE,
     UNKNOWN,
     AggregateBuffer,
+    Aggregation,
     AppPlan,
+    PandasFunction,
     QueryPlan,
     SinkPlan,
     StagePlan,
     StateSchema,
-    unknown,
+)
+from ...core.plan.plan import (
+    Path as RowPath,
 )
 from ...core.plan.state_stores import PARTITIONS, PROVIDER, store_settings
+from ...core.plan.visitors import is_unknown
 from ...core.secret_names import redacted_in_plan
 from .. import spark_internals
-from ..catalyst import marks
-from ..catalyst.marks import type_text
 from ..catalyst.tree import STATEFUL, Node, parse_plan
+from ..catalyst.types import type_text
 from ..sources import (
     columns_read,
     names_read,
@@ -52,13 +57,13 @@ from .author import Declarations
 from .batch_id import seen_batch, undeclared
 from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
-from .expressions.digest import digest
 from .expressions.expression import zone
+from .expressions.scope import digest
 from .first_batch import keep, planned_beside
 from .lineage.arrivals import arrivals, below
 from .lineage.arrivals import filters as filters_below
 from .lineage.arrivals import paths as paths_below
-from .lineage.lineage import Lineage, arguments, results, watermarks
+from .lineage.lineage import Lineage, aggregates, watermarks
 from .schema_file import read_schemas
 from .settings.python_imports import imports, migration_imports, with_imports
 from .settings.surroundings import surroundings
@@ -66,7 +71,7 @@ from .settings.unaffected import unaffected
 
 
 def note_tables_read(analyzed: Node, optimized: Node) -> None:
-    """Which columns are read, and as which types, becomes a part of what such a table is, in both plans of a query."""
+    """Make the columns that are read, and their types, a part of what such a table is, in both plans of a query."""
     read: dict[str, set[str]] = {}
     for leaf, above in with_what_is_above(optimized, ()):
         if leaf.fields.get("choosy") and leaf.fields["identity"]:
@@ -83,7 +88,7 @@ def _typed(leaf: Node, names: tuple[str, ...] | None) -> str:
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Nothing looks for circles of objects that nobody needs any more. A plan's trees are some 100,000 objects without
     any: while they are made the collector looks through them again and again, and through all that a driver holds
     about once a plan (*measured*: a tenth of a check)."""
@@ -117,7 +122,7 @@ class App(Protocol):
         ...
 
 
-@uncollected()
+@gc_paused()
 def plan_app(
     spark: SparkSession,
     app: Declarations,
@@ -159,14 +164,14 @@ def plan_app(
     return AppPlan(app=app.name, spark_version=version, queries=queries, warnings=warnings, reloadable=app.reloadable)
 
 
-def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Of a query's own session (an app may make several): the settings that change results, Spark's defaults of them,
-    and what else it was given."""
+def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the settings that change results, and what else the query's own session was given (an app may make
+    several sessions)."""
     settings = spark_internals.effective_settings(spark, MEASURED)
     settings[TIME_ZONE] = zone(settings[TIME_ZONE])
     settings |= surroundings(spark)
     others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
-    return settings, spark_internals.default_settings(spark, tuple(MEASURED)), redacted_in_plan(others)
+    return settings, redacted_in_plan(others)
 
 
 def _plan_query(
@@ -182,18 +187,13 @@ def _plan_query(
     where = f"query {name}" + (f" ({written})" if written else "")
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
-    settings, defaults, others = _settings(df.sparkSession)
+    settings, others = _settings(df.sparkSession)
     given = spark_internals.given_settings(df.sparkSession, (PROVIDER, PARTITIONS))
     mode = details["output_mode"]
     check_batches(where, details)
     if refused := spark_internals.unsupported(df, mode):
         raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
-    if not recorded:
-        conf = spark_internals.first_settings(df.sparkSession)
-    elif store_settings(recorded) == recorded:  # of a plan that no run has followed yet: no log has so little
-        conf = {**spark_internals.first_settings_with(df.sparkSession, recorded), **given}
-    else:
-        conf = {**recorded, **given}
+    conf = _first_conf(df.sparkSession, recorded, given)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
         with planned_beside(df, mode, Path(scratch), conf) as first:
             told = spark_internals.analyzed_plan(df)
@@ -202,14 +202,7 @@ def _plan_query(
                 imported |= set(spark_internals.foreach_imports(writer))
             analyzed = parse_plan(told, mode)
             sources, order, leaf_names = plan_sources(name, df, analyzed)
-            sink = SinkPlan(
-                format=details["format"],
-                options=without_secrets(details["options"]),
-                location=details["location"],
-                partitioned_by=tuple(details["partitioned_by"]),
-                columns=_columns(df) if kind_of(details["format"]).has_log else None,
-                seen_batch=seen_batch(where, writer, details["format"], declared),
-            )
+            sink = _sink(df, details, seen_batch(where, writer, details["format"], declared))
             read = first.optimized()
             with _instead(
                 f"{where}: Spark cannot plan it, and would refuse to start it: ",
@@ -231,26 +224,18 @@ def _plan_query(
             f"{where}: {'; '.join(problems)}: descriptions of state refer to both by name; give one of them another "
             "name (with --rename old=new when state under the old name must continue)"
         )
-    buffers, timed = planned.buffers, planned.event_times
-    nodes = {lineage.stages[id(node)]: node for node in optimized.walk() if node.stateful}
-    stages = tuple(
-        attrs.evolve(
-            _counted(stage, buffers.get(stage.operator_id, ())),
-            late_rows=tuple(_late_rows(lineage, nodes[stage.name], stage, timed.get(stage.operator_id, {}))),
-            migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)),
-        )
-        for stage in stages
-    )
     return QueryPlan(
         name=name,
         output_mode=mode,
         sink=sink,
         sources=sources,
-        stages=stages,
+        stages=tuple(
+            attrs.evolve(stage, migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)))
+            for stage in _with_run_facts(stages, lineage, planned)
+        ),
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
         conf=settings,
-        not_default=tuple(key for key, value in settings.items() if value != defaults.get(key, value)),
         unaffected=unaffected(analyzed, (*sources, sink), (*settings, *SHARES)),
         given=others,
         hadoop=redacted_in_plan(
@@ -266,31 +251,63 @@ def _plan_query(
     )
 
 
-def _counted(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePlan:
-    """A stage with the buffers of its aggregates. Where these are not as many, it is not known which is whose."""
-    texts = stage.definition.get("aggregates", [])
-    if stage.kind == "session-window" and len(buffers) != len(texts):
+def _first_conf(spark: SparkSession, recorded: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """Return the settings under which the query's next batch runs."""
+    if not recorded:
+        return spark_internals.first_settings(spark)
+    if store_settings(recorded) == recorded:  # of a plan that no run has followed yet: no log has so little
+        return {**spark_internals.first_settings_with(spark, recorded), **given}
+    return {**recorded, **given}
+
+
+def _sink(df: DataFrame, details: dict[str, Any], seen: str | None) -> SinkPlan:
+    return SinkPlan(
+        format=details["format"],
+        options=without_secrets(details["options"]),
+        location=details["location"],
+        partitioned_by=tuple(details["partitioned_by"]),
+        columns=_columns(df) if kind_of(details["format"]).has_log else None,
+        seen_batch=seen,
+    )
+
+
+def _with_run_facts(
+    stages: Iterable[StagePlan], lineage: Lineage, planned: spark_internals.DryRun
+) -> Iterator[StagePlan]:
+    """Yield the stages with what only the plan of a batch says: their buffers, and which late rows they drop."""
+    nodes = {lineage.stages[id(node)]: node for node in lineage.plan.walk() if node.stateful}
+    for stage in stages:
+        timed = planned.event_times.get(stage.operator_id, {})
+        late_rows = tuple(_late_rows(lineage, nodes[stage.name], stage, timed))
+        buffers = planned.buffers.get(stage.operator_id, ())
+        yield attrs.evolve(_with_buffers(stage, buffers), late_rows=late_rows)
+
+
+def _with_buffers(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePlan:
+    """Return a stage with the buffers of its aggregates. Where these are not as many, it is unknown which is whose."""
+    if stage.kind == "session-window" and len(buffers) != len(stage.aggregates):
         return stage  # only the app's own function rewrites its rows: they are shown as Spark has them
     stage = attrs.evolve(stage, buffers=buffers)
-    if not buffers or len(buffers) == len(texts) or any(map(unknown, texts)):
+    if not buffers or len(buffers) == len(stage.aggregates) or any(map(is_unknown, stage.aggregates)):
         return stage
-    told = [f"{UNKNOWN}{len(buffers)} buffers for {', '.join(texts) or 'no aggregates'}"]
-    return attrs.evolve(stage, definition={**stage.definition, "aggregates": told})
+    unknown = Unknown(f"{len(buffers)} buffers for", stage.aggregates)
+    return attrs.evolve(stage, definition=Aggregation(keys=stage.keys, aggregates=(unknown,)))
 
 
-def _late_rows(lineage: Lineage, node: Node, stage: StagePlan, timed: dict[int, int]) -> Iterator[str]:
+def _late_rows(lineage: Lineage, node: Node, stage: StagePlan, timed: dict[int, int]) -> Iterator[Expression]:
     """Yield for each input of which the stage drops late rows by which column they are late. A limit drops none, and an
     applyInPandasWithState only with a timeout of event time (FlatMapGroupsWithStateExecBase).
 
     timed: the ids of the columns with an event time, by the number of the input"""
-    if stage.kind == "limit" or stage.definition.get("timeout", "EventTimeTimeout") != "EventTimeTimeout":
+    kept = isinstance(stage.definition, PandasFunction) and stage.definition.timeout != "EventTimeTimeout"
+    if stage.kind == "limit" or kept:
         return
     for number, column in timed.items():
-        if "aggregates" in stage.definition:
-            yield "by its keys"  # the only columns that reach it
+        if stage.kind in ("aggregate", "session-window"):
+            yield Call("by", (Literal("its keys"),))  # the only columns that reach it
             continue
-        by, _ = marks.split(dict(lineage.columns(node.children[number])).get(column, f"{UNKNOWN}column"))
-        yield (f"of its {('left', 'right')[number]} side " if stage.kind == "join" else "") + f"by {by}"
+        late = Call("by", (dict(lineage.columns(node.children[number])).get(column, Unknown("column")),))
+        yield Call(("left", "right")[number], (late,)) if stage.kind == "join" else late
 
 
 def _columns(df: DataFrame) -> tuple[tuple[str, Any], ...]:
@@ -353,17 +370,12 @@ def _stages(
     )
     inputs = _Inputs(df, analyzed, before, dict(zip(map(id, written), names, strict=True)), leaf_names, mode)
     stages = tuple(
-        attrs.evolve(stage, hidden=inputs.hidden(node, stage.filters or ()))
+        attrs.evolve(stage, hidden=inputs.hidden(node, stage.filters))
         for stage, node in zip(stages, written, strict=True)
     )
     if any(asks_time(n) for plan_node in analyzed.walk() for n in plan_node.all_expressions()):
         stages = tuple(
-            attrs.evolve(
-                s,
-                definition=with_clocks(s.definition, marks.split(define(before, n, o))[0])
-                if s.kind in KINDS.values()
-                else {},
-            )
+            attrs.evolve(s, definition=with_clocks(s.definition, define(before, n, o)))
             for s, n, o in zip(stages, written, operators, strict=True)
         )
     return stages, lineage
@@ -371,7 +383,7 @@ def _stages(
 
 @attrs.frozen
 class _Inputs:
-    """What the author wrote below each stage. names: the stages' by their nodes in the analyzed plan."""
+    """The plans that the author wrote below each stage. names: the stages' by their nodes in the analyzed plan."""
 
     df: DataFrame
     analyzed: Node
@@ -380,10 +392,10 @@ class _Inputs:
     leaf_names: dict[str, str]
     mode: str
 
-    def hidden(self, stage: Node, filters: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the filters below a stage that are not written there. A filter may be written otherwise than the
-        optimizer puts it, so that one that is not found is looked for in the optimized plan of what is below."""
-        written = _plain(filters_below(self.lineage, stage))
+    def hidden(self, stage: Node, filters: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Return those of the filters below a stage that are not written there. A filter may be written otherwise than
+        the optimizer puts it, so that one that is not found is looked for in the optimized plan of what is below."""
+        written = filters_below(self.lineage, stage)
         if not written >= set(filters):
             position = next(i for i, node in enumerate(self.analyzed.walk()) if node is stage)
             plans = [parse_plan(plan, self.mode) for plan in spark_internals.optimized_inputs(self.df, position)]
@@ -391,12 +403,8 @@ class _Inputs:
             names = [self.names[id(n)] for n in stage.walk() if id(n) in self.names and n is not stage]
             if len(names) == sum(n.stateful for n in below.walk()):  # else nothing is known of them
                 lineage = Lineage(below, _leaf_names(below, self.leaf_names), names, self.lineage)
-                written |= _plain(filters_below(lineage, below))
-        return tuple(sorted(set(filters) - written))
-
-
-def _plain(texts: Iterable[str]) -> set[str]:
-    return set(marks.split(list(texts))[0])
+                written |= filters_below(lineage, below)
+        return tuple(set(filters) - written)
 
 
 def _leaf_names(plan: Node, names: dict[str, str]) -> list[str]:
@@ -406,45 +414,32 @@ def _leaf_names(plan: Node, names: dict[str, str]) -> list[str]:
 def _stage(lineage: Lineage, node: Node, operator: dict[str, Any], name: str, named: bool, state: Path) -> StagePlan:
     info = operator["operatorInfo"]
     kind = _kind(info["operatorName"])
-    known = kind in KINDS.values()
-    definition, types = marks.split(define(lineage, node, operator) if known else {})
-    windows = lineage.windows(node, lineage.texts(node, "groupingExpressions")) if node.name == "Aggregate" else ()
-    env = lineage.inputs(node) if node.name == "Aggregate" else {}
+    found = aggregates(node, lineage.inputs(node)) if node.name == "Aggregate" else []
     return StagePlan(
         name=name,
         named=named,
         kind=kind,
         operator=info["operatorName"],
         operator_id=info["operatorId"],
-        definition=definition,
-        types=types,
-        arguments=tuple(marks.split(arguments(node, env))[0]) if env else (),
-        results=tuple(results(node, env)) if env else (),
-        windows=tuple(attrs.evolve(w, column=marks.split(w.column)[0]) for w in windows),
-        schemas=operator_schemas(state / str(info["operatorId"]), operator) if known else (),
+        definition=define(lineage, node, operator),
+        aggregated=tuple(each.computed_from for each in found),
+        results=tuple(each.result for each in found),
+        schemas=operator_schemas(state / str(info["operatorId"]), operator) if kind in KINDS.values() else (),
         stores=tuple(s["storeName"] for s in operator["stateStoreInfo"]),
         below=below(lineage, node),
-        filters=_filters(lineage, node),
-        arrivals=tuple(sorted(marks.split(list(arrivals(lineage, node)))[0])),
-        paths=_paths(lineage, node),
+        filters=tuple(filters_below(lineage, node)),
+        arrivals=tuple(arrivals(lineage, node)),
+        paths=tuple(paths_below(lineage, node)),
     )
 
 
-def _to_the_sink(lineage: Lineage) -> tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...] | None]:
-    """The filters and the paths of the rows that come to the sink; none where they cannot be told. They are only shown,
-    so that an app is not refused for them."""
+def _to_the_sink(lineage: Lineage) -> tuple[tuple[Expression, ...], tuple[RowPath, ...] | None]:
+    """Return the filters and the paths of the rows that come to the sink; no paths where they cannot be told. They are
+    only shown, so that an app is not refused for them."""
     sink = Node("Sink", {}, [lineage.plan])
     with contextlib.suppress(Exception):
-        return _filters(lineage, sink), _paths(lineage, sink)
-    return None, None
-
-
-def _filters(lineage: Lineage, node: Node) -> tuple[str, ...]:
-    return tuple(sorted(_plain(filters_below(lineage, node))))
-
-
-def _paths(lineage: Lineage, node: Node) -> tuple[tuple[str, ...], ...]:
-    return tuple(sorted(tuple(sorted(marks.split(list(path))[0])) for path in paths_below(lineage, node)))
+        return tuple(filters_below(lineage, sink)), tuple(paths_below(lineage, sink))
+    return (), None
 
 
 def _operators(state: Path) -> list[dict[str, Any]]:
@@ -499,7 +494,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _differing(written: list[Node], optimized: list[Node]) -> str:
-    """What to do, by the kinds of operators that are not the same number before and after optimization."""
+    """Return what to do, by the kinds of operators that are not the same number before and after optimization."""
     before, after = (Counter(n.name for n in nodes) for nodes in (written, optimized))
     changed = sorted(before.keys() | after.keys(), key=lambda n: (before[n] == after[n], n))
     first = changed[0] if changed else "operator"

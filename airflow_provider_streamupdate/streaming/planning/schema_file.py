@@ -60,7 +60,7 @@ _CHUNK = 10_000  # characters: writeUTF takes 65,535 bytes
 
 
 def _utf(text: str) -> bytes:
-    """As DataOutputStream.writeUTF; characters beyond the basic plane as surrogate pairs."""
+    """Encode as DataOutputStream.writeUTF does; characters beyond the basic plane as surrogate pairs."""
     pairs = text.encode("utf-16-be", "surrogatepass")
     units = (pairs[i : i + 2].decode("utf-16-be", "surrogatepass") for i in range(0, len(pairs), 2))
     data = b"".join(b"\xc0\x80" if u == "\0" else u.encode("utf-8", "surrogatepass") for u in units)

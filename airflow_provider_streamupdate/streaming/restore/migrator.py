@@ -26,8 +26,8 @@ from ...core.compatibility.migration import (
     Migration,
     describe,
     describe_part,
-    ends,
     grouping_key,
+    has_ttl,
     value_type,
 )
 from ...core.compatibility.state_row import first_column, scaled_types, sum_type, value_row
@@ -37,7 +37,7 @@ from ...core.plan.spark_types import ddl, fields, row_ddl, same
 from ...core.plan.state_stores import column_families, single_partition
 from ...core.snapshots.restore import MigratedStage, RestorePlan, check_file
 from ...core.storage import Folder
-from ..catalyst.marks import COLLATIONS
+from ..catalyst.types import COLLATIONS
 from ..planning.schema_file import write_schema
 from .column_families import RebuiltFamilies, StoreRewrite, rewrite_families
 from .join_sides import read_side, side_stores
@@ -267,7 +267,7 @@ def _variables(
         wanted = {"key": grouping_key(stage.new, change.name), "value": value_type(stage.new, change.name)}
         if change.by_function:
             made[change.name] = _by_function(rows, functions, stage, change.name, wanted).localCheckpoint()
-            if ends(stage.new, change.name) and not same_ends(stage.new, change.name, rows, made[change.name]):
+            if has_ttl(stage.new, change.name) and not same_ends(stage.new, change.name, rows, made[change.name]):
                 raise ApplicationError(
                     f"{_named(stage, change.name)} changed the number of values or when they expire: times to live "
                     "are stored separately, so pass on each value with its `ttlExpirationMs`"

@@ -20,8 +20,9 @@ from ...core.checkpoint.named_files import schema_file
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.errors import CorruptError
 from ...core.plan.plan import StagePlan
-from ...core.plan.session_key import is_session
+from ...core.plan.rendering import words
 from ...core.plan.state_stores import column_families, store_settings
+from ...core.plan.visitors import sessions
 from ...core.snapshots.restore import record_stores
 from ...core.storage import Folder
 from .. import spark_internals
@@ -113,14 +114,13 @@ def _save_sessions(
 
 def session_keys(stage: StagePlan) -> tuple[list[int], int]:
     """The positions of the keys in a session's value: those of the other keys, and of the session window."""
-    keys = [str(k) for k in stage.definition["keys"]]
-    session = next((i for i, k in enumerate(keys) if is_session(k)), None)
+    session = next((i for i, key in enumerate(stage.keys) if sessions(key)), None)
     if session is None:
         raise CorruptError(
-            f"stage {stage.name} has no session window among its keys {keys}, so that its state cannot be rewritten; "
-            "give it another name to start it empty"
+            f"stage {stage.name} has no session window among its keys {words(stage.keys)}, so that its state cannot be "
+            "rewritten; give it another name to start it empty"
         )
-    return [i for i in range(len(keys)) if i != session], session
+    return [i for i in range(len(stage.keys)) if i != session], session
 
 
 def _columns(rows: DataFrame, part: str) -> list[Column]:

@@ -39,7 +39,6 @@ from .queries.writers import (
 )
 from .settings import (
     FILE_MANAGER,
-    default_settings,
     effective_settings,
     environment_of_workers,
     first_settings,
@@ -80,7 +79,6 @@ __all__ = [
     "check_version",
     "classic",
     "connected",
-    "default_settings",
     "dry_run",
     "effective_settings",
     "environment_of_workers",

@@ -50,18 +50,14 @@ def effective_settings(spark: SparkSession, keys: Iterable[str]) -> dict[str, st
     that this Spark does not know are left out."""
     conf = spark._jsparkSession.sessionState().conf()
     given = set(_explicit(spark._jvm, conf))
-    defaults = default_settings(spark, tuple(keys))
+    defaults = _defaults(spark._jvm, tuple(keys))
     following = _following(spark._jvm, tuple(defaults))
     return {**defaults, **_read(spark._jvm, [k for k in defaults if k in given or k in following], conf)}
 
 
-def default_settings(spark: SparkSession, keys: tuple[str, ...]) -> dict[str, str]:
-    """Return Spark's defaults, in the form of `effective_settings`."""
-    return _defaults(spark._jvm, keys)
-
-
 @functools.cache  # it is the same for as long as the JVM lives, and each takes several calls of it
 def _defaults(jvm: Any, keys: tuple[str, ...]) -> dict[str, str]:
+    """Return what Spark has where nothing is set."""
     return _read(jvm, keys, named(jvm, "org.apache.spark.sql.internal.SQLConf")())
 
 
@@ -119,7 +115,7 @@ def other_settings(spark: SparkSession) -> dict[str, str]:
     logged = _logged(spark)
     given = {k: v for k, v in _explicit(spark._jvm, conf).items() if _of_sql(k) and k not in logged}
     keys = tuple(sorted(given))
-    defaults = default_settings(spark, keys)
+    defaults = _defaults(spark._jvm, keys)
     return {k: v for k, v in {**given, **_read(spark._jvm, keys, conf)}.items() if v != defaults.get(k)}
 
 

@@ -37,7 +37,7 @@ def uncounted(registry: AppRegistry, deployment: str) -> set[str]:
     report, plan = registry.report(deployment), registry.plan(deployment)
     found = {i.name for i in report.items if i.thing == "stage" and i.verdict != CARRIED} if report else set()
     for query in plan.queries if plan else ():
-        silent = _not_counted(query.given or {})
+        silent = _not_counted(query.given)
         found |= {f"{query.name}/{s.name}" for s in query.stages if silent or s.kind in _FUNCTIONS or not s.named}
     return found
 

@@ -36,7 +36,7 @@ def _files(c: FreshChange) -> Facts | None:
 
 
 def _skips(c: FreshChange) -> bool:
-    """Whether it is a function that says that it skips ids, and may have had them."""
+    """Return whether it is a function that says that it skips ids, and may have had them."""
     return declares_skips(c.new) and any(is_function(query) for query in c.others)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import attrs
 
 from ...names import confused
-from ...plan.plan import EXPIRY, AppPlan, QueryPlan
+from ...plan.expressions import Column
+from ...plan.plan import AppPlan, QueryPlan, Watermark
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 from .sources.source_options import reads_the_same
@@ -68,10 +67,10 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
     Rule[AppChange](
         id="app.texts",
         verdict=LOSS,
-        change="a plan that another version of this package wrote, whose texts hold less, or are written differently",
-        reason="the saved plan's descriptions have format version {old}, the new plan's {new}: equal descriptions may "
-        "mean different things. Restart the app with this version of the package (streamupdate restart), which writes "
-        "new descriptions, and take a snapshot; or agree if only the package has changed",
+        change="a plan that another version of this package wrote, whose expressions tell less, or something else",
+        reason="the saved plan's expressions have format version {old}, the new plan's {new}: equal expressions may "
+        "mean different things. Restart the app with this version of the package (streamupdate restart), which plans "
+        "it anew, and take a snapshot; or agree if only the package has changed",
         source="core/plan/plan.py: TEXTS",
         tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: differ(c.old.version, c.new.version),
@@ -184,43 +183,32 @@ NAME_RULES: tuple[Rule[QueryChange], ...] = (
     ),
 )
 
-_DELAY = re.compile(r"(?P<column>.*) delayed by (?P<delay>\d+) ms")
-
 
 def _watermarks(c: QueryChange) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """The watermarks before and after as (column, delay in ms), for columns of sources that both plans have. A column's
-    text is followed by the stages below the watermark that both plans have."""
+    """Return the watermarks before and after as (place, delay in ms): those on columns of sources that both plans have,
+    with the stages below them that both plans have."""
     known = {s.name for s in c.old.sources} & {s.name for s in c.new.sources}
     stages = {s.name for s in c.old.stages} & {s.name for s in c.new.stages}
 
     def shared(query: QueryPlan) -> list[tuple[str, int]]:
-        found = [m for text in query.watermarks if (m := _DELAY.fullmatch(text))]
-        pairs = [(_above(m["column"], stages), int(m["delay"])) for m in found]
         own = {s.name for s in query.sources} - known
-        pairs = [p for p in pairs if p[0] != EXPIRY]  # of a stage that the other plan has not
-        return [p for p in pairs if not any(p[0].startswith(f"{name}.") for name in own)]
+        found = [attrs.evolve(w, above=tuple(s for s in w.above if s in stages)) for w in query.watermarks]
+        return sorted((w.place, w.delay_ms) for w in found if not _of_one_version(w, own))
 
-    old, new = shared(c.old), shared(c.new)
-    if len({delay for column, delay in (*old, *new) if not _expiry(column)}) == 1:
-        # Then every expiry is this delay. A plan of an earlier version of this package does not tell it.
-        told = {column for column, _ in old} & {column for column, _ in new}
-        old, new = ([p for p in pairs if not _expiry(p[0]) or p[0] in told] for pairs in (old, new))
-    return old, new
+    return shared(c.old), shared(c.new)
 
 
-def _expiry(column: str) -> bool:
-    return column.startswith(f"{EXPIRY}, above ")
-
-
-def _above(column: str, stages: set[str]) -> str:
-    name, *above = column.split(", above ")
-    return ", above ".join([name, *(stage for stage in above if stage in stages)])
+def _of_one_version(watermark: Watermark, own: set[str]) -> bool:
+    """Return whether it is on a source, or of a stage, that only one version has."""
+    if watermark.column is None:
+        return not watermark.above
+    return isinstance(watermark.column, Column) and watermark.column.source in own
 
 
 def _watermark_column(c: QueryChange) -> Facts | None:
     old, new = _watermarks(c)
     same = [column for column, _ in old] == [column for column, _ in new]
-    return None if same or not c.stateful else differ(c.old.watermarks, c.new.watermarks)
+    return None if same or not c.stateful else differ(*([str(w) for w in q.watermarks] for q in (c.old, c.new)))
 
 
 def _watermark_delay(c: QueryChange) -> Facts | None:

@@ -31,7 +31,7 @@ class AgainChange:
 
 
 def _skips(c: AgainChange) -> bool:
-    """Whether it is a function that says that it skips ids, and had the batches."""
+    """Return whether it is a function that says that it skips ids, and had the batches."""
     return declares_skips(c.new) and is_function(c.old)
 
 

@@ -7,7 +7,9 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from ...plan.wording import worded
+from ...plan.expressions import Expression
+from ...plan.plan import Path
+from ...plan.rendering import words
 from ...redaction import hide, redacted
 from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
 
@@ -64,8 +66,8 @@ def judge(rules: Iterable[Rule[Change]], change: Change) -> list[Finding]:
         facts = rule.applies(change)
         if facts is not None:
             shown = {key: show(value) for key, value in facts.items()}
-            if {"old", "new"} <= shown.keys():
-                shown["old"], shown["new"] = worded(shown["old"], shown["new"])
+            if {"old", "new"} <= shown.keys() and shown["old"] == shown["new"]:
+                shown |= {key: show(facts[key], str) for key in ("old", "new")}
             shown = _without_secrets(shown, facts)
             found.append(
                 Finding(
@@ -92,18 +94,33 @@ def _without_secrets(shown: dict[str, str], facts: Facts) -> dict[str, str]:
     return made
 
 
+def differences(*told: tuple[str, Iterable[Expression]]) -> Facts | None:
+    """Return the usual facts of lists of expressions, each with a word before it; None where all are empty. Those that
+    read the same in words are written exactly."""
+    lists = [(word, sorted(found, key=str)) for word, found in told]
+    every = {each for _, found in lists for each in found}
+    write = words if len({words(each) for each in every}) == len(every) else str
+    changes = [f"{word} {', '.join(map(write, found))}" for word, found in lists if found]
+    return {"changes": "; ".join(changes)} if changes else None
+
+
 def differ(old: Any, new: Any) -> Facts | None:
     """The usual facts, the old and the new value, when they differ."""
     return None if old == new else {"old": old, "new": new}
 
 
-def show(value: Any) -> str:
+def show(value: Any, expression: Callable[[Expression], str] = words) -> str:
+    """Return a fact as text, the expressions in it by `expression`."""
     if value is None or value == ():
         return "none"
+    if isinstance(value, Expression):
+        return expression(value)
+    if isinstance(value, Path):
+        return value.describe(expression)
     if isinstance(value, dict) and "fields" in value:
         return ", ".join(f"{f['name']} {show(f['type'])}" for f in value["fields"])
     if isinstance(value, dict):
         return ", ".join(f"{key}={show(inner)}" for key, inner in redacted(value).items()) or "none"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(show(v) for v in value) + "]"
+        return "[" + ", ".join(show(v, expression) for v in value) + "]"
     return str(value)

@@ -95,14 +95,8 @@ def _to_files(c: SinkChange) -> Facts | None:
 
 
 def _layout(c: SinkChange) -> Facts | None:
-    if _format(c) or _to_files(c) or c.new.sink.partitioned_by is None:
+    if _format(c) or _to_files(c):
         return None
-    if c.old.sink.partitioned_by is None:  # a plan of an earlier version of this package
-        return (
-            {"old": "unknown (not in the saved plan)", "new": c.new.sink.partitioned_by}
-            if (c.new.sink.partitioned_by)
-            else None
-        )
     return differ(c.old.sink.partitioned_by, c.new.sink.partitioned_by)
 
 
@@ -157,7 +151,7 @@ def _by_java(sink: SinkPlan) -> str:
 
 def _columns_of(sink: SinkPlan) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
     """The columns that name folders, and the columns that are in files."""
-    columns, names = sink.columns or (), sink.partitioned_by or ()
+    columns, names = sink.columns or (), sink.partitioned_by
     return [c for c in columns if c[0] in names], [c for c in columns if c[0] not in names]
 
 
@@ -203,9 +197,7 @@ def _columns(c: SinkChange) -> Facts | None:
     types = {n: (before[n], after[n]) for n in before if n in after and not _reads(before[n], after[n])}
     changes = [f"{n} from {ddl(a)} to {ddl(b)}" for n, (a, b) in types.items()]
     if short_format(new.format) in _BY_PLACE:
-        places, now = (
-            [n for n in sink.columns or () if n[0] not in (sink.partitioned_by or ())] for sink in (old, new)
-        )
+        places, now = ([n for n in sink.columns or () if n[0] not in sink.partitioned_by] for sink in (old, new))
         names = [[name for name, _ in columns] for columns in (places, now)]
         if names[1][: len(names[0])] != names[0]:
             changes.insert(0, f"the order from {', '.join(names[0])} to {', '.join(names[1])}")

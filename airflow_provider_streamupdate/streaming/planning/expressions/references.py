@@ -1,18 +1,20 @@
 """What an expression reads of a column: a field, an element's field, or only whether and how much there is. Only the
-type of what is read counts; other fields may be added beside it. `told` gives the text of another expression."""
+type of what is read counts; other fields may be added beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ....core.plan.plan import UNKNOWN
-from ...catalyst import marks
+import attrs
+
+from ....core.plan.expressions import Call, Column, Expression, field_of
+from ....core.plan.visitors import is_unknown
+from ...catalyst import types
 from ...catalyst.tree import Node
+from .scope import Scope, column, expression_id
 
-Columns = dict[int, str]  # the texts of columns, by expression id
-
-Told = Callable[[Node, Columns], str]
+Trace = Callable[[Node, Scope], Expression]
 
 FIELDS = ("GetStructField", "GetArrayStructFields")
 # What it gives does not depend on what is in its operand, but on whether it is there, and on how many are in it.
@@ -23,92 +25,92 @@ _OVER_ELEMENTS = {"ArrayTransform": (1, 0), "ArrayExists": (1, 0), "ArrayForAll"
 _ELEMENT = {"GetArrayItem": "", "ElementAt": "element ", "GetMapValue": "key "}
 
 
-def expression_id(attribute: Node) -> int:
-    return int(attribute.fields["exprId"]["id"])
+@attrs.frozen
+class _Reference:
+    """A column, a field in one, or a field of an element at a fixed place. kind: its type as JSON; of a variable of a
+    lambda function that is no column's element, the source is empty."""
+
+    source: str
+    path: str
+    kind: Any
+
+    @property
+    def expression(self) -> Expression:
+        return column(self.source, self.path, self.kind) if self.source else Column("", self.path)
 
 
-def field(expression: Node, columns: Columns, told: Told) -> str:
-    """The text of a struct's field. It goes by its name; its place changes when other fields come and go, and counts
-    only where the name comes again."""
-    if (found := _reference(expression, columns, told)) is not None:
-        path, kind, marked = found
-        return marks.mark(path, kind) if marked else path
-    return f"{told(expression.children[0], columns)}.{_field_name(expression)}"
+def field(node: Node, scope: Scope, trace: Trace) -> Expression:
+    """Return a struct's field. It goes by its name; its place changes when other fields come and go, and counts only
+    where the name comes again."""
+    found = _reference(node, scope, trace)
+    return found.expression if found else field_of(trace(node.children[0], scope), _field_name(node))
 
 
-def shape(expression: Node, columns: Columns, told: Told) -> str | None:
-    """The text of a column of structs, lists or maps (or of a field like that) of which nothing is read that is in it;
-    None for anything else."""
-    found = _reference(expression, columns, told)
-    if found is None or not found[2] or not isinstance(found[1], dict):
+def shape(node: Node, scope: Scope, trace: Trace) -> Expression | None:
+    """Return a column of structs, lists or maps (or a field like that) of which nothing is read that is in it; None for
+    anything else."""
+    found = _reference(node, scope, trace)
+    if found is None or not found.source or not isinstance(found.kind, dict):
         return None
-    path, kind, _ = found
-    return marks.mark_shape(path, kind) if kind["type"] in ("struct", "array", "map") else None
+    known = found.kind["type"] in ("struct", "array", "map")
+    return Column(found.source, found.path, types.shape_text(found.kind)) if known else None
 
 
-def elements(expression: Node, columns: Columns, told: Told, lambdas: int) -> tuple[str, Columns] | None:
-    """Of a function that passes the structs of a column's list to a lambda function: the list's text, of which nothing
-    else is read, and the columns with the element. lambdas: how many variables there are around it"""
-    if expression.name not in _OVER_ELEMENTS:
+def elements(node: Node, scope: Scope, trace: Trace) -> tuple[Expression, Scope] | None:
+    """Return the list and the scope with its element, of a function that passes the structs of a column's list to a
+    lambda function and reads nothing else of the list. None for any other."""
+    if node.name not in _OVER_ELEMENTS:
         return None
-    if (listed := _reference(expression.children[0], columns, told)) is None:
+    if (listed := _reference(node.children[0], scope, trace)) is None or not listed.source:
         return None
-    path, kind, marked = listed
-    inner = kind.get("elementType") if isinstance(kind, dict) else None
-    if not marked or not isinstance(inner, dict) or inner.get("type") != "struct":
+    inner = listed.kind.get("elementType") if isinstance(listed.kind, dict) else None
+    if not isinstance(inner, dict) or inner.get("type") != "struct":
         return None
-    operand, place = _OVER_ELEMENTS[expression.name]
-    function = expression.children[operand]
+    operand, place = _OVER_ELEMENTS[node.name]
+    function = node.children[operand]
     if function.name != "LambdaFunction":
         return None
-    element = expression_id(function.children[1 + place])
-    return marks.mark_shape(path, kind), {**columns, element: marks.mark(f"{path}[λ{lambdas + place + 1}]", inner)}
+    element = column(listed.source, f"{listed.path}[λ{scope.lambdas + place + 1}]", inner)
+    around = scope.including({expression_id(function.children[1 + place]): element})
+    return Column(listed.source, listed.path, types.shape_text(listed.kind)), around
 
 
-def _field_name(expression: Node) -> str:
-    """As spark_internals found it (fields.py)."""
-    fields = expression.fields
-    named = fields.get("name")
-    place = f"#{fields.get('ordinal')}"
-    return marks.name(named) + (place if fields.get("again") else "") if isinstance(named, str) else place
+def _field_name(node: Node) -> str:
+    """Return the name as spark_internals found it (fields.py)."""
+    named, place = node.fields.get("name"), f"#{node.fields.get('ordinal')}"
+    return types.name(named) + (place if node.fields.get("again") else "") if isinstance(named, str) else place
 
 
-def _reference(expression: Node, columns: Columns, told: Told) -> tuple[str, Any, bool] | None:
-    """Of a column, a field in one, or a field of an element at a fixed place: its path, its type as JSON, and whether
-    the column is marked."""
-    if expression.name in ("Alias", "KnownNullable"):
-        return _reference(expression.children[0], columns, told)
-    if expression.name in ("AttributeReference", "NamedLambdaVariable"):
-        found = columns.get(expression_id(expression), UNKNOWN)
-        path = marks.path_of(found)
-        if path is None and not found.startswith("λ"):
-            return None
-        return path or found, expression.fields["dataType"], path is not None
-    if expression.name in _ELEMENT:
-        return _element(expression, columns, told)
-    if expression.name not in FIELDS or (below := _reference(expression.children[0], columns, told)) is None:
+def _reference(node: Node, scope: Scope, trace: Trace) -> _Reference | None:
+    if node.name in ("Alias", "KnownNullable"):
+        return _reference(node.children[0], scope, trace)
+    if node.name in ("AttributeReference", "NamedLambdaVariable"):
+        found = scope.columns.get(expression_id(node))
+        return _Reference(found.source, found.path, node.fields["dataType"]) if isinstance(found, Column) else None
+    if node.name in _ELEMENT:
+        return _element(node, scope, trace)
+    if node.name not in FIELDS or (below := _reference(node.children[0], scope, trace)) is None:
         return None
-    path, kind, marked = below
-    array = expression.name == "GetArrayStructFields"
-    struct = kind.get("elementType") if array and isinstance(kind, dict) else kind
+    of_array = node.name == "GetArrayStructFields"
+    struct = below.kind.get("elementType") if of_array and isinstance(below.kind, dict) else below.kind
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         return None
-    field = struct["fields"][expression.fields["ordinal"]]
+    field = struct["fields"][node.fields["ordinal"]]
     alike = sum(f["name"] == field["name"] for f in struct["fields"]) > 1
-    path += f".{marks.name(field['name'])}" + (f"#{expression.fields['ordinal']}" if alike else "")
-    kind = marks.field_type(field)
-    return path, {"type": "array", "elementType": kind} if array else kind, marked
+    path = f"{below.path}.{types.name(field['name'])}" + (f"#{node.fields['ordinal']}" if alike else "")
+    kind = types.field_type(field)
+    return _Reference(below.source, path, {"type": "array", "elementType": kind} if of_array else kind)
 
 
-def _element(expression: Node, columns: Columns, told: Told) -> tuple[str, Any, bool] | None:
-    """Of an element of a list, or a value of a map, at a place that is written there."""
-    listed, place = expression.children[:2]
-    if place.name != "Literal" or (below := _reference(listed, columns, told)) is None:
+def _element(node: Node, scope: Scope, trace: Trace) -> _Reference | None:
+    """Return an element of a list, or a value of a map, at a place that is written there."""
+    listed, place = node.children[:2]
+    if place.name != "Literal" or (below := _reference(listed, scope, trace)) is None:
         return None
-    path, kind, marked = below
-    inner = (kind.get("elementType") or kind.get("valueType")) if isinstance(kind, dict) else None
-    if inner is None or not marked:
+    inner = (below.kind.get("elementType") or below.kind.get("valueType")) if isinstance(below.kind, dict) else None
+    made = trace(node, scope)
+    if inner is None or not below.source or not isinstance(made, Call) or is_unknown(made):
         return None
     # How it is asked for, with all that counts: what comes where there is none.
-    asked = told(expression, columns).partition(told(listed, columns))[2].removeprefix(", ").removesuffix(")")
-    return f"{path}[{_ELEMENT[expression.name]}{asked.replace(marks.TYPED, marks.ESCAPED)}]", inner, True
+    asked = attrs.evolve(made, function="", arguments=made.arguments[1:])
+    return _Reference(below.source, f"{below.path}[{_ELEMENT[node.name]}{asked.text}]", inner)

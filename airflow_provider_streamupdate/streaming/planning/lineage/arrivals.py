@@ -6,15 +6,18 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import attrs
 
-from ....core.plan.plan import FROM, LATE, PASSED, UNKNOWN, unknown
-from ...catalyst import marks
+from ....core.plan.expressions import Call, Column, Expression, Literal, Unknown, named
+from ....core.plan.plan import Path, Step, in_order
+from ....core.plan.visitors import is_unknown, references
+from ...catalyst import types
 from ...catalyst.tree import Node
-from ..expressions.digest import digest
-from ..expressions.expression import Columns, details, not_null, text
-from .table_rows import BELOW, NO_ROWS, ORDER, Traced, each, itself, way
+from ..expressions.expression import details, expression, not_null
+from ..expressions.scope import Scope, digest
+from .table_rows import BELOW, NO_ROWS, ORDER, Traced, describe_node, field_trees, lookup_rows, options
 
 # The fields of a node's own columns.
 OUTPUTS = ("outputAttrs", "outputAttributes", "output")
@@ -26,45 +29,45 @@ _SAME_ROWS = NO_ROWS | {
     "RebalancePartitions", "ReturnAnswer", "DeduplicateRelations", "Inputs", "ArrowEvalPython", "BatchEvalPython",
     "LocalLimit",
 }  # fmt: skip
-_NO_HINT = "hint=JoinHint(None, None)"  # what a join has that was given none
+_NO_HINT = "JoinHint(None, None)"  # what a join has that was given none
 # Of a node between a stream's sources and a stage: which rows a sample takes is chance, with any seed; and what Spark
 # notes of it itself.
 _ANY = ("seed", "timed", "isStreaming")
 # Nodes whose Python function is given all rows of a batch.
 WHOLE = ("MapInPandas", "MapInArrow", "PythonMapInArrow")
-_Asked = tuple[str, frozenset[str]]  # a condition, and what it says of columns: that they are not null
+# A condition, and what it says of columns: that they are not null.
+_Condition = tuple[Expression, frozenset[Expression]]
 
 
 @attrs.frozen
-class _Path:
+class _RowPath:
     """A way of rows from a source up.
 
-    items: filters and what makes other rows, since the last of the stages: whether it comes after a watermark, its
-        text, whether it is a filter
+    steps: filters and what makes other rows, since the last of the stages
     timed: whether there is a watermark on it
     conditions: those of the filters
     """
 
     source: str
     stages: tuple[str, ...] = ()
-    items: tuple[tuple[bool, str, bool], ...] = ()
+    steps: tuple[Step, ...] = ()
     timed: bool = False
-    conditions: tuple[_Asked, ...] = ()
+    conditions: tuple[_Condition, ...] = ()
 
 
-def _as_asked(condition: Node, env: Columns) -> _Asked:
-    return text(condition, env), frozenset(f"isnotnull({t})" for t in not_null(condition, env))
+def _condition(node: Node, scope: Scope) -> _Condition:
+    return expression(node, scope), frozenset(Call("isnotnull", (each,)) for each in not_null(node, scope))
 
 
-def _asked(conditions: Iterable[_Asked]) -> set[str]:
-    """The conditions that no other condition on the same path implies."""
+def _required(conditions: Iterable[_Condition]) -> set[Expression]:
+    """Return the conditions that no other condition on the same path implies."""
     given = dict(conditions)
-    implied = {t for told, needs in given.items() for t in needs - {told}}
+    implied = {each for told, needs in given.items() for each in needs - {told}}
     return given.keys() - implied
 
 
 def _branches(union: Node) -> Iterator[Node]:
-    """The branches of a union, and of those that are one themselves, as the optimizer has them."""
+    """Yield the branches of a union, and of those that are one themselves, as the optimizer has them."""
     for branch in union.children:
         top = branch
         while top.name in NO_ROWS and len(top.children) == 1:
@@ -72,99 +75,108 @@ def _branches(union: Node) -> Iterator[Node]:
         yield from _branches(top) if top.name == "Union" else [branch]
 
 
-def partitions_below(lineage: Traced, node: Node) -> str:
-    """What decides on which partitions of a stream the rows are that come to a node, and in which order, in a
+def partitions_below(lineage: Traced, node: Node) -> tuple[Expression, ...]:
+    """Return what decides on which partitions of a stream the rows are that come to a node, and in which order, in a
     query that has anything that does. (A stage puts them by its keys, which are told there.)"""
     if not lineage.moves or node.stateful:
-        return ""
-    return "; ".join(t for child in node.children if child.streaming for t in _partitioned(lineage, child))
+        return ()
+    return tuple(t for child in node.children if child.streaming for t in _partitioned(lineage, child))
 
 
-def _partitioned(lineage: Traced, node: Node) -> list[str]:
-    """What does so in a node and below it, from the top down."""
+def _partitioned(lineage: Traced, node: Node) -> list[Expression]:
+    """Return what does so in a node and below it, from the top down."""
     if id(node) not in lineage.partitions:
         lineage.partitions[id(node)] = list(_partitioning(lineage, node))
     return lineage.partitions[id(node)]
 
 
-def _partitioning(lineage: Traced, node: Node) -> Iterator[str]:
+def _partitioning(lineage: Traced, node: Node) -> Iterator[Expression]:
     if node.stateful or not node.streaming:
         return
     if node.name == "Union":
-        branches = [_in_place(lineage, branch) for branch in _branches(node)]
-        known = not any(unknown(t) for branch in branches for t in branch)
-        yield f"union(#{digest(branches)})" if known else f"{UNKNOWN}union"
+        yield _digested("union", [each for branch in _branches(node) for each in _in_place(lineage, branch)])
         return
     if node.name in ORDER:
-        yield from (f"{name.lower()}({', '.join(told)})" for name, told in itself(lineage, node))
+        yield from (Call(name.lower(), tuple(told)) for name, told in describe_node(lineage, node))
     # Which rows there are is part of it; the source's are told by itself.
-    if node.children and (here := [*sorted(_conditions(lineage, node)), *_own_rows(lineage, node)]):
-        known = not any(map(unknown, here))
-        yield f"{node.name.lower()}(#{digest(here)})" if known else f"{UNKNOWN}{node.name.lower()}"
-    hint = details(node.name, {"hint": node.fields.get("hint")}) if node.name == "Join" else []
-    if hint and hint != [_NO_HINT]:
-        yield f"join({hint[0]})"
+    if node.children and (here := [*in_order(_own_filters(lineage, node)), *_own_rows(lineage, node)]):
+        yield _digested(node.name.lower(), here)
+    hint = details(node.name, {"hint": node.fields.get("hint")}) if node.name == "Join" else ()
+    if hint and hint[0][1].text != _NO_HINT:
+        yield Call("join", (), hint)
     for child in node.children:
         yield from _partitioned(lineage, child)
 
 
-def _in_place(lineage: Traced, branch: Node) -> list[str]:
-    """What tells a branch of a union from the others: its partitions come after those of the one before it."""
-    filters, made = sorted(all_filters(lineage, branch)), sorted(rows_made(lineage, branch))
-    return [*sorted(lineage.names(branch)), "where", *filters, "by", *made, "in", *_partitioned(lineage, branch)]
+def _digested(name: str, told: list[Expression], on: Iterable[Expression] = ()) -> Expression:
+    """Return a digest of what a node does to rows, and what decides where they are; unknown where some of it is."""
+    return (
+        Unknown(name) if any(map(is_unknown, told)) else Call(name, tuple(on), (("does", Literal(f"#{digest(told)}")),))
+    )
 
 
-def generated(lineage: Traced, node: Node) -> str:
-    """What a node makes rows of, that makes several of one."""
+def _in_place(lineage: Traced, branch: Node) -> list[Expression]:
+    """Return what tells a branch of a union from the others: its partitions come after those of the one before it."""
+    filters, made = in_order(all_filters(lineage, branch)), in_order(rows_made(lineage, branch))
+    names = (Literal(name) for name in sorted(lineage.names(branch)))
+    parts = ("names", names), ("where", filters), ("by", made), ("in", _partitioned(lineage, branch))
+    return [Call(name, tuple(told)) for name, told in parts]
+
+
+def generated(lineage: Traced, node: Node) -> Expression | None:
+    """Return what a node makes rows of, that makes several of one."""
     if node.name == "Generate":
-        outer = "outer " if node.fields.get("outer") is True else ""
-        return outer + text(node.expressions("generator")[0], lineage.inputs(node))
+        made = expression(node.expressions("generator")[0], lineage.inputs(node))
+        return Call("outer", (made,)) if node.fields.get("outer") is True else made
     if node.name.endswith("EvalPythonUDTF"):
-        return text(node.expressions("udtf")[0], lineage.inputs(node))
-    return ""
+        return expression(node.expressions("udtf")[0], lineage.inputs(node))
+    return None
 
 
-def whole(lineage: Traced, node: Node) -> str:
-    """A function of whole batches, which knows its columns by their names."""
+def whole(lineage: Traced, node: Node) -> Expression:
+    """Return a function of whole batches, which knows its columns by their names."""
     function = node.expressions("functionExpr")[0]
-    env = lineage.inputs(node)
-    names = [marks.name(str(a.fields.get("name", ""))) for a in function.children]
-    told = [f"{name} = {text(a, env)}" for name, a in zip(names, function.children, strict=True)]
-    return f"{text(function, env)} of ({', '.join(told)})"
+    scope = lineage.inputs(node)
+    names = [types.name(str(a.fields.get("name", ""))) for a in function.children]
+    told = [named(name, expression(a, scope)) for name, a in zip(names, function.children, strict=True)]
+    return Call("of", (expression(function, scope), *told))
 
 
 def below(lineage: Traced, node: Node) -> str:
-    """A digest of what decides which rows reach a node: everything below it but projections."""
+    """Return a digest of what decides which rows reach a node: everything below it but projections."""
     described = [
-        (inner.name, [text(e, lineage.inputs(inner)) for e in inner.expressions("condition")])
+        (inner.name, [expression(e, lineage.inputs(inner)) for e in inner.expressions("condition")])
         for inner in list(node.walk())[1:]
         if inner.name != "Project"
     ]
     return digest([*described, [lineage.sources[id(n)] for n in node.walk() if id(n) in lineage.sources]])
 
 
-def arrivals(lineage: Traced, node: Node) -> tuple[str, ...]:
-    """What turns rows into others, or into more or fewer, between a stage and its sources, sorted; and the columns it
+def arrivals(lineage: Traced, node: Node) -> Iterator[Expression]:
+    """Yield what turns rows into others, or into more or fewer, between a stage and its sources; and the columns it
     uses that have a watermark."""
-    env = lineage.inputs(node)
-    timed = {env[k] for k in node.fields.get("timed", ()) if k in env}
-    sides = zip(sided(lineage, node), node.children, strict=True)
-    made = [told(t) for told, child in sides for t in rows_made(lineage, child)]
+    columns = lineage.inputs(node).columns
+    for side, child in zip(sided(lineage, node), node.children, strict=True):
+        yield from map(side, rows_made(lineage, child))
     sources = Counter(name for child in node.children for name in _sources_of(lineage, child))
-    again = [f"{name}. {count} times" for name, count in sources.items() if count > 1]
-    return tuple(sorted([*made, *again, *(f"event time {t}" for t in timed)]))
+    for name, count in sources.items():
+        if count > 1:
+            yield Call("times", (Column(name, ""), Literal(str(count))))
+    timed = {columns[k] for k in node.fields.get("timed", ()) if k in columns}
+    yield from (Call("event time", (column,)) for column in timed)
 
 
-def moving(lineage: Traced, node: Node) -> list[str]:
-    """What decides which rows advance a watermark, down to the stages and sources."""
+def moving(lineage: Traced, node: Node) -> list[Any]:
+    """Return what decides which rows advance a watermark, down to the stages and sources."""
     names = [*nearest_stages(lineage, node), *_sources_of(lineage, node)]
-    return [*sorted(all_filters(lineage, node)), *sorted(rows_made(lineage, node)), *sorted(names)]
+    return [*in_order(all_filters(lineage, node)), *in_order(rows_made(lineage, node)), *sorted(names)]
 
 
-def rows_made(lineage: Traced, node: Node) -> Iterator[str]:
+def rows_made(lineage: Traced, node: Node) -> Iterator[Expression]:
+    """Yield what makes other rows, or more or fewer of them, in a node and below it, down to the next stages."""
     if node.stateful:
         if node.name == "Join":
-            yield "a join of streams"
+            yield Literal("a join of streams")
             for child in node.children:
                 yield from rows_made(lineage, child)
         return
@@ -175,66 +187,65 @@ def rows_made(lineage: Traced, node: Node) -> Iterator[str]:
         yield from rows_made(lineage, child)
 
 
-def _own_rows(lineage: Traced, node: Node) -> Iterator[str]:
-    """What one node that is no stage does so."""
+def _own_rows(lineage: Traced, node: Node) -> Iterator[Expression]:
+    """Yield what one node that is no stage does so."""
     if node.name == "Join":
-        yield from (f"lookup by {way(lineage, side, node)}" for side in node.children if not side.streaming)
+        sides = (side for side in node.children if not side.streaming)
+        yield from (Call("lookup", (lookup_rows(lineage, side, node),)) for side in sides)
     elif node.name == "Generate":
-        yield generated(lineage, node)
+        yield generated(lineage, node) or Unknown(node.name)
     elif node.name in WHOLE:
-        made = whole(lineage, node)
-        yield f"{node.name}({digest(made)}){_on(lineage, node)}" if not unknown(made) else f"{UNKNOWN}{node.name}"
+        yield _digested(node.name, [whole(lineage, node)], _on(lineage, node))
     elif node.name not in _SAME_ROWS and node.name != "Union":
-        env = lineage.inputs(node)
+        scope = lineage.inputs(node)
         own = (*OUTPUTS, "resultAttrs")
         fields = [f for f in sorted(node.fields) if f not in own and node.holds(f)]
-        told = [text(e, env) for field in fields for e in each(lineage, node, field)]
+        told = [expression(e, scope) for field in fields for e in field_trees(node, field)]
         rest = {f: v for f, v in node.fields.items() if f not in (*fields, *own, *BELOW, *_ANY)}
-        told += details(node.name, rest)
-        on = "" if node.name == "Expand" else _on(lineage, node)
-        yield f"{node.name}({digest(told)}){on}" if not any(map(unknown, told)) else f"{UNKNOWN}{node.name}"
+        told += options(node.name, rest)
+        yield _digested(node.name, told, () if node.name == "Expand" else _on(lineage, node))
 
 
-def _on(lineage: Traced, node: Node) -> str:
-    """Of a node that looks at several rows at once: what has made them, and where they are."""
-    told = [t for child in node.children if child.streaming for t in _partitioned(lineage, child)]
-    return f" on {'; '.join(told)}" if told else ""
+def _on(lineage: Traced, node: Node) -> Iterator[Expression]:
+    """Yield, for a node that looks at several rows at once, what has made them, and where they are."""
+    for child in node.children:
+        yield from _partitioned(lineage, child) if child.streaming else ()
 
 
-def paths(lineage: Traced, node: Node) -> tuple[tuple[str, ...], ...]:
-    """The ways on which rows come to a stage, a list each, sorted: the source, the stages they pass, and, from the
-    last of these on, the filters they meet and what makes other rows of them. What comes after a watermark (and
-    so drops rows that have moved it) is marked so."""
-    found = []
+def paths(lineage: Traced, node: Node) -> Iterator[Path]:
+    """Yield the ways on which rows come to a stage."""
     for side, child in zip(sided(lineage, node), node.children, strict=True):
-        for path in _paths(lineage, child):
-            asked = _asked(path.conditions)
-            told = [(late, side(t)) for late, t, is_filter in path.items if not is_filter or t in asked]
-            passed = [f"{PASSED}{name}." for name in path.stages]
-            found.append(tuple(sorted([f"{FROM}{path.source}.", *passed, *((LATE if x else "") + t for x, t in told)])))
-    return tuple(sorted(found))
+        for way in _row_paths(lineage, child):
+            required = _required(way.conditions)
+            filters = {expression for expression, _ in way.conditions}
+            steps = (s for s in way.steps if s.expression not in filters or s.expression in required)
+            told = tuple(attrs.evolve(step, expression=side(step.expression)) for step in steps)
+            yield Path(way.source, way.stages, told)
 
 
-def _paths(lineage: Traced, node: Node) -> Iterator[_Path]:
+def _row_paths(lineage: Traced, node: Node) -> Iterator[_RowPath]:
     if id(node) in lineage.sources:
-        yield _Path(lineage.sources[id(node)])
+        yield _RowPath(lineage.sources[id(node)])
     for child in node.children if node.streaming else ():
-        for path in _paths(lineage, child):
+        for way in _row_paths(lineage, child):
             if node.stateful:
-                yield _Path(path.source, (*path.stages, lineage.stages[id(node)]), timed=path.timed)
+                yield _RowPath(way.source, (*way.stages, lineage.stages[id(node)]), timed=way.timed)
             elif node.name == "EventTimeWatermark":
-                yield attrs.evolve(path, timed=True)
+                yield attrs.evolve(way, timed=True)
             else:
-                parts = list(_parts(lineage, node))
-                env = lineage.inputs(node) if parts else {}
-                own = ((path.timed, text(each, env), True) for each in parts)
-                made = ((path.timed, t, False) for t in _own_rows(lineage, node))
-                conditions = (*path.conditions, *(_as_asked(each, env) for each in parts))
-                yield attrs.evolve(path, items=(*path.items, *own, *made), conditions=conditions)
+                conditions = _conditions(lineage, node)
+                here = (*(told for told, _ in conditions), *_own_rows(lineage, node))
+                steps = (*way.steps, *(Step(told, late=way.timed) for told in here))
+                yield attrs.evolve(way, steps=steps, conditions=(*way.conditions, *conditions))
+
+
+def _conditions(lineage: Traced, node: Node) -> list[_Condition]:
+    """Return the conditions of a node itself."""
+    return [_condition(each, lineage.inputs(node)) for each in _parts(node)]
 
 
 def _sources_of(lineage: Traced, node: Node) -> Iterator[str]:
-    """The sources whose rows come to a node, down to the stages below."""
+    """Yield the sources whose rows come to a node, down to the stages below."""
     if id(node) in lineage.sources:
         yield lineage.sources[id(node)]
     elif not node.stateful:
@@ -243,6 +254,7 @@ def _sources_of(lineage: Traced, node: Node) -> Iterator[str]:
 
 
 def nearest_stages(lineage: Traced, node: Node) -> Iterator[str]:
+    """Yield the stages from which rows come to a node, or the node's own name when it is one."""
     if id(node) in lineage.stages:
         yield lineage.stages[id(node)]
     else:
@@ -250,58 +262,55 @@ def nearest_stages(lineage: Traced, node: Node) -> Iterator[str]:
             yield from nearest_stages(lineage, child)
 
 
-def filters(lineage: Traced, node: Node) -> tuple[str, ...]:
-    """The conditions a row has to meet to reach a node from its sources or from the stages below, sorted. That a
-    column is not null is left out where something else that is asked on the same way says so: Spark adds it to
-    that anyway."""
+def filters(lineage: Traced, node: Node) -> set[Expression]:
+    """Return the conditions a row has to meet to reach a node from its sources or from the stages below. That a column
+    is not null is left out where something else that is asked on the same way says so: Spark adds it to that anyway."""
     sides = zip(sided(lineage, node), node.children, strict=True)
-    return tuple(sorted({side(t) for side, child in sides for way in _ways(lineage, child) for t in _asked(way)}))
+    return {side(each) for side, child in sides for way in _down(lineage, child) for each in _required(way)}
 
 
-def _ways(lineage: Traced, node: Node) -> list[tuple[_Asked, ...]]:
-    """The conditions on each path down to the next stages, to sources and tables."""
+def _down(lineage: Traced, node: Node) -> list[tuple[_Condition, ...]]:
+    """Return the conditions on each path down to the next stages, to sources and tables."""
     if node.stateful:
         return [()]
-    parts = list(_parts(lineage, node))
-    env = lineage.inputs(node) if parts else {}
-    here = tuple(_as_asked(each, env) for each in parts)
-    below = [way for child in node.children for way in _ways(lineage, child)]
+    here = tuple(_conditions(lineage, node))
+    below = [way for child in node.children for way in _down(lineage, child)]
     return [(*here, *way) for way in below or [()]]
 
 
-def sided(lineage: Traced, node: Node) -> list[Callable[[str], str]]:
-    """For each side of a node what is said of it: with the side, where a text does not say which it is of. It does
-    by a source that the other side has not; there is none in what is made of constants or tables."""
+def sided(lineage: Traced, node: Node) -> list[Callable[[Expression], Expression]]:
+    """Return, for each side of a node, how something is said of it: with the side, where an expression does not show
+    which it is of. It does by a source that the other side has not; there is none in what is made of constants or
+    tables."""
     if len(node.children) != 2:
-        return [str] * len(node.children)
+        return [_as_it_is] * len(node.children)
     names = [lineage.names(child) for child in node.children]
     both = bool(set.intersection(*names))
 
-    def told(side: str, own: set[str], text: str) -> str:
-        return text if not both and any(f"{name}." in text for name in own) else f"{side} {text}"
+    def told(side: str, own: set[str], each: Expression) -> Expression:
+        return each if not both and references(each) & own else Call(side, (each,))
 
     return [functools.partial(told, side, own) for side, own in zip(("left", "right"), names, strict=True)]
 
 
-def all_filters(lineage: Traced, node: Node) -> Iterator[str]:
-    """The conditions of a node and of those below it, down to the next stages."""
-    for condition, env in _all_conditions(lineage, node):
-        yield text(condition, env)
+def _as_it_is(each: Expression) -> Expression:
+    return each
 
 
-def _all_conditions(lineage: Traced, node: Node) -> Iterator[tuple[Node, Columns]]:
+def all_filters(lineage: Traced, node: Node) -> Iterator[Expression]:
+    """Yield the conditions of a node and of those below it, down to the next stages."""
     if not node.stateful:
-        yield from ((condition, lineage.inputs(node)) for condition in _parts(lineage, node))
+        yield from _own_filters(lineage, node)
         for child in node.children:
-            yield from _all_conditions(lineage, child)
+            yield from all_filters(lineage, child)
 
 
-def _conditions(lineage: Traced, node: Node) -> Iterator[str]:
-    yield from (text(condition, lineage.inputs(node)) for condition in _parts(lineage, node))
+def _own_filters(lineage: Traced, node: Node) -> Iterator[Expression]:
+    yield from (expression(each, lineage.inputs(node)) for each in _parts(node))
 
 
-def _parts(lineage: Traced, node: Node) -> Iterator[Node]:
-    """The conditions of a filter that all have to be met."""
+def _parts(node: Node) -> Iterator[Node]:
+    """Yield the conditions of a filter that all have to be met."""
     conditions = node.expressions("condition") if node.name == "Filter" else []
     while conditions:
         condition = conditions.pop()

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from pyspark import cloudpickle
 
-from ....core.plan.plan import PYTHON_IMPORTS, UNKNOWN, QueryPlan
+from ....core.plan.plan import PYTHON_IMPORTS, UNKNOWN, NotUnderstood, QueryPlan
 from ...code.digest import describe
 
 # In texts: what a function, a state function or a table is called that is written in Python (expression._function,
@@ -17,7 +17,8 @@ _PYTHON = "python"
 
 
 def imports(found: Any) -> Iterator[str]:
-    """Those that a plan's JSON tells of: of functions, sources and types ("module#digest"; spark_internals)."""
+    """Return the imports that a plan's JSON tells of: of functions, sources and types ("module#digest";
+    spark_internals)."""
     left = [found]
     while left:
         value = left.pop()
@@ -29,7 +30,8 @@ def imports(found: Any) -> Iterator[str]:
 
 
 def migration_imports(functions: Mapping[tuple[str, str], Any]) -> Iterator[str]:
-    """Those of the app's migration functions, whose Python functions run in the same workers before the queries do."""
+    """Return the imports of the app's migration functions, whose Python functions run in the same workers before the
+    queries do."""
     for (stage, _), function in functions.items():
         try:
             command = cloudpickle.dumps(function)
@@ -54,11 +56,11 @@ def with_imports(queries: Iterable[QueryPlan], found: Iterable[str]) -> tuple[Qu
 
 
 def _keeps_python(query: QueryPlan) -> bool:
-    """Whether Python has a part in what the query keeps, or may have one."""
+    """Return whether Python has a part in what the query keeps, or may have one."""
     if any(source.code is not None for source in query.sources):
         return True
     for stage in query.stages:
         told = str((stage.definition, stage.filters, stage.arrivals, stage.paths)).lower()
-        if _PYTHON in told or UNKNOWN in told or not stage.definition:
+        if _PYTHON in told or UNKNOWN in told or isinstance(stage.definition, NotUnderstood):
             return True
     return False

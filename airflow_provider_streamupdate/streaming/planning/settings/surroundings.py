@@ -16,7 +16,7 @@ _LOCAL_ZONE = Path("/etc/localtime")
 
 
 def surroundings(spark: SparkSession) -> dict[str, str]:
-    """By names that are no settings of Spark."""
+    """Return what the machine says, by names that are no settings of Spark."""
     given = spark_internals.environment_of_workers(spark, "TZ")
     return {
         PYTHON_ZONE: zone(given if given is not None else python_zone()),

@@ -46,7 +46,7 @@ _HAS_A_ZONE = ("Cast",)
 
 
 def unaffected(analyzed: Node, things: Iterable[SourcePlan | SinkPlan], settings: Iterable[str]) -> tuple[str, ...]:
-    """Those of the settings. things: the query's sources and its sink."""
+    """Return the settings that cannot change the query. things: the query's sources and its sink."""
     nodes = [inner for node in analyzed.walk() for inner in (node, *node.all_expressions())]
     things = list(things)
     python = any(_PYTHON.search(n.name) for n in nodes)
@@ -67,7 +67,7 @@ def unaffected(analyzed: Node, things: Iterable[SourcePlan | SinkPlan], settings
 
 
 def _asks_for_block(node: Node) -> bool:
-    """Whether it is ``_metadata.file_block_start`` or ``file_block_length``."""
+    """Return whether it is ``_metadata.file_block_start`` or ``file_block_length``."""
     return node.name == "GetStructField" and "file_block_" in str(node.fields.get("name"))
 
 

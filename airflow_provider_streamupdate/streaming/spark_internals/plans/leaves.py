@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from ....core.compatibility.rules.sources.source_options import CORRUPT, OF_THE_SESSION, ORC_BY_POSITION, TRIED
-from ...catalyst.marks import field_type, type_text
+from ...catalyst.types import field_type, type_text
 from ..jvm import module, scala_map, sequence
 from ..settings import hadoop_setting, session_setting
 from .exact_rows import exact_rows

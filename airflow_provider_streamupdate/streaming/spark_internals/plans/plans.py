@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...catalyst.marks import COLLATIONS
 from ...catalyst.tree import BUFFER, OUTPUT, is_tree
+from ...catalyst.types import COLLATIONS
 from ...code import describe
 from ..jvm import asking, class_names, identity_function, is_a, java_class, lines, module, named, sequence
 from ..settings import session_setting
@@ -198,7 +198,7 @@ _FIELD_ID, _BY_ID = "parquet.field.id", "spark.sql.parquet.fieldId.read.enabled"
 # is not known here has put there.
 UNREAD = {
     "comment": "for people",
-    COLLATIONS: "counts with the type (catalyst/marks.py)",
+    COLLATIONS: "counts with the type (catalyst/types.py)",
     "GENERATION_EXPRESSION": "of rows that are written",
     "identity.start": "of rows that are written",
     "identity.step": "of rows that are written",

@@ -33,7 +33,7 @@ def files(folder: Folder, batch: int) -> Iterator[tuple[str, int]]:
 
 def count(folder: Folder, sink: SinkPlan, batches: Sequence[int], most: int) -> Iterator[RowCounts]:
     """Yield the counts of these batches, newest first, until so many bytes would be read."""
-    columns = [name for name, _ in sink.columns or () if name not in (sink.partitioned_by or ())]
+    columns = [name for name, _ in sink.columns or () if name not in sink.partitioned_by]
     for batch in reversed(batches):
         named = list(files(folder, batch))
         most -= sum(size for _, size in named)

@@ -17,14 +17,12 @@ from .settings_table import MEASURED, SQL, Measured
 class SettingChange:
     """A setting of a query with state before and after; None: the plan does not have it.
 
-    not_default: the new value is not Spark's default
     unaffected: it is proven of both versions that the setting cannot change them (planning/settings/unaffected.py)
     """
 
     key: str
     old: str | None
     new: str | None
-    not_default: bool = False
     unaffected: bool = False
 
 
@@ -32,7 +30,6 @@ class SettingChange:
 class OtherSetting:
     """A setting that the session was given; None: it was not given, so it is Spark's default.
 
-    told: whether the saved plan holds such settings
     unaffected: it is proven of the new version that the setting cannot change it. If it could change the old one, then
         what it changed there has another text
     """
@@ -40,7 +37,6 @@ class OtherSetting:
     key: str
     old: str | None
     new: str | None
-    told: bool = True
     unaffected: bool = False
 
 
@@ -144,7 +140,7 @@ _KINDS = {
 
 
 def means(measured: Measured | None) -> str:
-    """What a setting changes, in words; an example from the sweep."""
+    """Return what a setting changes, in words, with an example from the sweep."""
     if measured is None:
         return "what it changes is unknown"
     if measured.key in _MEANS:
@@ -172,15 +168,8 @@ def _changed(c: SettingChange, recorded: bool) -> Facts | None:
     return _facts(c) if (measured is not None and measured.recorded) == recorded else None
 
 
-def _not_known(c: SettingChange) -> Facts | None:
-    measured = MEASURED.get(c.key)
-    if c.unaffected or c.old is not None or c.new is None or measured is None or not c.not_default:
-        return None
-    return _facts(c) | {"default": measured.default}
-
-
 def _imports_unknown(c: SettingChange) -> Facts | None:
-    """What cannot be looked at is at the beginning of the text (planning/settings/python_imports.py)."""
+    """The facts when code cannot be looked at: it begins the text (planning/settings/python_imports.py)."""
     if c.unaffected or c.key != PYTHON_IMPORTS:
         return None
     unknown = next((told for told in (c.new, c.old) if told and told.startswith(UNKNOWN)), None)
@@ -191,8 +180,7 @@ def _unknown(c: OtherSetting) -> Facts | None:
     if c.unaffected or c.key in MEASURED or harmless(c.key) or c.old == c.new:
         return None
     old, new = (HIDDEN if value and is_secret(c.key) else value for value in (c.old, c.new))
-    was = old or ("Spark's default" if c.told else "unknown (not in the saved plan)")
-    return {"key": c.key, "old": was, "new": new or "Spark's default"}
+    return {"key": c.key, "old": old or "Spark's default", "new": new or "Spark's default"}
 
 
 SETTING_RULES: tuple[Rule[SettingChange], ...] = (
@@ -232,17 +220,6 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         "silently",
         tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: _changed(c, recorded=True),
-    ),
-    Rule[SettingChange](
-        id="setting.not-known-before",
-        verdict=LOSS,
-        change="a setting that changes results, is not Spark's default, and is not in the saved plan, which an "
-        "earlier version of this package (or of Spark) wrote",
-        reason="{key} is {new}, and Spark's default is {default}; the old value is unknown, since the saved plan does "
-        "not hold it: {means}",
-        source="earlier plans hold the time zone, case sensitivity and ANSI mode only",
-        tests=("core/test_settings_rules.py::test_a_plan_from_before_does_not_hold_it",),
-        applies=_not_known,
     ),
     Rule[SettingChange](
         id="setting.imports-unknown",

@@ -52,7 +52,7 @@ MISSING_FILE = "a data file of rows that were not read yet is gone"
 
 @attrs.frozen(kw_only=True)
 class NextInput:
-    """What the table of a source answered.
+    """The answer of a source's table.
 
     new: the source is new, so it was asked for its first rows
     problem: why it does not give the rows that come next, in the table's own words, on one line; None: it gives them

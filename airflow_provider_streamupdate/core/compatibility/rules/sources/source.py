@@ -54,7 +54,7 @@ class SourceChange:
 
     @property
     def parsing(self) -> list[str]:
-        """Those of `options` that decide how a row is parsed, in a query without state."""
+        """The changed options that decide how a row is parsed, in a query without state."""
         known = set() if self.stateful else format_of(self.new).parsing
         return [k for k in self.options if k in known]
 
@@ -172,21 +172,17 @@ def _columns_unknown(c: SourceChange) -> Facts | None:
     return {"moved": moved, "format": c.new.format}
 
 
-def _order_unknown(c: SourceChange) -> Facts | None:
-    return {} if c.stateful and _same_format(c) and positional(c.new) and c.new.order and not c.old.order else None
-
-
 def _columns_number(c: SourceChange) -> Facts | None:
-    """Where a line with more or fewer values than the schema has columns is dropped or fails, their number counts."""
+    """Compare the number of columns where a line with more or fewer values is dropped or fails."""
     csv = short_format(c.new.format) == "csv" and strict(c.new)
-    if not csv or not c.stateful or not c.old.order or _moved(c):
+    if not csv or not c.stateful or _moved(c):
         return None
     return differ(len(c.old.order), len(c.new.order))
 
 
 def _malformed(c: SourceChange) -> Facts | None:
-    """Where malformed records are dropped, or reported in a column, the types of all columns decide which ones are
-    malformed."""
+    """Compare the types of all columns where malformed records are dropped, or reported in a column: they decide which
+    ones are malformed."""
     if not c.stateful or not choosy(c.new):
         return None
     corrupt = corrupt_column(c.new)
@@ -196,21 +192,17 @@ def _malformed(c: SourceChange) -> Facts | None:
 
 
 def _which_are_read(c: SourceChange) -> bool:
-    """Whether it matters which of its columns are read, before or now."""
+    """Return whether it matters which of its columns are read, before or now."""
     if not c.stateful or not choosy(c.new):
         return False
-    readings = (*(c.old.read or ()), *(c.new.read or ()))
+    readings = (*c.old.read, *c.new.read)
     return strict(c.new) or any(corrupt_column(c.new) in columns for columns in readings)
 
 
 def _read(c: SourceChange) -> Facts | None:
-    if c.old.read is None or not _which_are_read(c):
+    if not choosy(c.old) or not _which_are_read(c):
         return None
-    return differ(*(" and ".join(", ".join(r) or "no column" for r in s.read or ()) for s in (c.old, c.new)))
-
-
-def _read_earlier(c: SourceChange) -> Facts | None:
-    return {} if c.old.read is None and choosy(c.old) and _which_are_read(c) else None
+    return differ(*(" and ".join(", ".join(r) or "no column" for r in s.read) for s in (c.old, c.new)))
 
 
 def _code(c: SourceChange) -> Facts | None:
@@ -370,16 +362,6 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         applies=_columns_unknown,
     ),
     _SourceRule(
-        id="source.columns-earlier",
-        verdict=LOSS,
-        change="a schema that is applied by position, when an earlier version of this package wrote the saved plan",
-        reason="the saved plan does not hold the order of the schema's columns, which decides what they mean: agree "
-        "if it has not changed",
-        source="earlier plans have the columns by name only",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        applies=_order_unknown,
-    ),
-    _SourceRule(
         id="source.columns-number",
         verdict=LOSS,
         change="more or fewer columns of a csv schema, where lines of another length are dropped or fail (option mode)",
@@ -412,17 +394,6 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         "measured",
         tests=("spark/test_read_columns.py::test_another_column_that_is_read_drops_other_records",),
         applies=_read,
-    ),
-    _SourceRule(
-        id="source.read-earlier",
-        verdict=LOSS,
-        change="csv, json or xml, where malformed records are dropped or fail (option mode), or are reported in a "
-        "column that is read, when an earlier version of this package wrote the saved plan",
-        reason="the saved plan does not hold which of its columns the query reads, which decides which records are "
-        "malformed: agree if the query uses the same columns as before",
-        source="earlier plans do not hold them",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        applies=_read_earlier,
     ),
     _SourceRule(
         id="source.code",

@@ -17,7 +17,7 @@ from ....plan.plan import TIME_ZONE, SourcePlan
 
 @attrs.frozen(kw_only=True)
 class SourceFormat:
-    """What is known about one format.
+    """The facts known about one format.
 
     names: short names and simple class names, in lower case
     place: options that say where the rows come from; another one is another source
@@ -282,13 +282,8 @@ def place(source: SourcePlan) -> dict[str, str]:
 
 
 def same_place(old: SourcePlan, new: SourcePlan) -> bool:
-    """Whether both read the same place. A plan of an earlier version of this package holds a path as it was written, so
-    it is compared with the path as written now."""
-    before, after = place(old), place(new)
-    if format_of(old) in _OF_FILES and ":" not in str(old.location) and "path" in new.options:
-        written = folder(new.options["path"])
-        after = before if written == before.get("path") else after
-    return before == after
+    """Return whether both read the same place."""
+    return place(old) == place(new)
 
 
 def reads_the_same(old: SourcePlan, new: SourcePlan) -> bool:

@@ -13,7 +13,6 @@ from ..rule import Facts, differ
 RESTART = "; give the changed stage another name to start it empty"
 BY_POSITION = "StateSchemaCompatibilityChecker compares types by position, never names or expressions"
 WRONG = BY_POSITION + "; measured: Spark restarts and computes wrong results"
-CHANGED = "{part} changed from {old} to {new}"
 FUNCTIONS = ("apply-in-pandas-with-state", "transform-with-state")
 
 
@@ -27,11 +26,8 @@ class StageChange:
     after: QueryPlan
 
     def part(self, name: str) -> tuple[Any, Any]:
-        return self.old.definition.get(name), self.new.definition.get(name)
-
-    def lists(self, name: str) -> tuple[list[str], list[str]]:
-        old, new = self.part(name)
-        return list(old or ()), list(new or ())
+        """Return a part of both definitions; both have it where both stages are of its kind (`of`)."""
+        return getattr(self.old.definition, name, ()), getattr(self.new.definition, name, ())
 
 
 def of(*kinds: str) -> Callable[[Callable[[StageChange], Facts | None]], Callable[[StageChange], Facts | None]]:

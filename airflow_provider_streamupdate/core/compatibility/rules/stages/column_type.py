@@ -1,14 +1,19 @@
 """The rules for source columns (or fields of them) whose type changed, under a stage whose definition is unchanged.
 
-The texts of a definition hold no types of columns: the plan keeps them separately (StagePlan.types). Where the state
-holds a column unchanged, the layout's rules compare it. Where the state was computed from it, another type gives other
-values.
+Columns of other types are equal in an expression. Where the state holds a column unchanged, the layout's rules compare
+its type. Where the state was computed from it, another type gives other values.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+import attrs
+
+from ....plan.expressions import Call, Column, Expression
+from ....plan.plan import StagePlan
+from ....plan.visitors import contains
 from ...report import CARRIED, LOSS, REFUSED
 from ..rule import Facts, Rule
 from .change import FUNCTIONS, RESTART, StageChange, of
@@ -21,59 +26,68 @@ _KEEP_VALUES = ("min", "max", "first", "last", "anyvalue")
 _ADD_UP = ("sum", "average")
 
 
-def _changed(c: StageChange) -> dict[str, tuple[str, str]]:
-    """Column -> type before and after."""
-    old, new = c.old.types, c.new.types
-    if old is None or new is None or c.old.kind != c.new.kind:
+_Changes = dict[Column, tuple[str, str]]
+
+
+def _changed(c: StageChange) -> _Changes:
+    """Return the types before and after by column."""
+    if c.old.kind != c.new.kind:
         return {}
-    return {path: (old[path], new[path]) for path in old.keys() & new.keys() if old[path] != new[path]}
+    old, new = c.old.types, c.new.types
+    return {column: (old[column], new[column]) for column in old.keys() & new.keys() if old[column] != new[column]}
 
 
-def _told(changes: dict[str, tuple[str, str]]) -> Facts | None:
-    return {"changes": ", ".join(f"{p} from {a} to {b}" for p, (a, b) in sorted(changes.items()))} if changes else None
+def _listed(changes: _Changes) -> Facts | None:
+    told = sorted(f"{column} from {old} to {new}" for column, (old, new) in changes.items())
+    return {"changes": ", ".join(told)} if told else None
 
 
-def _matters(c: StageChange, path: str, old: str, new: str) -> bool:
-    """Whether the stage's state depends on the column's type in a way that its layout does not show."""
+def _matters(c: StageChange, column: Column, old: str, new: str) -> bool:
+    """Return whether the stage's state depends on the column's type in a way that its layout does not show."""
     uses = [
-        (part, str(text))
-        for part, value in {**c.new.definition, "aggregates": _aggregates(c)}.items()
-        for text in (value if isinstance(value, (list, tuple)) else [value])
-        if _reads(str(text), path)
+        (part, expression)
+        for part, expressions in {**c.new.expressions, "aggregates": _aggregates(c.new)}.items()
+        for expression in expressions
+        if contains(expression, column)
     ]
-    return not uses or not all(_shown(part, text, path, old, new) for part, text in uses)
+    of_join = c.new.kind == "join"
+    return not uses or not all(
+        _shown("join keys" if of_join and part == "keys" else part, e, column, old, new) for part, e in uses
+    )
 
 
-def _aggregates(c: StageChange) -> list[str]:
-    """The aggregates, without what the optimizer puts around short decimals."""
-    texts = list(c.new.definition.get("aggregates", ()))
-    for number, (buffer, argument) in enumerate(zip(c.new.buffers, c.new.arguments, strict=False)):
-        if buffer.unscaled and " filter (" not in texts[number]:  # a filter may read the column as well
-            texts[number] = f"{buffer.function.lower()}({argument})"
-    return texts
+def _aggregates(stage: StagePlan) -> Iterator[Expression]:
+    """Yield the aggregates, without what the optimizer puts around short decimals."""
+    for number, aggregate in enumerate(stage.aggregates):
+        buffer = stage.buffers[number] if number < min(len(stage.buffers), len(stage.aggregated)) else None
+        plain = isinstance(aggregate, Call) and aggregate.function != "filter"  # which may read the column as well
+        if buffer and buffer.unscaled and plain:
+            yield attrs.evolve(stage.aggregated[number], function=buffer.function.lower())
+        else:
+            yield aggregate
 
 
-def _reads(text: str, path: str) -> bool:
-    return re.search(rf"(?<![\w.`]){re.escape(path)}(?![\w`]|\.[\w`])", text) is not None
-
-
-def _shown(part: str, text: str, path: str, old: str, new: str) -> bool:
-    """Whether the type does not matter for this text, or the layout's rules compare it."""
+def _shown(part: str, expression: Expression, column: Column, old: str, new: str) -> bool:
+    """Return whether the type does not matter for this expression, or the layout's rules compare it."""
     plain = _named_alike(old, new)
-    if part == "keys" and path in text.split(" = ") + text.split(" <=> ") + [text]:
-        return plain
-    if part in ("left columns", "right columns") and text == path:
-        return plain
+    itself = expression == column
+    if part == "join keys":  # equalities, whose sides the state holds
+        return plain and column in expression.children
+    if part in ("keys", "left columns", "right columns"):
+        return plain and itself
     if part == "condition":
         return _wider(old, new)
-    if part == "aggregates":
-        if text == f"count({path})":
-            return True
-        function, _, argument = text.removesuffix(")").partition("(")
-        if argument.split(", ")[0] != path:
-            return False
-        return (function in _KEEP_VALUES and plain) or (function in _ADD_UP and _adds_alike(old, new))
-    return False
+    if part != "aggregates" or not isinstance(expression, Call) or not expression.arguments:
+        return False
+    if expression.arguments[0] != column:
+        return False
+    if expression.function == "count" and len(expression.arguments) == 1:
+        return True
+    others = (*expression.arguments[1:], *(value for _, value in expression.options))
+    if any(contains(each, column) for each in others):
+        return False
+    adds_up = expression.function in _ADD_UP and _adds_alike(old, new)
+    return adds_up or (expression.function in _KEEP_VALUES and plain)
 
 
 def _adds_alike(old: str, new: str) -> bool:
@@ -118,20 +132,20 @@ def _read_otherwise(c: StageChange) -> Facts | None:
     if c.new.kind in FUNCTIONS:
         return None
     found = {p: pair for p, pair in _changed(c).items() if not _matters(c, p, *pair)}
-    return _told(found)
+    return _listed(found)
 
 
 def _type(c: StageChange) -> Facts | None:
     if c.new.kind in FUNCTIONS:
         return None
     found = {p: pair for p, pair in _changed(c).items() if _matters(c, p, *pair)}
-    return _told(found)
+    return _listed(found)
 
 
 @of(*FUNCTIONS)
 def _function_type(c: StageChange) -> Facts | None:
     found = {p: (a, b) for p, (a, b) in _changed(c).items() if not _wider(a, b)}
-    return _told(found)
+    return _listed(found)
 
 
 COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ....plan.plan import PYTHON
+from ....plan.plan import in_order
 from ...migration import variables
 from ...report import CARRIED, LOSS, REFUSED
 from ..rule import Facts, Rule, differ
@@ -13,8 +13,8 @@ from .change import BY_POSITION, FUNCTIONS, RESTART, StageChange, changed, of
 
 @of(*FUNCTIONS)
 def _code_unknown(c: StageChange) -> Facts | None:
-    unknown = [str(code) for code in c.part("code") if not str(code).startswith("#")]
-    return {"code": unknown[-1].removeprefix(PYTHON)} if unknown else None
+    unknown = [code.name for code in c.part("code") if not code.digest]
+    return {"code": unknown[-1]} if unknown else None
 
 
 @of(*FUNCTIONS)
@@ -24,34 +24,34 @@ def _code(c: StageChange) -> Facts | None:
 
 @of(*FUNCTIONS)
 def _input(c: StageChange) -> Facts | None:
-    old, new = c.lists("input")
+    old, new = c.part("input")
     gone, more = Counter(old) - Counter(new), Counter(new) - Counter(old)  # a column may be there twice
-    return differ(sorted(gone.elements()), sorted(more.elements()))
+    return differ(in_order(gone.elements()), in_order(more.elements()))
 
 
 @of(*FUNCTIONS)
 def _input_order(c: StageChange) -> Facts | None:
-    old, new = c.lists("input")
-    return differ(old, new) if sorted(old) == sorted(new) else None
+    old, new = c.part("input")
+    return differ(old, new) if in_order(old) == in_order(new) else None
 
 
 @of("transform-with-state")
 def _variable_changed(c: StageChange) -> Facts | None:
     old, new = variables(c.old), variables(c.new)
     both = sorted(name for name in old.keys() & new.keys() if old[name] != new[name])
-    return differ([f"{n}: {old[n]}" for n in both], [f"{n}: {new[n]}" for n in both])
+    return differ([old[n] for n in both], [new[n] for n in both])
 
 
 @of("transform-with-state")
 def _variable_gone(c: StageChange) -> Facts | None:
-    gone = sorted(variables(c.old).keys() - variables(c.new).keys())
-    return {"names": ", ".join(gone)} if gone else None
+    names = sorted(variables(c.old).keys() - variables(c.new).keys())
+    return {"names": ", ".join(names)} if names else None
 
 
 @of("transform-with-state")
 def _variable_new(c: StageChange) -> Facts | None:
-    added = sorted(variables(c.new).keys() - variables(c.old).keys())
-    return {"names": ", ".join(added)} if added else None
+    names = sorted(variables(c.new).keys() - variables(c.old).keys())
+    return {"names": ", ".join(names)} if names else None
 
 
 _StageRule = Rule[StageChange]
@@ -84,7 +84,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         reason="time mode changed from {old} to {new}: timers in the state are of the old kind" + RESTART,
         source="TransformWithStateOperatorProperties.validateOperatorProperties refuses it, too",
         tests=("spark/test_time_to_live.py::test_what_spark_refuses_as_well_is_named",),
-        applies=of("transform-with-state")(changed("time mode")),
+        applies=of("transform-with-state")(changed("time_mode")),
     ),
     _StageRule(
         id="stage.variable-changed",

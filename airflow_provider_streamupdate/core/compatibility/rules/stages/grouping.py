@@ -3,95 +3,105 @@ columns."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
-from ....plan.session_key import columns_and_gaps, is_session
-from ....plan.wording import words
-from ....union_branches import CLOSE, OPEN
+from ....plan.expressions import Call, Expression, Python
+from ....plan.plan import in_order
+from ....plan.rendering import words
+from ....plan.visitors import is_window, sessions
 from ...migration import added_aggregates
 from ...report import LOSS, REFUSED
 from ..rule import Facts, Rule, differ
 from .change import BY_POSITION, RESTART, WRONG, StageChange, of
 
-# a sliding one is (window(...) | window(...)), since a row is in several; one over a union is in brackets
-_WINDOW = re.compile(rf"{OPEN}*\(?window\(.*, #\w+\)+{CLOSE}*$")
 _GROUPED = ("aggregate", "session-window")
 
 
-def _windows(keys: list[str]) -> list[str]:
-    return [k for k in keys if _WINDOW.match(k) or is_session(k)]
+def _windows(keys: Sequence[Expression]) -> list[Expression]:
+    return [key for key in keys if is_window(key) or sessions(key)]
 
 
 @of(*_GROUPED)
 def _session_gap(c: StageChange) -> Facts | None:
-    old, new = ([columns_and_gaps(k) for k in keys if is_session(k)] for keys in c.lists("keys"))
-    return differ(old[0][1], new[0][1]) if old and new and old[0][0] == new[0][0] else None
+    old, new = ([found for key in keys if (found := sessions(key))] for keys in c.part("keys"))
+    if not old or not new or [s.column for s in old[0]] != [s.column for s in new[0]]:
+        return None
+    return differ([s.gap for s in old[0]], [s.gap for s in new[0]])
 
 
 @of(*_GROUPED)
 def _window(c: StageChange) -> Facts | None:
-    old, new = (_windows(keys) for keys in c.lists("keys"))
+    old, new = (_windows(keys) for keys in c.part("keys"))
     return differ(old, new) if old and new and _session_gap(c) is None else None
 
 
 @of(*_GROUPED, "deduplicate", "deduplicate-within-watermark")
 def _keys_swapped(c: StageChange) -> Facts | None:
-    old, new = c.lists("keys")
-    return differ(old, new) if sorted(old) == sorted(new) else None
+    old, new = c.part("keys")
+    return differ(old, new) if in_order(old) == in_order(new) else None
 
 
 @of(*_GROUPED)
 def _keys(c: StageChange) -> Facts | None:
-    old, new = c.lists("keys")
-    explained = sorted(old) == sorted(new) or (_windows(old) and _windows(new) and _others(old) == _others(new))
-    return None if explained else differ(old, new)
+    old, new = c.part("keys")
+    windows = bool(_windows(old) and _windows(new)) and _others(old) == _others(new)
+    return None if windows or in_order(old) == in_order(new) else differ(old, new)
 
 
-def _others(keys: list[str]) -> list[str]:
+def _others(keys: Sequence[Expression]) -> list[Expression]:
     windows = _windows(keys)
-    return [k for k in keys if k not in windows]
+    return [key for key in keys if key not in windows]
 
 
 @of("deduplicate", "deduplicate-within-watermark")
 def _columns(c: StageChange) -> Facts | None:
-    old, new = c.lists("keys")
-    return None if sorted(old) == sorted(new) else differ(old, new)
+    old, new = c.part("keys")
+    return None if in_order(old) == in_order(new) else differ(old, new)
 
 
-def _function(aggregate: str) -> str:
-    return aggregate.removeprefix("distinct ").split("(", 1)[0]
+def _functions(aggregates: Sequence[Expression]) -> list[str]:
+    """Return the names of the functions, whichever of their rows they are limited to."""
+    return [_function(aggregate) for aggregate in aggregates]
+
+
+def _function(aggregate: Expression) -> str:
+    if isinstance(aggregate, Call) and aggregate.function in ("distinct", "filter") and aggregate.arguments:
+        return _function(aggregate.arguments[0])
+    if isinstance(aggregate, Call):
+        return aggregate.function
+    return aggregate.digest or aggregate.name if isinstance(aggregate, Python) else ""
 
 
 @of(*_GROUPED)
 def _aggregates_order(c: StageChange) -> Facts | None:
-    old, new = c.lists("aggregates")
-    return differ(old, new) if sorted(old) == sorted(new) else None
+    old, new = c.part("aggregates")
+    return differ(old, new) if in_order(old) == in_order(new) else None
 
 
 @of(*_GROUPED)
 def _aggregates_number(c: StageChange) -> Facts | None:
-    old, new = c.lists("aggregates")
+    old, new = c.part("aggregates")
     return differ(old, new) if len(old) != len(new) else None
 
 
 @of(*_GROUPED)
 def _aggregate_arguments(c: StageChange) -> Facts | None:
-    old, new = c.lists("aggregates")
-    same = [_function(a) for a in old] == [_function(a) for a in new] and sorted(old) != sorted(new)
+    old, new = c.part("aggregates")
+    same = _functions(old) == _functions(new) and in_order(old) != in_order(new)
     return differ(old, new) if same else None
 
 
 @of(*_GROUPED)
 def _aggregate_function(c: StageChange) -> Facts | None:
-    old, new = c.lists("aggregates")
-    others = len(old) == len(new) and [_function(a) for a in old] != [_function(a) for a in new]
-    return differ(old, new) if others and sorted(old) != sorted(new) else None
+    old, new = c.part("aggregates")
+    others = len(old) == len(new) and _functions(old) != _functions(new)
+    return differ(old, new) if others and in_order(old) != in_order(new) else None
 
 
 @of("aggregate")
 def _aggregates_added(c: StageChange) -> Facts | None:
     added = added_aggregates(c.old, c.new)
-    return {"aggregates": ", ".join(map(words, added))} if added else None
+    return {"aggregates": words(added)} if added else None
 
 
 _StageRule = Rule[StageChange]

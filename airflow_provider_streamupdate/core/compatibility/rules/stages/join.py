@@ -16,7 +16,7 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         reason="join type changed from {old} to {new}: rows so far were emitted and dropped by the old type" + RESTART,
         source="StreamingSymmetricHashJoinExec: the type is not in the state; rows of one side may have been dropped",
         tests=("spark/test_join_changes.py::test_a_left_semi_join_has_not_kept_what_an_inner_one_needs",),
-        applies=of("join")(changed("join type")),
+        applies=of("join")(changed("join_type")),
     ),
     _StageRule(
         id="stage.join-keys",
@@ -55,7 +55,7 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         source=BY_POSITION,
         tests=("spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",),
         agreeable=True,
-        applies=of("join")(changed("left columns")),
+        applies=of("join")(changed("left_columns")),
         migratable=True,
     ),
     _StageRule(
@@ -66,7 +66,7 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         source=BY_POSITION,
         tests=("core/test_rules.py::test_the_example_of_a_rule",),
         agreeable=True,
-        applies=of("join")(changed("right columns")),
+        applies=of("join")(changed("right_columns")),
         migratable=True,
     ),
 )

@@ -28,7 +28,7 @@ class LoneStage:
 
 
 def _initial_state(c: LoneStage) -> Facts | None:
-    return {} if c.stage.definition.get("initial state") else None
+    return {} if getattr(c.stage.definition, "initial_state", False) else None
 
 
 def _families_without_rocksdb(c: LoneStage) -> Facts | None:
@@ -57,7 +57,7 @@ def _meaning(stage: StagePlan) -> tuple[object, ...]:
     return stage.kind, stage.definition, stage.filters, stage.arrivals, stage.paths
 
 
-def _gone(c: LoneStage) -> Facts | None:
+def _hint_at_renames(c: LoneStage) -> Facts | None:
     hints = [] if c.stage.named else ["it has no name: name it with stage() so that it can be matched"]
     alike = [s for s in c.added if s.named and s.kind == c.stage.kind]
     twins = [s for s in alike if means_the_same(c.stage, s)]
@@ -138,6 +138,6 @@ GONE_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         reason="the new version has no stage with this name{hint}",
         source="state is matched by name alone",
         tests=("core/test_compatibility.py::test_a_loss_needs_agreement_by_its_name",),
-        applies=_gone,
+        applies=_hint_at_renames,
     ),
 )

@@ -4,30 +4,23 @@ table."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
-from ....plan.plan import LATE, RESTORABLE_KINDS, unknown, untold
+import attrs
+
+from ....plan.expressions import Call, Expression
+from ....plan.plan import RESTORABLE_KINDS, Path, in_order
+from ....plan.rendering import words
+from ....plan.visitors import has_opaque_code, is_comparable, is_unknown
 from ...report import CARRIED, LOSS, REFUSED
-from ..rule import Facts, Rule, differ
-from .change import CHANGED, RESTART, StageChange, changed, of
+from ..rule import Facts, Rule, differences
+from .change import RESTART, StageChange, changed, of
 from .column_type import COLUMN_TYPE_RULES
 from .function import FUNCTION_RULES
 from .grouping import GROUPING_RULES
 from .join import JOIN_RULES
 from .layout import LAYOUT_RULES
 from .upstream import UPSTREAM_RULES
-
-_PARTS = {
-    "aggregate": {"keys", "aggregates"},
-    "session-window": {"keys", "aggregates"},
-    "deduplicate": {"keys"},
-    "deduplicate-within-watermark": {"keys"},
-    "join": {"join type", "keys", "condition", "left columns", "right columns"},
-    "limit": {"rows"},
-    "apply-in-pandas-with-state": {"keys", "timeout", "code", "input"},
-    "transform-with-state": {"keys", "time mode", "state variables", "code", "input", "initial state"},
-}
 
 
 def _same(c: StageChange) -> Facts | None:
@@ -37,24 +30,19 @@ def _same(c: StageChange) -> Facts | None:
 
 
 def _filters(c: StageChange) -> Facts | None:
-    if c.old.filters is None or c.new.filters is None:
-        return None  # a plan of an earlier version of this package
-    gone, added = (sorted({*a} - {*b}) for a, b in ((c.old.filters, c.new.filters), (c.new.filters, c.old.filters)))
-    changes = [f"{word} {', '.join(texts)}" for word, texts in (("no longer", gone), ("now", added)) if texts]
-    return {"changes": "; ".join(changes)} if changes else None
+    old, new = {*c.old.filters}, {*c.new.filters}
+    return differences(("no longer", old - new), ("now", new - old))
 
 
-def _uncomparable(texts: tuple[str, ...]) -> set[str]:
-    """Texts that can be equal without meaning the same."""
-    return {text for text in texts if unknown(text) or untold(text)}
+def _uncomparable(expressions: Iterable[Expression]) -> set[Expression]:
+    """Return expressions that can be equal without meaning the same."""
+    return {each for each in expressions if not is_comparable(each)}
 
 
 def _hidden_filters(c: StageChange) -> Facts | None:
-    if c.old.filters is None or c.new.filters is None:
-        return None
     gone = ({*c.old.filters} - {*c.new.filters}) | _uncomparable(c.old.filters)
-    hidden = gone if c.old.hidden is None else gone & {*c.old.hidden}
-    return {"filters": ", ".join(sorted(hidden))} if hidden else None
+    hidden = in_order(gone & {*c.old.hidden})
+    return {"filters": words(hidden)} if hidden else None
 
 
 # Kinds whose state is never emitted again: it only says what has been seen.
@@ -62,12 +50,12 @@ _SILENT = ("deduplicate", "deduplicate-within-watermark")
 
 
 def _hidden_filters_added(c: StageChange) -> Facts | None:
-    if c.old.filters is None or c.new.hidden is None or c.old.kind != c.new.kind or c.new.kind in _SILENT:
+    if c.old.kind != c.new.kind or c.new.kind in _SILENT:
         return None
     if c.new.kind == "aggregate" and c.after.output_mode == "update":
         return None  # only groups that get rows are emitted
-    added = sorted(({*c.new.hidden} - {*c.old.filters}) | _uncomparable(c.new.hidden))
-    return {"filters": ", ".join(added)} if added else None
+    added = in_order(({*c.new.hidden} - {*c.old.filters}) | _uncomparable(c.new.hidden))
+    return {"filters": words(added)} if added else None
 
 
 def _unknown_kind(c: StageChange) -> Facts | None:
@@ -82,30 +70,16 @@ def _kind(c: StageChange) -> Facts | None:
     return {"old": c.old.operator if same else c.old.kind, "new": c.new.operator if same else c.new.kind}
 
 
-def _other_part(c: StageChange) -> Facts | None:
-    if c.old.kind != c.new.kind:
-        return None
-    for part in sorted({*c.old.definition, *c.new.definition} - _PARTS.get(c.new.kind, set())):
-        if facts := differ(*c.part(part)):
-            return {"part": part, **facts}
-    return None
-
-
-def _texts(value: Any) -> Iterator[str]:
-    for inner in value if isinstance(value, (list, tuple)) else [value]:
-        yield str(inner)
-
-
 def _untraced(c: StageChange) -> Facts | None:
-    for part, value in sorted(c.new.definition.items()):
-        if found := [t for t in _texts(value) if unknown(t)]:
+    for part, expressions in sorted(c.new.expressions.items()):
+        if found := [each for each in expressions if is_unknown(each)]:
             return {"part": part, "text": found[0]}
     return None
 
 
 def _python(c: StageChange) -> Facts | None:
-    for part, value in sorted(c.new.definition.items()):
-        if part != "code" and (found := [t for t in _texts(value) if untold(t)]):
+    for part, expressions in sorted(c.new.expressions.items()):
+        if part != "code" and (found := [each for each in expressions if has_opaque_code(each)]):
             return {"part": part, "text": found[0]}
     return None
 
@@ -123,75 +97,62 @@ def _ambiguous(c: StageChange) -> Facts | None:
     return {"others": ", ".join(dict.fromkeys(twins))} if twins else None
 
 
-# Of arrivals: a column whose event time a stage's state goes by (streaming/planning/lineage/lineage.py).
-_EVENT_TIME = "event time "
-
-
 def _arrivals(c: StageChange) -> Facts | None:
-    if c.new.arrivals is None:
-        return None
-    if c.old.arrivals is None:  # a plan of an earlier version of this package; watermarks have a rule of their own
-        made = [text for text in c.new.arrivals if not text.startswith(_EVENT_TIME)]
-        return {"changes": f"{', '.join(made)}, which the saved plan does not hold"} if made else None
     old, new = Counter(c.old.arrivals), Counter(c.new.arrivals)
     gone, added = _but_keys(c, old - new, new - old)
     strange = _uncomparable(c.new.arrivals)
-    said = (("no longer", gone.elements()), ("now", added.elements()), ("not known to be the same:", strange))
-    changes = [f"{word} {', '.join(found)}" for word, texts in said if (found := sorted(texts))]
-    return {"changes": "; ".join(changes)} if changes else None
+    return differences(
+        ("no longer", gone.elements()), ("now", added.elements()), ("not known to be the same:", strange)
+    )
 
 
-def _but_keys(c: StageChange, gone: Counter[str], added: Counter[str]) -> tuple[Counter[str], Counter[str]]:
-    """Both without event times that are replaced keys: the rules for keys report those."""
-    before, after = (set(_texts(s.definition.get("keys", ()))) for s in (c.old, c.new))
-    keys = [f"{_EVENT_TIME}{text}" for text in before - after], [f"{_EVENT_TIME}{text}" for text in after - before]
+_Counts = Counter[Expression]
+
+
+def _but_keys(c: StageChange, gone: _Counts, added: _Counts) -> tuple[_Counts, _Counts]:
+    """Return both without event times that are replaced keys: the rules for keys report those."""
+    before, after = {*c.old.keys}, {*c.new.keys}
     replaced = [
-        Counter({text: n for text, n in found.items() if text in own})
-        for found, own in zip((gone, added), keys, strict=True)
+        Counter({each: n for each, n in found.items() if _event_time(each) in own})
+        for found, own in ((gone, before - after), (added, after - before))
     ]
     if replaced[0].total() != replaced[1].total():
         return gone, added
     return gone - replaced[0], added - replaced[1]
 
 
+def _event_time(arrival: Expression) -> Expression | None:
+    """Return the column whose event time a stage's state goes by (streaming/planning/lineage/arrivals.py)."""
+    return arrival.arguments[0] if isinstance(arrival, Call) and arrival.function == "event time" else None
+
+
 def _late_rows(c: StageChange) -> Facts | None:
-    old, new = c.old.late_rows, c.new.late_rows
-    if old is None or new is None or c.old.kind != c.new.kind:
+    if c.old.kind != c.new.kind:
         return None
-    gone, added = ((Counter(one) - Counter(other)).elements() for one, other in ((old, new), (new, old)))
-    said = (
-        ("it no longer drops late rows", gone),
-        ("it now drops late rows", added),
-        ("it is not known to drop the same late rows", _uncomparable(new)),
+    old, new = Counter(c.old.late_rows), Counter(c.new.late_rows)
+    return differences(
+        ("it no longer drops late rows", (old - new).elements()),
+        ("it now drops late rows", (new - old).elements()),
+        ("it is not known to drop the same late rows", _uncomparable(c.new.late_rows)),
     )
-    changes = [f"{word} {' and '.join(found)}" for word, texts in said if (found := sorted(texts))]
-    return {"changes": "; ".join(changes)} if changes else None
 
 
-def _ways(c: StageChange) -> Facts | None:
-    """The facts when something that both plans have is on another path of rows, or on the other side of a watermark."""
-    if c.old.paths is None or c.new.paths is None:
-        return None
+def _other_paths(c: StageChange) -> Facts | None:
+    """The facts when something that both plans have is on another path of rows, or on the other side of a watermark.
+    Sources and stages are compared (compatibility.py has left out those that only one plan has); a filter that only one
+    plan has applies to rows from now on, and is not."""
     both = _on_them(c.old.paths) & _on_them(c.new.paths)
-    old, new = (sorted(tuple(t for t in p if _counts(t, both)) for p in paths) for paths in (c.old.paths, c.new.paths))
-    gone, added = Counter(old) - Counter(new), Counter(new) - Counter(old)
-    said = [[", ".join(path) for path in sorted(found.elements())] for found in (gone, added)]
-    return {"old": said[0], "new": said[1]} if gone or added else None
+    old, new = (Counter(_compared(path, both) for path in paths) for paths in (c.old.paths, c.new.paths))
+    gone, added = in_order((old - new).elements()), in_order((new - old).elements())
+    return {"old": gone, "new": added} if gone or added else None
 
 
-def _on_them(paths: Iterable[tuple[str, ...]]) -> set[str]:
-    return {text.removeprefix(LATE) for path in paths for text in path}
+def _on_them(paths: Iterable[Path]) -> set[Expression]:
+    return {step.expression for path in paths for step in path.steps}
 
 
-def _counts(text: str, both: set[str]) -> bool:
-    """Whether a text of a path is compared. Sources and stages are (compatibility.py has left out those that only one
-    plan has); a filter that only one plan has applies to rows from now on, and is not."""
-    if text.startswith(LATE):
-        return text.removeprefix(LATE) in both
-    return text.startswith(("from ", "after ")) or text in both
-
-
-_AFTER = "after "
+def _compared(path: Path, both: set[Expression]) -> Path:
+    return attrs.evolve(path, steps=tuple(step for step in path.steps if step.expression in both))
 
 
 _StageRule = Rule[StageChange]
@@ -258,7 +219,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         source="EventTimeWatermarkExec counts the rows that reach it; StreamingDeduplicateExec and "
         "StreamingGlobalLimitExec keep the rows that reached them; measured: rows dropped as late for good",
         tests=("spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",),
-        applies=_ways,
+        applies=_other_paths,
     ),
     *UPSTREAM_RULES,
     _StageRule(
@@ -316,16 +277,6 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
     ),
     *COLUMN_TYPE_RULES,
     *FUNCTION_RULES,
-    _StageRule(
-        id="stage.definition",
-        verdict=REFUSED,
-        change="anything else in a stage's definition",
-        reason=CHANGED + RESTART,
-        source="what is not known to be harmless is refused",
-        tests=("core/test_compatibility.py::test_a_stage_that_changed",),
-        agreeable=True,
-        applies=_other_part,
-    ),
     _StageRule(
         id="stage.untraced",
         verdict=REFUSED,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 from ....checkpoint.join_state import sides_known
 from ....plan.state_stores import (
     NAMES,
@@ -15,6 +12,7 @@ from ....plan.state_stores import (
     other_partitions,
     other_provider,
 )
+from ....plan.visitors import calls
 from ...report import LOSS, MIGRATED, REFUSED
 from ..rule import Facts, Rule
 from .change import StageChange
@@ -54,14 +52,17 @@ def _partitions(c: StageChange) -> Facts | None:
     return {"old": old.get(PARTITIONS), "new": new.get(PARTITIONS)} if other_partitions(c.new, old, new) else None
 
 
-# What looks at partitions, and what of a text decides them without a number of its own (planning/lineage/lineage.py).
-_LOOKS = re.compile(r"\b(sparkpartitionid|monotonicallyincreasingid)\(| in (repartition|rebalance)")
+# What depends on the number of partitions without naming it: functions, and how rows are shared out below them.
+_LOOKS = ("sparkpartitionid", "monotonicallyincreasingid")
+_SHARED_OUT = ("repartition", "rebalance")
 
 
-def _seen(c: StageChange) -> Facts | None:
+def _depends_on_partitions(c: StageChange) -> Facts | None:
     """The facts when the partitions of rows change and the query depends on them."""
-    told = json.dumps([c.new.definition, c.new.arrivals, c.new.filters], default=str)
-    return _partitions(c) if _LOOKS.search(told) else None
+    every = (*(each for part in c.new.expressions.values() for each in part), *c.new.arrivals, *c.new.filters)
+    functions = {call.function for expression in every for call in calls(expression)}
+    looks = any(name in _LOOKS or name.startswith(_SHARED_OUT) for name in functions)
+    return _partitions(c) if looks else None
 
 
 def _no_partitions(c: StageChange) -> Facts | None:
@@ -122,7 +123,7 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         "function of whole partitions above a repartition)",
         reason="the query depends on partitions, and its state was computed with {old} of them, not {new}",
         source="SparkPartitionID, HashPartitioning; measured: keys of 4 partitions beside those of 2",
-        applies=_seen,
+        applies=_depends_on_partitions,
         tests=("spark/test_pairs.py::test_another_number_of_partitions_that_are_looked_at_is_agreed_to",),
     ),
     Rule[StageChange](

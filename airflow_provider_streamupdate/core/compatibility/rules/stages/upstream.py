@@ -3,42 +3,31 @@ gave it before."""
 
 from __future__ import annotations
 
-from ....plan.plan import LATE, PASSED, StagePlan
+from ....plan.plan import StagePlan, in_order, parts
 from ...report import LOSS
 from ..rule import Facts, Rule
 from .change import StageChange
 
-# The parts of a stage's definition that are in the text of each of its columns: the stage above compares those itself.
+# The parts of a stage's definition that are in each of its columns: the stage above compares those itself.
 _IN_COLUMNS = ("aggregates",)
 
 
-def _passed(stage: StagePlan) -> list[str]:
-    """The stages that its rows pass, by name."""
-    texts = {text.removeprefix(LATE) for path in stage.paths or () for text in path}
-    return sorted(text.removeprefix(PASSED).removesuffix(".") for text in texts if text.startswith(PASSED))
-
-
 def _other_rows(old: StagePlan, new: StagePlan) -> list[str]:
-    """The changed parts of a definition that make it give other rows, or more or fewer. Keys in another order give the
-    same."""
-    parts = sorted({*old.definition, *new.definition} - {*_IN_COLUMNS})
-    pairs = [(part, old.definition.get(part), new.definition.get(part)) for part in parts]
-    return [
-        part
-        for part, was, now in pairs
-        if was != now and not (part == "keys" and sorted(map(str, was or ())) == sorted(map(str, now or ())))
-    ]
+    """Return the changed parts of a definition that make it give other rows, or more or fewer. Keys in another order
+    give the same."""
+    before, after = parts(old.definition), parts(new.definition)
+    changes = sorted(name for name in {*before, *after} - {*_IN_COLUMNS} if before.get(name) != after.get(name))
+    return [name for name in changes if name != "keys" or in_order(old.keys) != in_order(new.keys)]
 
 
 def _upstream(c: StageChange) -> Facts | None:
     changes = []
-    for name in _passed(c.new):
+    for name in sorted({name for path in c.new.paths for name in path.stages}):
         old, new = c.before.stage(name), c.after.stage(name)
         if old is None or new is None:
             continue
-        parts = ["kind"] if old.kind != new.kind else _other_rows(old, new)
-        if parts:
-            changes.append(f"{name} ({', '.join(parts)})")
+        if found := ["kind"] if old.kind != new.kind else _other_rows(old, new):
+            changes.append(f"{name} ({', '.join(found)})")
     return {"changes": "; ".join(changes)} if changes else None
 
 
