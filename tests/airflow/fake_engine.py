@@ -89,8 +89,7 @@ def plan_of(application: Mapping[str, Any]) -> AppPlan:
         sources=(SourcePlan(**{"name": "source-1", "named": False, **application.get("SOURCE", {"format": "rate"})}),),
         source_order=("source-1",),
         stages=stages,
-        filters=(),
-        paths=tuple((f"after {stage.name}.", "from source-1.") for stage in stages) or (("from source-1.",),),
+        paths=tuple(RowPath("source-1", (stage.name,)) for stage in stages) or (RowPath("source-1"),),
     )
     return AppPlan(
         app=application["APP"],
