@@ -22,10 +22,10 @@ from ..core.registry.deployment import (
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 from .attention.attention import assess
-from .attention.interruption import Interruption
 from .attention.need import Need
 from .drivers import driver_log as logs
 from .drivers.drivers import Drivers
+from .interruption import Interruption
 from .operations import hot_standby
 from .operations.context import Context
 from .operations.hot_standby import StandsBy

@@ -14,7 +14,6 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.attention import need as rule
-from airflow_provider_streamupdate.control.attention.interruption import Interruption
 from airflow_provider_streamupdate.control.attention.need import (
     Evidence,
     Kind,
@@ -26,6 +25,7 @@ from airflow_provider_streamupdate.control.attention.need import (
     with_approval,
 )
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.interruption import Interruption
 from airflow_provider_streamupdate.control.overview import needs_of, summary
 from airflow_provider_streamupdate.control.supervision.outlook import Outlook
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Verified

@@ -210,7 +210,7 @@ def test_a_holder_elsewhere_is_gone_once_it_is_silent_and_its_lease_is_over(tmp_
     """Found from outside: it was waited for for good, so that an app stayed down whose machine had died."""
     folder, now = Folder.open(str(tmp_path)), [0.0]
     app: Any = SimpleNamespace(folder=folder)
-    driver: Any = SimpleNamespace(app=app, spec=None, epoch=SimpleNamespace())
+    driver: Any = SimpleNamespace(app=app, spec=None, epoch=SimpleNamespace(wait_for_turn=lambda: None))
     role = HotStandby(driver)
     role._holder = Pulse(seconds=lambda: now[0])
     held = lease.acquire(folder, "v1", ELSEWHERE, seconds=seconds, work="a restart")

@@ -34,7 +34,7 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.streaming import source, stage
 from airflow_provider_streamupdate.streaming.planning.expressions.expression import _NULL_INTOLERANT
-from airflow_provider_streamupdate.streaming.spark_internals.jvm import itself, sequence
+from airflow_provider_streamupdate.streaming.spark_internals.jvm import identity_function, sequence
 
 DIFFER: dict[str, dict[str, tuple]] = {}  # by subject; a pair may have its output mode as the third
 SAME: dict[str, tuple] = {}
@@ -1048,7 +1048,7 @@ def test_what_is_taken_for_null_intolerant_is_so_for_spark(spark) -> None:
     seen, other = set(), set()
     for text in INTOLERANT.split(";"):
         plan = rows.select(F.expr(text))._jdf.queryExecution().analyzed()
-        for node in sequence(plan.expressions().apply(0).map(itself(spark._jvm))):
+        for node in sequence(plan.expressions().apply(0).map(identity_function(spark._jvm))):
             name = node.getClass().getSimpleName()
             if name in _NULL_INTOLERANT:
                 seen.add(name)

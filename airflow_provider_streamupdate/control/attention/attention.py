@@ -25,8 +25,8 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ...core.serde import parse_json
 from ...core.snapshots.snapshots import SnapshotStore
+from ..interruption import Interruption, interruption
 from ..supervision.outlook import Outlook, outlook
-from .interruption import Interruption, interruption
 from .need import (
     SNAPSHOT_AGE,
     SNAPSHOT_GRACE,

@@ -32,8 +32,8 @@ from ...core.registry.deployment import (
 )
 from ...core.registry.update import UpdateRecord
 from ...core.text_enum import TextEnum
+from ..interruption import Interruption
 from ..supervision.outlook import Outlook
-from .interruption import Interruption
 
 # Seconds
 NO_HEARTBEAT = 120.0  # a driver that should run was last heard this long ago

@@ -31,8 +31,8 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import Outcome, UpdateRecord
 from ...core.users import user_and_host
 from ..app_lease import check_free, holding
-from ..attention.interruption import interruption
 from ..drivers.drivers import Drivers
+from ..interruption import interruption
 from ..operations.context import Context
 from ..operations.stop import claim_cancellation, current_silence, stop_deployment
 from ..waiting import Phase, Progress, quiet, wait_for

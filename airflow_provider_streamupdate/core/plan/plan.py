@@ -151,8 +151,9 @@ configure_tagged_union(Definition, converter, tag_name="is")
 
 
 def parts(definition: Definition) -> dict[str, Any]:
-    """Return the parts of a definition by their names in words."""
-    return {name.replace("_", " "): value for name, value in attrs.asdict(definition, recurse=False).items()}
+    """Return the parts of a definition by their names in words, without those that are empty."""
+    every = attrs.asdict(definition, recurse=False)
+    return {name.replace("_", " "): value for name, value in every.items() if value != ()}
 
 
 @attrs.frozen

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import attrs
 
-from ...core import clock
-from ...core.coordination import lease
-from ...core.coordination.lease import Lease
-from ...core.registry.deployment import CANCELLED, DriverState
-from ...core.registry.registry import AppRegistry
-from ...core.registry.update import UpdateRecord
+from ..core import clock
+from ..core.coordination import lease
+from ..core.coordination.lease import Lease
+from ..core.registry.deployment import CANCELLED, DriverState
+from ..core.registry.registry import AppRegistry
+from ..core.registry.update import UpdateRecord
 
 # An update without a sign of life for this long is interrupted. A process gives one every 5 s (lease.RENEW_SECONDS),
 # an update that waits without a process (the trigger of a DAG's task) every 60 s (app_lease.KEEP_SECONDS).
