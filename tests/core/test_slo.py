@@ -211,9 +211,9 @@ def test_limits_are_given_by_name(given: tuple[str, ...], most: SloLimits) -> No
         (("batch-time=0.5",), "batch-time='0.5' is less than 1"),
         (("batch-time=50%",), "batch-time='50%' is a percentage"),
         (("rows-out=5",), "rows-out='5' would be 500%"),
-        (("rows-out=-1%",), "rows-out='-1%' is negative"),
-        (("rows-out=nan",), "rows-out='nan' is not finite"),
-        (("rows-out=",), "rows-out='' is empty"),
+        (("rows-out=-1%",), "rows-out='-1%' is no number of 0 or more"),
+        (("rows-out=nan",), "rows-out='nan' is no number of 0 or more"),
+        (("rows-out=",), "rows-out='' is no number of 0 or more"),
     ],
 )
 def test_what_is_no_limit_is_told(given: tuple[str, ...], why: str) -> None:
