@@ -43,9 +43,9 @@ def distinct(condition: str | None = None) -> Callable:
     ("version", "mode", "condition", "told"),
     one_is_fast(
         [
-            (joined, "append", "ra < 5", "(source-2.a, 5"),
-            (counted, "update", "k <> 'b'", "(source-1.k, 'b')"),
-            (distinct, "update", "a < 5", "(source-1.a, 5"),
+            (joined, "append", "ra < 5", "source-2.a < 5"),
+            (counted, "update", "k <> 'b'", "source-1.k = 'b'"),
+            (distinct, "update", "a < 5", "source-1.a < 5"),
         ]
     ),
 )
@@ -72,7 +72,7 @@ def test_what_a_filter_above_kept_out_of_the_state_is_a_loss(
 @pytest.mark.parametrize(
     ("version", "mode", "condition", "told"),
     one_is_fast(
-        [(counted, "complete", "k <> 'b'", "(source-1.k, 'b')"), (joined, "append", "la < 5", "(source-1.a, 5")]
+        [(counted, "complete", "k <> 'b'", "source-1.k = 'b'"), (joined, "append", "la < 5", "source-1.a < 5")]
     ),
 )
 def test_what_a_filter_above_would_keep_out_is_in_the_state(
