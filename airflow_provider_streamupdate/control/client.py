@@ -30,13 +30,13 @@ from .operations.submit import Deployed
 from .operations.verification import verify as verifying
 from .operations.verification.output import batches as writing
 from .review import review as reviewing
-from .status import AppStatus, Beside
+from .status import AppStatus, UnpromotedVersion
 from .supervision import supervise as supervising
 from .update import cancellation, engine, inheritance, preflight, promotion, record
 from .update import rollback as going_back
 from .update.options import UpdateOptions
 
-__all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "StreamUpdateClient", "UpdateOptions"]
+__all__ = ["Adopted", "AppStatus", "Deployed", "StreamUpdateClient", "UnpromotedVersion", "UpdateOptions"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -133,7 +133,7 @@ class StreamUpdateClient:
     collect_or_leave = Operation(collecting.collect_or_leave)
 
     resolve = Operation(inheritance.resolve)
-    look_ahead = Operation(preflight.look)
+    look_ahead = Operation(preflight.check_before_start)
     update = Operation(engine.update)
     begin_update = Operation(engine.begin_update)
     end_update = Operation(record.end)

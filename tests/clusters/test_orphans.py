@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import clusters
-from airflow_provider_streamupdate.control.drivers.clusters.cluster import Found
+from airflow_provider_streamupdate.control.drivers.clusters.cluster import RunningDriver
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Kubernetes
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod import PodState
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
@@ -62,7 +62,7 @@ CASES = {
 def test_which_driver_s_time_is_over(case: str) -> None:
     epoch, launch, state, heard, current, updating, why = CASES[case]
     of = None if case == "no app has it" else "v1"
-    driver = Found(name="pod p", label="v1", epoch=epoch, end=lambda: None)
+    driver = RunningDriver(name="pod p", label="v1", epoch=epoch, end=lambda: None)
     told_at = ended(heard) if isinstance(heard, float) else heard
     told = why_over(driver, of, launch, state, told_at, current, updating)  # type: ignore[arg-type]
     assert (told is None) if why is None else (why in (told or ""))
@@ -154,7 +154,7 @@ def test_pods_of_deployments_that_are_gone_are_ended_by_a_supervisor(
     told: list[str] = []
     client = StreamUpdateClient(str(tmp_path), SparkSubmit("/bin/true"))
     supervisor = _Supervisor(client.context, ("flights",), Backoff(), 1.0, told.append, lambda _: None, True)
-    supervisor.look()
+    supervisor.check_apps()
     supervisor.close()
     assert pods.deleted == ["su-flights-v0-1-driver"]
     assert any("runs and should not" in line for line in told)

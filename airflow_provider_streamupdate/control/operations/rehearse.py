@@ -13,7 +13,7 @@ from ...core.registry import scratch
 from ...core.registry.application import Application
 from ...core.snapshots.rehearsal import Rehearsal, RehearsalReport
 from ...core.snapshots.snapshots import SnapshotStore
-from ..waiting import Phase, Progress, quiet
+from ..waiting import Phase, Progress, discard_progress
 from .check import same_app, store_report
 from .context import Context
 from .plan import Planned, app_named_in, plan_application
@@ -31,7 +31,7 @@ def rehearse(
     deployment: str | None = None,
     renames: Mapping[str, str] | None = None,
     timeout: float = 600.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     fork: bool = False,
 ) -> RehearsalReport:
     """Run the application's first batches from a snapshot, with muted sinks, and compare with the snapshot's version.
@@ -64,13 +64,13 @@ def rehearse(
         new=planned.rehearsal,
     )
     if planned.rehearsal is not None and report.passed:
-        report = _beside(context, report, planned.rehearsal, timeout, progress)
+        report = _with_old_version(context, report, planned.rehearsal, timeout, progress)
     if deployment:
         store_report(context, report, f"{deployment}.rehearsal")
     return report
 
 
-def _beside(
+def _with_old_version(
     context: Context, report: RehearsalReport, new: Rehearsal, timeout: float, progress: Progress
 ) -> RehearsalReport:
     """Return the report with the figures of the snapshot's version.

@@ -20,7 +20,7 @@ from ...core.snapshots.fresh_start import NOTHING, check_agreed
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Phase, Progress, quiet
+from ..waiting import Phase, Progress, discard_progress
 from .abandoned import supersede_left_behind
 from .check import same_app, with_batches_again
 from .context import Context
@@ -55,7 +55,7 @@ def submit(
     agree: Iterable[str] = (),
     owner: str = "",
     timeout: float = 180.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     app: str | None = None,
     renames: Mapping[str, str] | None = None,
     fork: bool = False,
@@ -325,7 +325,7 @@ def _check_nothing_runs(
     if current is None or current.deployment == but:
         return
     state = drivers.state(current.deployment)
-    if state not in (*FINAL_STATES, NEW) or not drivers.gone(current.deployment):
+    if state not in (*FINAL_STATES, NEW) or not drivers.has_ended(current.deployment):
         raise AlreadyRunningError(
             f"app {registry.name} already runs as deployment {current.deployment} ({state}): replace it with update, "
             "or cancel it first. A fork beside it needs a file that defines another app"

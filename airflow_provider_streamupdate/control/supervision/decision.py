@@ -34,7 +34,7 @@ class Action(TextEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class Observation:
     """What a look at an app found.
 
     state: of the current deployment's driver; error: what it failed with
@@ -77,7 +77,7 @@ def starts_in_a_row(current: Current, known: Supervision) -> int:
     return known.attempts if known.epoch is not None and current.epoch <= known.epoch else 0
 
 
-def decide(found: Found, known: Supervision, backoff: Backoff, since_start: float) -> Decision:
+def decide(found: Observation, known: Supervision, backoff: Backoff, since_start: float) -> Decision:
     """since_start: seconds since the supervisor started the app's driver last"""
     current = found.current
     if found.off is not None or current is None or found.state in _ENDED_ON_REQUEST:

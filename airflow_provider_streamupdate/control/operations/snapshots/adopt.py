@@ -19,7 +19,7 @@ from ....core.serde import to_json
 from ....core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
-from ...waiting import Phase, Progress, quiet
+from ...waiting import Phase, Progress, discard_progress
 from ..check import same_app
 from ..context import Context
 from ..plan import plan_application
@@ -42,7 +42,7 @@ def adopt(
     checkpoints: str | Mapping[str, str],
     app: str,
     snapshot: str = "adopted",
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
 ) -> Adopted:
     """Make snapshot `snapshot` of `app` from checkpoints that this package does not manage. They are only read.
 

@@ -15,7 +15,7 @@ from ....core.registry.deployment import FINISHED, RUNNING
 from ....core.registry.registry import AppRegistry
 from ....core.slo.limits import LONGEST_SECONDS, parse_slo
 from ....core.snapshots.snapshots import SnapshotStore
-from ...waiting import Phase, Progress, quiet, wait_for
+from ...waiting import Phase, Progress, discard_progress, wait_for
 from ..context import Context
 from . import slo as slo_gate
 from .health import Health, assess
@@ -126,7 +126,7 @@ def wait_healthy(
     timeout: float = 300.0,
     batches: int = 2,
     run_for: float = 0.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     slo: Iterable[str] | None = None,
 ) -> Health:
     """Wait until the deployment is healthy; StreamUpdateError, with the reasons, when it fails or takes too long.

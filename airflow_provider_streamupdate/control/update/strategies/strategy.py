@@ -102,7 +102,7 @@ class Strategy:
         """Remove what the steps made beside the deployments of an update that brings in `new`, once its driver is
         gone."""
 
-    def lost(self, update: Update) -> bool:
+    def standby_is_lost(self, update: Update) -> bool:
         """Whether what the step `standby` made is gone, so that it has to be made again before the old version ends."""
         return False
 
@@ -141,11 +141,11 @@ class Strategy:
         """Return the snapshot whose lag and state rows the new version must reach; None: nothing is compared."""
         return update.snapshot
 
-    def settle(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
+    def undo_in_place(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
         """A rollback's first step, before the new version is ended. True when it restored the old version by that."""
         return False
 
-    def left_alone(self, old: str) -> str:
+    def message_if_untouched(self, old: str) -> str:
         """Return the message for a failed update that has not stopped the old version."""
         return f"{old} was not touched and keeps running"
 

@@ -124,7 +124,7 @@ class ApiPods:
         except ApiException as error:
             if error.status in (NOT_FOUND, BAD_REQUEST):  # it has gone, or its container is not there yet
                 return
-            raise DriverError(f"the log of pod {name} cannot be read: {_told(error)}") from error
+            raise DriverError(f"the log of pod {name} cannot be read: {_server_message(error)}") from error
         except (HTTPError, OSError) as error:
             raise DriverError(f"the log of pod {name} cannot be read: {error}") from error
         yield from _lines(answer)
@@ -151,7 +151,9 @@ class ApiPods:
         except ApiException as error:
             if error.status in none and (error.status != NOT_FOUND or _is_of(error, kind)):
                 return None
-            raise DriverError(f"the API server at {self._place.server} refuses to {subject}: {_told(error)}") from error
+            raise DriverError(
+                f"the API server at {self._place.server} refuses to {subject}: {_server_message(error)}"
+            ) from error
         except (HTTPError, OSError, ValueError) as error:
             told = (
                 f"the API server at {self._place.server} does not answer ({subject}): {error}; check that it can be "
@@ -185,7 +187,7 @@ def _is_of(error: Any, kind: str) -> bool:
     return isinstance(body, dict) and (body.get("details") or {}).get("kind") == kind
 
 
-def _told(error: Any) -> str:
+def _server_message(error: Any) -> str:
     """The server's own words, e.g. which right is missing."""
     try:
         message = json.loads(error.body or "{}").get("message")
