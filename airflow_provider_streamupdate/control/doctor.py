@@ -188,7 +188,7 @@ def _owners(context: Context, name: str) -> Iterator[Finding]:
 
 
 def _in_cluster(context: Context, name: str) -> Iterator[Finding]:
-    """What is wrong with an app's drivers in the cluster that they run in."""
+    """Yield the problems of an app's drivers in their cluster."""
     registry = context.registry.existing(name)
     drivers, current = context.drivers(registry, watch=False), registry.current_id()
     found = orphans(drivers)

@@ -322,8 +322,8 @@ def update_document(record: UpdateRecord) -> dict[str, Any]:
 
 
 def difference_document(report: DifferenceReport) -> dict[str, Any]:
-    """What the versions of an update made of the same batches: the outcome, the problems, what was not compared, and
-    the report's tables but that of the batches."""
+    """Return the comparison of an update's versions: outcome, problems, uncompared things, and all tables
+    but that of the batches."""
     found: dict[str, Any] = {
         "outcome": report.outcome,
         "problems": report.problems,
@@ -453,7 +453,7 @@ def _deployment_document(
 
 
 def _told_by_cluster(drivers: Drivers, spec: DeploymentSpec, state: DriverState, current: Current | None) -> str | None:
-    """Of a driver that is wanted: each answer takes a request."""
+    """Ask the cluster only about expected drivers: each query is a request."""
     wanted = current is None or current.deployment == spec.deployment or state == STARTING
     return drivers.told_by_cluster(spec.deployment) if wanted and state in WITHOUT_WORD else None
 

@@ -51,7 +51,7 @@ class StandsBy:
 
     @property
     def alive(self) -> bool:
-        """Whether it will take over, now or when it has started."""
+        """True if it will take over, now or once it has started."""
         return self.state not in (*FINAL_STATES, NEW)
 
 

@@ -23,7 +23,7 @@ _ENDED_ON_REQUEST = (NEW, CANCELLED, FINISHED, SUSPENDED)
 
 
 class Action(TextEnum):
-    """What is done."""
+    """The supervisor's reaction to an app."""
 
     NONE = "none"
     WAIT = "wait"
@@ -35,7 +35,7 @@ class Action(TextEnum):
 
 @attrs.frozen(kw_only=True)
 class Observation:
-    """What a look at an app found.
+    """The state of an app when a supervisor looked at it.
 
     state: of the current deployment's driver; error: what it failed with
     committed: whether this driver has committed a batch, or has nothing to read

@@ -131,7 +131,7 @@ class _Supervisor:
         self.gave_up: dict[str, GaveUp] = {}
 
     def check_apps(self) -> None:
-        """Look at all apps once. What goes wrong with one is told, and keeps nobody from the others."""
+        """Check all apps once. A problem with one is reported and does not stop the others."""
         try:
             apps = self._apps or tuple(self._context.registry.apps())
         except StreamUpdateError as error:
@@ -152,7 +152,7 @@ class _Supervisor:
                 self._failed(app, f"{app} cannot be looked at: {error}")
 
     def close(self) -> None:
-        """What has begun to start is waited for; what waits for its turn is not started."""
+        """Wait for starts that have begun; drop those that are still queued."""
         starting = [app for app, started in self._starting.items() if not started.done()]
         if starting and not self._once:
             self._progress(f"ending, once these are started: {', '.join(starting)}")
@@ -241,7 +241,7 @@ class _Supervisor:
     def _taking_over(
         self, app: AppRegistry, current: Current, state: DriverState, standby: StandsBy | None
     ) -> str | None:
-        """The hot standby that is still expected to take over from a dead driver."""
+        """Return the hot standby that is still expected to take over from a dead driver."""
         if state not in DEAD_STATES or standby is None or standby.state != STANDBY:
             self._dead_since.pop(app.name, None)
             return None
@@ -324,7 +324,7 @@ class _Supervisor:
         self._on_give_up(told)
 
     def _report_once(self, app: str, line: str) -> None:
-        """Once, as long as nothing else is to be told of the app."""
+        """Report a line unless it repeats the app's last one."""
         if self._told.get(app) != line:
             self._told[app] = line
             self._progress(line)

@@ -29,7 +29,7 @@ TIMEOUT_SECONDS = 120.0
 
 
 class Yarn(Cluster):
-    """In cluster deploy mode. ``record``: the driver's ``tag``."""
+    """YARN in cluster deploy mode. ``record``: the driver's ``tag``."""
 
     name = "yarn"
     first_sign_seconds = 900.0  # it may wait in a queue first

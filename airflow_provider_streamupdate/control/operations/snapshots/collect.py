@@ -40,7 +40,7 @@ class Thing:
 
 @attrs.frozen(kw_only=True)
 class Collected:
-    """What was freed of an app, or (with `dry_run`) would be freed, and what was kept."""
+    """The things of an app that were freed, or with `dry_run` would be, and those that were kept."""
 
     app: str
     dry_run: bool

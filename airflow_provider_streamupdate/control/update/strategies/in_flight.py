@@ -30,7 +30,7 @@ from .strategy import ALL_STEPS, Strategy
 
 
 class InFlight(Strategy):
-    """No new driver and no restart; only reloadable parameters may differ."""
+    """An update without a new driver or a restart; only reloadable parameters may differ."""
 
     name = "in_flight"
     steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step not in (Step.STANDBY, Step.SNAPSHOT))

@@ -66,7 +66,7 @@ class Strategy:
 
     @property
     def noted(self) -> tuple[str, ...]:
-        """What an update's record calls the steps when they are done, in order."""
+        """The names of the finished steps in an update's record, in order."""
         return tuple(NOTED.get(step, self.ready) for step in self.steps)
 
     def accept(self, options: UpdateOptions) -> Strategy:
@@ -103,7 +103,7 @@ class Strategy:
         gone."""
 
     def standby_is_lost(self, update: Update) -> bool:
-        """Whether what the step `standby` made is gone, so that it has to be made again before the old version ends."""
+        """Return whether the result of the step `standby` is gone and must be rebuilt before the old version ends."""
         return False
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
@@ -142,7 +142,7 @@ class Strategy:
         return update.snapshot
 
     def undo_in_place(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
-        """A rollback's first step, before the new version is ended. True when it restored the old version by that."""
+        """Undo the update while the new version still runs; return whether that restored the old version."""
         return False
 
     def message_if_untouched(self, old: str) -> str:

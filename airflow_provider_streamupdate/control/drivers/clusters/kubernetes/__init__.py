@@ -36,7 +36,7 @@ UNCERTAIN_SECONDS = 30.0  # the same, where its node does not answer
 
 
 class Kubernetes(Cluster):
-    """In cluster deploy mode. ``record``: the name of the driver's ``pod``, its ``labels``, and ``where`` it is.
+    """Kubernetes in cluster deploy mode. ``record``: the driver's ``pod`` (its name), its ``labels``, and its place.
 
     pods: reaches the pods of a place
     """
@@ -250,8 +250,7 @@ def _kubectl(launch: Launch) -> str:
 
 
 class KubernetesClientMode(Local):
-    """As on this machine; the executors' pods have the labels that tell whose they are. They end by themselves when
-    their driver is gone."""
+    """A driver on this machine with executors in pods. The pods' labels name the app; they end with the driver."""
 
     name = "kubernetes-client"
 

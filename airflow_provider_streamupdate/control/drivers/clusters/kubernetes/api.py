@@ -26,10 +26,10 @@ class Pods(Protocol):
     """The pods of one namespace. DriverError when the API server does not answer or refuses."""
 
     def get(self, name: str) -> PodState | None:
-        """None: there is none of this name."""
+        """Return the pod of this name; None if it does not exist."""
 
     def find(self, labels: Mapping[str, str]) -> list[PodState]:
-        """Those with all of these labels."""
+        """Return the pods that have all of these labels."""
 
     def lacks(self, pod: PodState) -> str | None:
         """The name of a config map that the pod mounts and that is not there; None: all are."""
@@ -46,7 +46,7 @@ class Pods(Protocol):
 
 
 class ApiPods:
-    """By the API server."""
+    """The pods of a place, read and deleted through the API server."""
 
     def __init__(self, place: Where) -> None:
         self._place = place
@@ -164,7 +164,7 @@ class ApiPods:
 
 
 def _lines(answer: Any) -> Iterator[str]:
-    """Of a stream, until it ends or breaks."""
+    """Yield the lines of a stream until it ends or breaks."""
     from urllib3.exceptions import HTTPError
 
     text = b""
@@ -205,7 +205,7 @@ def _kubeconfig(place: Where) -> str | None:
 
 
 def _core_api(place: Where) -> Any:
-    """As Spark reaches it: by the kubeconfig (KUBECONFIG) or the service account of this pod, and the given files."""
+    """Return a client configured like Spark's: from KUBECONFIG or this pod's service account, and the given files."""
     try:
         from kubernetes import client, config
     except ImportError as error:

@@ -43,12 +43,12 @@ class PodState:
 
     @property
     def driver(self) -> bool:
-        """Whether it is a driver's, and no executor's (Spark's own label)."""
+        """True for a driver's pod, false for an executor's (by Spark's own label)."""
         return self.labels.get("spark-role") == "driver"
 
     @property
     def alive(self) -> bool | None:
-        """None: not known, because its node does not answer; its driver may still write."""
+        """True while the pod runs. None: its node does not answer, so its driver may still write."""
         if self.ended:
             return False
         return True if self.certain else None
