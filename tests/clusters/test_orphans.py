@@ -15,8 +15,7 @@ from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Ku
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod import PodState
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.orphans import END_SECONDS, orphans, why_over
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
-from airflow_provider_streamupdate.control.supervision.supervise import _Supervisor
+from airflow_provider_streamupdate.control.supervision.supervise import SuperviseOptions, _Supervisor
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError
 from airflow_provider_streamupdate.core.registry import hot_standby
@@ -153,7 +152,8 @@ def test_pods_of_deployments_that_are_gone_are_ended_by_a_supervisor(
         ]
     told: list[str] = []
     client = StreamUpdateClient(str(tmp_path), SparkSubmit("/bin/true"))
-    supervisor = _Supervisor(client.context, ("flights",), Backoff(), 1.0, told.append, lambda _: None, True)
+    options = SuperviseOptions(apps=("flights",), timeout=1.0, progress=told.append, once=True)
+    supervisor = _Supervisor(client.context, options)
     supervisor.check_apps()
     supervisor.close()
     assert pods.deleted == ["su-flights-v0-1-driver"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
@@ -51,40 +51,38 @@ class GaveUp:
     reason: str
 
 
-def supervise(
-    context: Context,
-    apps: Iterable[str] = (),
-    backoff: Backoff = Backoff(),  # noqa: B008 (frozen)
-    interval: float = 5.0,
-    timeout: float = 300.0,
-    progress: Progress = discard_progress,
-    on_give_up: Callable[[GaveUp], None] = lambda _: None,
-    once: bool = False,
-    end: threading.Event | None = None,
-) -> tuple[GaveUp, ...]:
+@attrs.frozen
+class SuperviseOptions:
+    """The apps that are supervised, and how."""
+
+    apps: Collection[str] = ()  # none: all under the root, later ones included
+    backoff: Backoff = Backoff()  # noqa: RUF009 (frozen)
+    interval: float = 5.0  # seconds between two checks
+    timeout: float = 300.0  # seconds that a driver may take to start
+    progress: Progress = discard_progress
+    on_give_up: Callable[[GaveUp], None] = lambda _: None  # called once for each app in a crash loop
+    once: bool = False  # check once, and wait for what was started
+    end: threading.Event | None = None  # set to stop; starts that have begun are waited for
+
+
+def supervise(context: Context, options: SuperviseOptions) -> tuple[GaveUp, ...]:
     """Start lost, failed and stopped drivers again, each from its own checkpoint and in a new epoch.
 
     Left alone are apps that were cancelled, suspended, or finished, that are being updated, or that are switched off
     (`switch`). An app is watched by one supervisor; others stand by for it.
 
-    apps: those to watch; none: all under the root, also those that come later
-    interval: seconds between two looks
-    timeout: seconds a driver may take to start
-    on_give_up: called when an app is in a crash loop, once for each
-    once: look once, and wait for what was started
-    end: set to stop; what is being started is waited for
     Returns the apps that were given up meanwhile; with `once` all that are dead and were not started.
     """
-    if interval <= 0:
-        raise InvalidInputError(f"the interval must be a positive duration, not {interval:g} s")
+    if options.interval <= 0:
+        raise InvalidInputError(f"the interval must be a positive duration, not {options.interval:g} s")
     context.need_launcher().check()
-    for app in apps:
+    for app in options.apps:
         context.registry.existing(app)
-    working = _Supervisor(context, tuple(apps), backoff, timeout, progress, on_give_up, once)
-    over = end or threading.Event()
+    working = _Supervisor(context, options)
+    over = options.end or threading.Event()
     try:
         working.check_apps()
-        while not once and not over.wait(interval):
+        while not options.once and not over.wait(options.interval):
             working.check_apps()
     finally:
         working.close()
@@ -105,18 +103,9 @@ class NotNow(StreamUpdateError):
 
 
 class _Supervisor:
-    def __init__(
-        self,
-        context: Context,
-        apps: tuple[str, ...],
-        backoff: Backoff,
-        timeout: float,
-        progress: Progress,
-        on_give_up: Callable[[GaveUp], None],
-        once: bool,
-    ) -> None:
-        self._context, self._apps, self._backoff, self._timeout = context, apps, backoff, timeout
-        self._progress, self._on_give_up, self._once = progress, on_give_up, once
+    def __init__(self, context: Context, options: SuperviseOptions) -> None:
+        self._context, self._options, self._backoff = context, options, options.backoff
+        self._progress, self._once = options.progress, options.once
         self._pool = ThreadPoolExecutor(STARTS_AT_ONCE, thread_name_prefix="supervise")
         self._starting: dict[str, Future[None]] = {}
         self._told: dict[str, str] = {}
@@ -133,7 +122,7 @@ class _Supervisor:
     def check_apps(self) -> None:
         """Check all apps once. A problem with one is reported and does not stop the others."""
         try:
-            apps = self._apps or tuple(self._context.registry.apps())
+            apps = self._options.apps or tuple(self._context.registry.apps())
         except StreamUpdateError as error:
             self._report_once("", f"the apps cannot be listed: {error}")
             return
@@ -256,7 +245,7 @@ class _Supervisor:
                 raise NotNow("nothing is to be started any more")
 
         try:
-            found = hot_standby.stand_by(self._context, app.name, self._timeout, before=still)
+            found = hot_standby.stand_by(self._context, app.name, self._options.timeout, before=still)
             self._failed_standbys.pop(app.name, None)
             self._report_once(app.name, f"{found.deployment} stands by for {app.name}")
         except NotNow:
@@ -296,7 +285,7 @@ class _Supervisor:
 
         try:
             deployed = restart(
-                self._context, app.name, deployment, self._timeout, before=count, asked_by="a supervisor"
+                self._context, app.name, deployment, self._options.timeout, before=count, asked_by="a supervisor"
             )
             self._report_once(app.name, f"{app.name} runs again as {deployed.deployment} (epoch {deployed.epoch})")
         except NotNow as error:
@@ -321,7 +310,7 @@ class _Supervisor:
             f"{app.name} is in a crash loop and is left alone: {reason}. Mend the cause, then run streamupdate restart "
             f"{app.name}, or update it to a version that works. {log}",
         )
-        self._on_give_up(told)
+        self._options.on_give_up(told)
 
     def _report_once(self, app: str, line: str) -> None:
         """Report a line unless it repeats the app's last one."""

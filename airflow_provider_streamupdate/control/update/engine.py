@@ -289,18 +289,18 @@ class UpdateEngine:
         if record_now is not None and "rehearsed" in record_now.step_times:
             return None
         version = update.version
-        report = rehearse.rehearse(
-            self.context,
-            version.application,
-            update.app,
-            self.options.snapshot,
-            self.options.rehearse,
-            version.agree,
+        options = rehearse.RehearseOptions(
+            application=version.application,
+            app=update.app,
+            snapshot=self.options.snapshot,
+            batches=self.options.rehearse,
+            agree=version.agree,
             deployment=None if self.options.check_only else update.record.new,
             renames=version.renames,
             progress=self.progress,
             fork=strategy_of(update).runs_beside,
         )
+        report = rehearse.rehearse(self.context, options)
         if not report.passed:
             raise RehearsalError(
                 f"the new version of {update.app} failed its rehearsal on snapshot {report.snapshot}; nothing was "
@@ -342,16 +342,16 @@ class UpdateEngine:
         return deployed
 
     def _verify(self, update: Update) -> Health:
-        health = verify.wait_healthy(
-            self.context,
-            update.app,
-            update.record.runs,
-            strategy_of(update).baseline(update),
-            self.options.submit_timeout,
+        options = verify.WaitHealthyOptions(
+            app=update.app,
+            deployment=update.record.runs,
+            baseline_snapshot=strategy_of(update).baseline(update),
             run_for=self.options.verify_for,
-            progress=self.progress,
             slo=self.options.slo,
+            timeout=self.options.submit_timeout,
+            progress=self.progress,
         )
+        health = verify.wait_healthy(self.context, options)
         boundary("healthy")
         self._record_step(update, "verified", verified=health.holds)
         boundary("verified")
@@ -407,13 +407,13 @@ class UpdateEngine:
         against = f"snapshot {snapshot}" if snapshot else "what the current version has committed"
         self._report_planning(self.options.deployment, f" and checking it against {against}")
         beside = (strategy or self.strategy).runs_beside
-        return check.plan_and_check(
-            self.context,
-            self.options.application,
-            app,
-            self.options.snapshot,
-            self.options.agree,
-            self.options.renames,
+        options = check.CheckOptions(
+            application=self.options.application,
+            app=app,
+            snapshot=snapshot,
+            agree=self.options.agree,
+            renames=self.options.renames,
             fork=beside,
             in_place=not beside,
         )
+        return check.plan_and_check(self.context, options)

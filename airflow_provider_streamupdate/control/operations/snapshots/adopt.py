@@ -22,7 +22,7 @@ from ...app_lease import holding
 from ...waiting import Phase, Progress, discard_progress
 from ..check import same_app
 from ..context import Context
-from ..plan import plan_application
+from ..plan import PlanOptions, plan_application
 from ..version import store_application
 
 _OWNER = "adopt"  # the owner of the deployment that an adopted snapshot belongs to; it never runs
@@ -63,7 +63,7 @@ def adopt(
     registry = context.registry.app(app)
     _check_free(registry, snapshot, application)
     progress(Phase(f"planning {application.file} and checking {', '.join(uris.values())}"))
-    planned = plan_application(launcher, application, storage_options=context.storage_options, adopt=uris)
+    planned = plan_application(launcher, application, PlanOptions(storage_options=context.storage_options, adopt=uris))
     same_app(application, planned.plan, app)
     report = planned.report
     assert report is not None  # a check was asked for

@@ -15,7 +15,7 @@ from ...drivers.drivers import Drivers
 from ...operations.context import Context
 from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import verify_snapshot
-from ...operations.submit import Deployed, check_adopted, submit
+from ...operations.submit import Deployed, SubmitOptions, check_adopted, submit
 from ..options import UpdateOptions
 from ..step import NOTED, Step
 from ..update import Update
@@ -124,18 +124,18 @@ class Strategy:
     def start_new(self, update: Update) -> Deployed:
         """The step `submit`: start the new version where the old one ended, unless it runs."""
         version = update.version
-        return submit(
-            update.context,
-            version.application,
-            version.deployment,
-            version.snapshot,
-            version.agree,
+        options = SubmitOptions(
+            application=version.application,
+            deployment=version.deployment,
+            snapshot=version.snapshot,
+            agree=version.agree,
             owner=version.owner,
             timeout=update.options.submit_timeout,
             progress=update.progress,
             app=update.app,
             renames=version.renames,
         )
+        return submit(update.context, options)
 
     def baseline(self, update: Update) -> str | None:
         """Return the snapshot whose lag and state rows the new version must reach; None: nothing is compared."""
