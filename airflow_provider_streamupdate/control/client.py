@@ -5,6 +5,7 @@ Operations that change something are idempotent: a rerun after a crash continues
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
@@ -30,15 +31,16 @@ from .operations.submit import Deployed
 from .operations.verification import verify as verifying
 from .operations.verification.output import batches as writing
 from .review import review as reviewing
-from .status import AppStatus, Beside
+from .status import AppStatus, UnpromotedVersion
 from .supervision import supervise as supervising
 from .update import cancellation, engine, inheritance, preflight, promotion, record
 from .update import rollback as going_back
 from .update.options import UpdateOptions
 
-__all__ = ["Adopted", "AppStatus", "Beside", "Deployed", "StreamUpdateClient", "UpdateOptions"]
+__all__ = ["Adopted", "AppStatus", "Deployed", "StreamUpdateClient", "UnpromotedVersion", "UpdateOptions"]
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -54,6 +56,16 @@ class Operation(Generic[P, T]):
     def __get__(self, client: StreamUpdateClient, owner: type) -> Callable[P, T]: ...
     def __get__(self, client: StreamUpdateClient | None, owner: type) -> Callable[..., T]:
         return self.function if client is None else MethodType(self.function, client.context)
+
+
+def from_fields(function: Callable[[Context, R], T], options: Callable[P, R]) -> Callable[Concatenate[Context, P], T]:
+    """Return an operation that takes the fields of its options as arguments."""
+
+    @functools.wraps(function)
+    def operation(context: Context, /, *args: P.args, **fields: P.kwargs) -> T:
+        return function(context, options(*args, **fields))
+
+    return operation
 
 
 class StreamUpdateClient:
@@ -93,23 +105,23 @@ class StreamUpdateClient:
         return self._metrics.text(content_type)
 
     plan = Operation(checking.plan)
-    check = Operation(checking.check)
-    plan_and_check = Operation(checking.plan_and_check)
-    rehearse = Operation(rehearsing.rehearse)
+    check = Operation(from_fields(checking.check, checking.CheckOptions))
+    plan_and_check = Operation(from_fields(checking.plan_and_check, checking.CheckOptions))
+    rehearse = Operation(from_fields(rehearsing.rehearse, rehearsing.RehearseOptions))
 
     find_owned = Operation(submitting.find_owned)
     check_stateless = Operation(submitting.check_stateless)
     check_again = Operation(submitting.check_again)
-    submit = Operation(submitting.submit)
+    submit = Operation(from_fields(submitting.submit, submitting.SubmitOptions))
     submitted_before = Operation(submitting.submitted_before)
     restart = Operation(restarting.restart)
     run_until_finished = Operation(restarting.run_until_finished)
-    supervise = Operation(supervising.supervise)
+    supervise = Operation(from_fields(supervising.supervise, supervising.SuperviseOptions))
     switch_supervision = Operation(supervising.switch)
     stand_by = Operation(standing_by.stand_by)
     stand_down = Operation(standing_by.stand_down)
-    health = Operation(verifying.health)
-    wait_healthy = Operation(verifying.wait_healthy)
+    health = Operation(from_fields(verifying.health, verifying.HealthOptions))
+    wait_healthy = Operation(from_fields(verifying.wait_healthy, verifying.WaitHealthyOptions))
     begin_cancel = Operation(cancellation.begin_cancel)
     poll_cancel = Operation(cancellation.poll_cancel)
     cancel = Operation(cancellation.cancel)
@@ -133,7 +145,7 @@ class StreamUpdateClient:
     collect_or_leave = Operation(collecting.collect_or_leave)
 
     resolve = Operation(inheritance.resolve)
-    look_ahead = Operation(preflight.look)
+    look_ahead = Operation(preflight.check_before_start)
     update = Operation(engine.update)
     begin_update = Operation(engine.begin_update)
     end_update = Operation(record.end)

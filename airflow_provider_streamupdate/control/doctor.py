@@ -52,21 +52,21 @@ class Finding:
 def examine(spark_submit: str, env_vars: Mapping[str, str], context: Context | None) -> Iterator[Finding]:
     """Run all checks; no file is left behind. `context`: the root's; None without a root."""
     yield Finding(thing="python", outcome=OK, found=f"{platform.python_version()}{_airflow()}")
-    yield _found("spark-submit", lambda: _spark(spark_submit, env_vars))
-    yield _found("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
+    yield _finding_of("spark-submit", lambda: _spark(spark_submit, env_vars))
+    yield _finding_of("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
     if context is None:
         yield Finding(thing="root", outcome=WARNING, found="not checked; name it with --root or STREAMUPDATE_ROOT")
         return
-    root = _found("root", lambda: _root(context.registry.folder))
+    root = _finding_of("root", lambda: _root(context.registry.folder))
     yield root
     if root.outcome != FAILED:
         yield _clock(context.registry.folder)
         yield from _apps(context)
 
 
-def _found(thing: str, look: Callable[[], str]) -> Finding:
+def _finding_of(thing: str, inspect: Callable[[], str]) -> Finding:
     try:
-        return Finding(thing=thing, outcome=OK, found=look())
+        return Finding(thing=thing, outcome=OK, found=inspect())
     except StreamUpdateError as error:
         return Finding(thing=thing, outcome=FAILED, found=str(error))
 
@@ -147,7 +147,7 @@ def _clock(folder: Folder) -> Finding:
 
 def _apps(context: Context) -> Iterator[Finding]:
     for name in apps(context):
-        yield _found(f"app {name}", lambda name=name: _app(context, name))  # type: ignore[misc]
+        yield _finding_of(f"app {name}", lambda name=name: _app(context, name))  # type: ignore[misc]
         yield from _copies(context, name)
         yield from _owners(context, name)
         try:
@@ -188,7 +188,7 @@ def _owners(context: Context, name: str) -> Iterator[Finding]:
 
 
 def _in_cluster(context: Context, name: str) -> Iterator[Finding]:
-    """What is wrong with an app's drivers in the cluster that they run in."""
+    """Yield the problems of an app's drivers in their cluster."""
     registry = context.registry.existing(name)
     drivers, current = context.drivers(registry, watch=False), registry.current_id()
     found = orphans(drivers)
@@ -211,7 +211,7 @@ def _app(context: Context, name: str) -> str:
     current = registry.current()
     if current is None:
         return "was never started"
-    state, status = context.drivers(registry, watch=False).look(current.deployment)
+    state, status = context.drivers(registry, watch=False).state_and_status(current.deployment)
     if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
         raise StreamUpdateError(
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future; synchronize "

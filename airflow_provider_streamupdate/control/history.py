@@ -64,7 +64,7 @@ def main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Reco
 
 
 def _part(span: Span, part: float) -> Span:
-    """So much of a span, as if it had gone evenly."""
+    """Return a fraction of a span, assuming a constant rate."""
     return attrs.evolve(
         span,
         batches=round(span.batches * part),
@@ -76,7 +76,7 @@ def _part(span: Span, part: float) -> Span:
 
 
 def columns(found: Iterable[Recorded], now: datetime) -> dict[str, Any]:
-    """Of all queries together, a point for each moment. What is a level is the newest driver's there."""
+    """Return the sums over all queries, a point for each moment. Levels are those of the newest driver."""
     moments: dict[str, list[Recorded]] = {}
     for one in found:
         moments.setdefault(one.span.at, []).append(one)

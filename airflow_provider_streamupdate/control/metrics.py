@@ -230,7 +230,7 @@ def _of_app(
         registry.check_not_deleted()
     else:
         registry.check_spec(current.deployment)  # without it the app could not be started again
-        state, status = context.drivers(registry, watch=False, alive=alive).look(current.deployment)
+        state, status = context.drivers(registry, watch=False, alive=alive).state_and_status(current.deployment)
         yield Sample(
             "app_info", _labels_of(app).also("deployment", current.deployment).also("epoch", str(current.epoch)), 1
         )

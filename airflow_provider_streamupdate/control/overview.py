@@ -32,7 +32,7 @@ from .operations import hot_standby
 from .operations.context import Context
 from .picture import figures as node_figures
 from .picture import report_document, running_picture
-from .status import WITHOUT_WORD, Beside, beside
+from .status import WITHOUT_WORD, UnpromotedVersion, unpromoted_version
 from .update.rollback_target import WayBack, versions_before, way_back
 from .update.step import NOTED, Step
 from .update.strategies import STRATEGIES
@@ -59,7 +59,7 @@ class Glance:
     current: Current | None
     status: Status | None
     last_update: UpdateRecord | None  # the one under way, else the last one
-    beside: Beside | None = None  # the new version that runs beside the current deployment
+    beside: UnpromotedVersion | None = None  # the new version that runs beside the current deployment
     attention: Attention = attrs.field(factory=Attention)
 
 
@@ -105,7 +105,7 @@ def each_app(
     or that have no deployments (any more)."""
     alive, folder = Living(), context.registry.folder
 
-    def look(app: str) -> tuple[str, T | StreamUpdateError | None]:
+    def read_one(app: str) -> tuple[str, T | StreamUpdateError | None]:
         try:
             return app, read(context.registry.app(app), alive)
         except (StreamUpdateError, FileNotFoundError) as error:
@@ -117,7 +117,7 @@ def each_app(
 
     names = folder.names()
     for start in range(0, len(names), APPS_AT_ONCE):
-        for app, found in folder.read_many(look, names[start : start + APPS_AT_ONCE]):
+        for app, found in folder.read_many(read_one, names[start : start + APPS_AT_ONCE]):
             if found is not None:
                 yield app, found
 
@@ -150,7 +150,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         for spec in specs
     ]
     plan = registry.plan(current.deployment) if current else None
-    state, status = drivers.look(current.deployment) if current else (NEW, None)
+    state, status = drivers.state_and_status(current.deployment) if current else (NEW, None)
     status = status and hiding.status(status)
     checked, report = _current_report(registry, updates, current)
     snapshots, rollbacks = snapshot_documents(read, SnapshotStore(registry)), registry.rollbacks()
@@ -166,7 +166,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "needs": to_dict(attention.needs),
         "current": to_dict(current),
         "status": to_dict(status),
-        "hot_standby": to_dict(hot_standby.look(registry, drivers)),
+        "hot_standby": to_dict(hot_standby.wanted_standby(registry, drivers)),
         "deployments": deployments,
         "stages": list(_stages(status, plan, report)),
         "picture": running_picture(plan, state, status),
@@ -251,7 +251,7 @@ def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance | 
         return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
     registry.spec(current.deployment)  # raises here for an app that could not be started again
     drivers = context.drivers(registry, watch=False, alive=alive)
-    state, status = drivers.look(current.deployment)
+    state, status = drivers.state_and_status(current.deployment)
     update = registry.last_update()
     return Glance(
         app=registry.name,
@@ -259,7 +259,7 @@ def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance | 
         current=current,
         status=status,
         last_update=update,
-        beside=beside(registry, drivers, current, update),
+        beside=unpromoted_version(registry, drivers, current, update),
         attention=assess(registry, current, state, status, update),
     )
 
@@ -322,8 +322,8 @@ def update_document(record: UpdateRecord) -> dict[str, Any]:
 
 
 def difference_document(report: DifferenceReport) -> dict[str, Any]:
-    """What the versions of an update made of the same batches: the outcome, the problems, what was not compared, and
-    the report's tables but that of the batches."""
+    """Return the comparison of an update's versions: outcome, problems, uncompared things, and all tables
+    but that of the batches."""
     found: dict[str, Any] = {
         "outcome": report.outcome,
         "problems": report.problems,
@@ -411,7 +411,7 @@ def _deployment_document(
     updates: list[UpdateRecord],
     hiding: Hiding,
 ) -> dict[str, Any]:
-    state, status = drivers.look(spec.deployment)
+    state, status = drivers.state_and_status(spec.deployment)
     status = status and hiding.status(status)
     launch = registry.launch(spec.deployment)
     record = next((u for u in updates if u.new == spec.deployment), None)
@@ -453,7 +453,7 @@ def _deployment_document(
 
 
 def _told_by_cluster(drivers: Drivers, spec: DeploymentSpec, state: DriverState, current: Current | None) -> str | None:
-    """Of a driver that is wanted: each answer takes a request."""
+    """Ask the cluster only about expected drivers: each query is a request."""
     wanted = current is None or current.deployment == spec.deployment or state == STARTING
     return drivers.told_by_cluster(spec.deployment) if wanted and state in WITHOUT_WORD else None
 

@@ -36,7 +36,7 @@ WITHOUT_WORD = (STARTING, LOST, FAILED, SILENT)  # states in which the driver it
 
 
 @attrs.frozen(kw_only=True)
-class Beside:
+class UnpromotedVersion:
     """The new version of an update whose versions run side by side, before it is promoted."""
 
     deployment: str
@@ -55,7 +55,7 @@ class AppStatus:
     status: Status | None
     launch: Launch | None
     update: UpdateRecord | None  # the one under way
-    beside: Beside | None = None
+    beside: UnpromotedVersion | None = None
     interrupted: Interruption | None = None
     supervision: Outlook | None = None
     hot_standby: StandsBy | None = None  # the driver that takes over when the current one dies; None: none is wanted
@@ -75,7 +75,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
     if current is None:
         return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=None)
     update = registry.update_under_way()
-    spec, (state, driver) = registry.spec(current.deployment), drivers.look(current.deployment)
+    spec, (state, driver) = registry.spec(current.deployment), drivers.state_and_status(current.deployment)
     attention = assess(registry, current, state, driver, update)
     return AppStatus(
         app=app,
@@ -85,24 +85,26 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         status=driver,
         launch=registry.launch(current.deployment),
         update=update,
-        beside=beside(registry, drivers, current, update),
+        beside=unpromoted_version(registry, drivers, current, update),
         interrupted=attention.interrupted,
         supervision=attention.supervision,
-        hot_standby=hot_standby.look(registry, drivers),
+        hot_standby=hot_standby.wanted_standby(registry, drivers),
         cluster=drivers.told_by_cluster(current.deployment) if state in WITHOUT_WORD else None,
         needs=attention.needs,
         next_step=attention.next_step,
     )
 
 
-def beside(registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None) -> Beside | None:
+def unpromoted_version(
+    registry: AppRegistry, drivers: Drivers, current: Current, update: UpdateRecord | None
+) -> UnpromotedVersion | None:
     """Return the new version that the last update runs beside the current deployment; None when there is none."""
     if update is None or update.outcome is not None or not strategy_named(update.strategy).runs_beside:
         return None
     if update.new == current.deployment or registry.launch(update.new) is None:
         return None
-    state, status = drivers.look(update.new)
-    return Beside(deployment=update.new, state=state, status=status)
+    state, status = drivers.state_and_status(update.new)
+    return UnpromotedVersion(deployment=update.new, state=state, status=status)
 
 
 def apps(context: Context) -> list[str]:

@@ -27,7 +27,7 @@ class Phase(str):
         return phase
 
 
-def quiet(_line: str) -> None:
+def discard_progress(_line: str) -> None:
     """Discard a line of progress."""
 
 

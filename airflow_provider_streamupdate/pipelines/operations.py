@@ -13,7 +13,7 @@ import attrs
 from ..control.drivers import process, runtime
 from ..control.drivers.driver_log import last_lines
 from ..control.drivers.launcher import Launcher, driver_environment, in_cluster
-from ..control.waiting import Progress, quiet
+from ..control.waiting import Progress, discard_progress
 from ..core import errors
 from ..core.compatibility.report import IncompatibleError
 from ..core.registry.application import Application
@@ -50,7 +50,7 @@ def check_pipeline(
 
     Raises the error that the driver found in the pipeline; DriverError when it left no answer.
     """
-    return _raised(_driven(launcher, CHECK, spec, driver, agree, renames, storage_options, quiet))
+    return _raised(_driven(launcher, CHECK, spec, driver, agree, renames, storage_options, discard_progress))
 
 
 def adopt_pipeline(
@@ -63,7 +63,7 @@ def adopt_pipeline(
 
     IncompatibleError, with the report, when they do not fit it. LeaseHeldError while the pipeline runs by this package.
     """
-    answer = _raised(_driven(launcher, ADOPT, spec, driver, (), None, storage_options, quiet))
+    answer = _raised(_driven(launcher, ADOPT, spec, driver, (), None, storage_options, discard_progress))
     report = answer.report
     if report is not None and not report.compatible:
         raise IncompatibleError(
@@ -81,7 +81,7 @@ def run_pipeline(
     agree: Iterable[str] = (),
     renames: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
 ) -> PipelineAnswer:
     """Carry the state of the flows whose code has changed over to it, and run the pipeline in `spec` to its end.
 

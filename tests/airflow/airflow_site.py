@@ -108,7 +108,7 @@ class Site:
     def drivers_alive(self, app: str = "alarm") -> list[str]:
         """The deployments whose driver's processes live."""
         client = self.client
-        return [s.deployment for s in client.deployments(app) if not client.drivers(app).gone(s.deployment)]
+        return [s.deployment for s in client.deployments(app) if not client.drivers(app).has_ended(s.deployment)]
 
 
 # where parts of Airflow are, from 3.2 on and in 3.1

@@ -106,7 +106,9 @@ class Site:
     def alive(self) -> list[str]:
         """The deployments whose driver's processes live."""
         client = self.client
-        return [s.deployment for s in client.deployments("alarm") if not client.drivers("alarm").gone(s.deployment)]
+        return [
+            s.deployment for s in client.deployments("alarm") if not client.drivers("alarm").has_ended(s.deployment)
+        ]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import rich.progress
 
 from airflow_provider_streamupdate.cli import progress as module
-from airflow_provider_streamupdate.control.update.usual_times import usually
+from airflow_provider_streamupdate.control.update.usual_times import usual_step_times
 from airflow_provider_streamupdate.control.waiting import Phase
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
@@ -93,8 +93,11 @@ def record(new: str, seconds: float, outcome: str | None = "promoted", strategy:
 def test_what_the_steps_took_before() -> None:
     updates = [record("v1", 10.2), record("v2", 20.2), record("v3", 12.2), record("v4", 50, None)]
     updates += [record("v5", 50, "rolled-back"), record("v6", 50, strategy="restart")]
-    assert usually(updates, "standby") == (
+    assert usual_step_times(updates, "standby") == (
         "earlier durations of the steps (median of 3 updates): standby 12 s, promoted 3 s"
     )
-    assert usually(updates, "restart") == "earlier durations of the steps (the last time): standby 50 s, promoted 3 s"
-    assert usually(updates, "parallel") is None
+    assert (
+        usual_step_times(updates, "restart")
+        == "earlier durations of the steps (the last time): standby 50 s, promoted 3 s"
+    )
+    assert usual_step_times(updates, "parallel") is None

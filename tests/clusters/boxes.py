@@ -37,7 +37,7 @@ class Boxes(Cluster):
         box = str(folder / hashlib.sha256("|".join(driver).encode()).hexdigest()[:16])
         return Prepared(["/bin/sh", "-c", SUBMIT, box, BEGIN, *command], {"box": box}, handed_over=True)
 
-    def look(self, many: bool = False) -> Alive:
+    def alive_check(self, many: bool = False) -> Alive:
         return _alive
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:

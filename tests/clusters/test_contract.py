@@ -142,7 +142,9 @@ def test_one_whose_submitter_is_gone_is_ended_all_the_same(case: Case, tmp_path:
     made = case.start(tmp_path, "a")
     pid = running(tmp_path / "a")
     if made.handed_over:
-        wait_for(lambda: True if process.look()(attrs.evolve(made, handed_over=False)) is False else None, "it", 60)
+        wait_for(
+            lambda: True if process.alive_check()(attrs.evolve(made, handed_over=False)) is False else None, "it", 60
+        )
         assert exists(pid)
     case.cluster.end(made, case.client)
     ended(pid)

@@ -156,7 +156,7 @@ def test_whether_a_driver_lives(many: bool) -> None:
     heard = status()
 
     def alive(told: Status | None = None) -> bool | None:
-        return cluster.look(many)(launch, told)
+        return cluster.alive_check(many)(launch, told)
 
     assert alive(heard) is None, "its pod was removed, perhaps by force: its heartbeat tells"
     for phase in ("Pending", "Running", "Unknown", "Failed", "Succeeded"):
@@ -178,7 +178,7 @@ def test_a_pod_that_lacks_what_its_submitter_makes_next_never_runs() -> None:
         at = (clock.parse(clock.now()) - timedelta(seconds=age)).isoformat()
         made = {"metadata": {**meta, "creationTimestamp": at}, "spec": {"volumes": volumes}, "status": {"phase": phase}}
         answers.pods = [PodState.of(made)]
-        return cluster.look()(launch, told)
+        return cluster.alive_check()(launch, told)
 
     assert alive(1) is None, "its submitter may be about to make it"
     assert alive(100) is False
@@ -310,7 +310,7 @@ def test_all_drivers_of_an_app_are_found_by_their_labels() -> None:
     put("ended", "Failed", epoch="1")
     put("another-app-s", app="other")
     put("another-root-s", root="ffffffff")
-    found = cluster.found(launch)
+    found = cluster.running_drivers(launch)
     assert [(f.name, f.epoch) for f in found] == [("pod its-own", 3), ("pod earlier", 2), ("pod deleted-since", 1)]
     assert [f.label for f in found] == ["v1", "v1", "v0"] and cluster.label("v0") == "v0"
     found[1].end()

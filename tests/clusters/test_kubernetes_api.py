@@ -105,8 +105,8 @@ NONE_OF_ITS: dict[str, tuple[int, bytes]] = {
 @pytest.mark.parametrize("case", NONE_OF_ITS)
 def test_what_is_no_answer_kills_nobody(server: Server, case: str) -> None:
     server.answer = lambda path: NONE_OF_ITS[case]
-    assert Kubernetes().look()(launch(server), status()) is None
-    assert Kubernetes().look(many=True)(launch(server), None) is None
+    assert Kubernetes().alive_check()(launch(server), status()) is None
+    assert Kubernetes().alive_check(many=True)(launch(server), None) is None
     with pytest.raises(StreamUpdateError):
         pods(server).get("x")
 
@@ -124,7 +124,7 @@ def test_the_api_server_s_own_404_is_believed(server: Server) -> None:
 
 def test_one_look_asks_an_api_server_that_is_away_once(server: Server) -> None:
     server.answer = lambda path: NONE_OF_ITS["a proxy's own 404"]
-    alive = Kubernetes().look(many=True)
+    alive = Kubernetes().alive_check(many=True)
     for _ in range(20):
         assert alive(launch(server), status()) is None
     assert len(server.asked) == 1
@@ -139,7 +139,7 @@ def test_who_acts_asks_an_api_server_again_that_was_away_a_moment_ago(server: Se
         lambda: cluster.end(launch(server), lambda: pytest.fail("nobody is to be asked")),
     ):
         server.answer = lambda path: NONE_OF_ITS["a login page"]
-        assert cluster.look(many=True)(launch(server), status()) is None
+        assert cluster.alive_check(many=True)(launch(server), status()) is None
         server.answer = lambda path: (404, GONE)
         act()
 

@@ -10,13 +10,12 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import clusters
-from airflow_provider_streamupdate.control.drivers.clusters.cluster import Found
+from airflow_provider_streamupdate.control.drivers.clusters.cluster import RunningDriver
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Kubernetes
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod import PodState
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.orphans import END_SECONDS, orphans, why_over
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
-from airflow_provider_streamupdate.control.supervision.supervise import _Supervisor
+from airflow_provider_streamupdate.control.supervision.supervise import SuperviseOptions, _Supervisor
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError
 from airflow_provider_streamupdate.core.registry import hot_standby
@@ -62,7 +61,7 @@ CASES = {
 def test_which_driver_s_time_is_over(case: str) -> None:
     epoch, launch, state, heard, current, updating, why = CASES[case]
     of = None if case == "no app has it" else "v1"
-    driver = Found(name="pod p", label="v1", epoch=epoch, end=lambda: None)
+    driver = RunningDriver(name="pod p", label="v1", epoch=epoch, end=lambda: None)
     told_at = ended(heard) if isinstance(heard, float) else heard
     told = why_over(driver, of, launch, state, told_at, current, updating)  # type: ignore[arg-type]
     assert (told is None) if why is None else (why in (told or ""))
@@ -153,8 +152,9 @@ def test_pods_of_deployments_that_are_gone_are_ended_by_a_supervisor(
         ]
     told: list[str] = []
     client = StreamUpdateClient(str(tmp_path), SparkSubmit("/bin/true"))
-    supervisor = _Supervisor(client.context, ("flights",), Backoff(), 1.0, told.append, lambda _: None, True)
-    supervisor.look()
+    options = SuperviseOptions(apps=("flights",), timeout=1.0, progress=told.append, once=True)
+    supervisor = _Supervisor(client.context, options)
+    supervisor.check_apps()
     supervisor.close()
     assert pods.deleted == ["su-flights-v0-1-driver"]
     assert any("runs and should not" in line for line in told)

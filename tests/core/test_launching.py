@@ -134,9 +134,7 @@ def test_a_plan_s_command_line_does_not_hold_them(tmp_path: Path, monkeypatch: p
         planning.plan_application(
             SparkSubmit("spark-submit"),
             Application(file=str(file)),
-            root="s3://root",
-            storage_options=SECRET,
-            against="current",
+            planning.PlanOptions(root="s3://root", storage_options=SECRET, against="current"),
         )
     assert started["options"] == SECRET
     assert "s3cr3t" not in json.dumps(started["command"]) and "s3://root" in started["command"]

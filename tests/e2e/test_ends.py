@@ -21,7 +21,7 @@ def processes(ground) -> tuple[psutil.Process, psutil.Process]:
 def final_state(ground, deployment: str) -> str:
     """The state once every process of the driver has gone."""
     drivers = ground.client.drivers(ground.app)
-    wait_for(lambda: drivers.gone(deployment) or None, f"the end of {deployment}", 90)
+    wait_for(lambda: drivers.has_ended(deployment) or None, f"the end of {deployment}", 90)
     wait_for(lambda: ground.drivers() == [] or None, "the driver's Python to end", 90)
     return drivers.state(deployment)
 

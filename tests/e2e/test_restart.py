@@ -36,7 +36,7 @@ class Files(Records):
         assert launch is not None and launch.pid is not None
         os.killpg(launch.pid, signal.SIGKILL)
         drivers = self.client.drivers(self.app)
-        wait_for(lambda: drivers.gone(deployment) or None, "the end of its processes", self.patience)
+        wait_for(lambda: drivers.has_ended(deployment) or None, "the end of its processes", self.patience)
         assert drivers.state(deployment) == "lost"
 
     def refused(self) -> str:

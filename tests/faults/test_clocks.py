@@ -55,10 +55,10 @@ def test_a_driver_s_process_is_known_after_the_clock_was_set(
         set_status(app, "v1", status(host=launch.host, pid=launch.pid, process=launch.process))
         set_clock(step)
         assert process.alive(launch) is True is Living()(launch)
-        assert drivers.state("v1") == "running" and not drivers.gone("v1")
+        assert drivers.state("v1") == "running" and not drivers.has_ended("v1")
     finally:
         drivers.kill("v1")
-    assert drivers.state("v1") == "lost" and drivers.gone("v1")
+    assert drivers.state("v1") == "lost" and drivers.has_ended("v1")
 
 
 @STEPS

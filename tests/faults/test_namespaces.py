@@ -89,7 +89,7 @@ def test_a_driver_and_a_holder_in_another_container_live_as_long_as_they_show_it
     drivers = Drivers(app, None, str(tmp_path), {})
 
     assert process.alive(launch) is None is Living()(launch)
-    assert drivers.state("v1") == "running" and not drivers.gone("v1")
+    assert drivers.state("v1") == "running" and not drivers.has_ended("v1")
     with pytest.raises(DriverError, match="on another machine or in another container"):
         drivers.kill("v1")
     assert other.poll() is None and drivers.state("v1") == "running"
@@ -104,4 +104,4 @@ def test_a_driver_and_a_holder_in_another_container_live_as_long_as_they_show_it
     with holding(app, "v2"):
         assert lease.held(app.folder, lease.read(app.folder))
     wait_for(lambda: drivers.state("v1") == "lost" or None, "the driver to be lost", 60)
-    assert drivers.gone("v1")
+    assert drivers.has_ended("v1")

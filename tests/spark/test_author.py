@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError
-from airflow_provider_streamupdate.streaming.planning.author import Declarations, told
+from airflow_provider_streamupdate.streaming.planning.author import Declarations, describe_failure
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 PLACE = r"^test_author\.py:(\d+) raised an error: StreamingQueryException: "
@@ -40,7 +40,7 @@ def test_in_the_function_of_a_sink(bench: Bench) -> None:
     def write(rows, batch_id):
         raise OSError("no room")  # the sink's place
 
-    words = told(ended(bench, lambda rows: rows.writeStream.foreachBatch(write)))
+    words = describe_failure(ended(bench, lambda rows: rows.writeStream.foreachBatch(write)))
     match = re.match(PLACE, words)
     assert match and int(match[1]) == line_of("# the sink's place"), words
     assert "no room" in words and "JVM stacktrace" not in words
@@ -51,7 +51,7 @@ def test_in_a_function_that_workers_run(bench: Bench) -> None:
     def half(a):
         return a // 0  # the function's place
 
-    words = told(ended(bench, lambda rows: rows.select(half("a")).writeStream.format("noop")))
+    words = describe_failure(ended(bench, lambda rows: rows.select(half("a")).writeStream.format("noop")))
     match = re.match(PLACE, words)
     assert match and int(match[1]) == line_of("# the function's place"), words
     assert "ZeroDivisionError" in words
@@ -78,7 +78,7 @@ def test_in_the_init_of_a_stateful_processor(bench: Bench) -> None:
     """Spark says "driver worker exited unexpectedly", and has the error as the cause of its own one only."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        words = told(ended(bench, limited))
+        words = describe_failure(ended(bench, limited))
         match = re.match(PLACE, words)
         assert match and int(match[1]) == line_of("# the processor's place"), words
         assert words.endswith("init() failed: LookupError: the limit is missing"), words
@@ -91,8 +91,8 @@ def test_in_the_init_of_a_stateful_processor(bench: Bench) -> None:
 
 
 def test_what_is_none_of_the_author_s_names_no_place() -> None:
-    assert told(ValueError('x\n  File "/lib/python3.11/site-packages/pyspark/a.py", line 3')).startswith(
+    assert describe_failure(ValueError('x\n  File "/lib/python3.11/site-packages/pyspark/a.py", line 3')).startswith(
         "ValueError: x"
     )
     ours = CorruptError('read File "/app.py", line 3')
-    assert told(ours) == str(ours)
+    assert describe_failure(ours) == str(ours)

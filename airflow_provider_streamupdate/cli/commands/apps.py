@@ -19,8 +19,7 @@ from .snapshots import need_snapshot
 
 if TYPE_CHECKING:
     from ...control.client import StreamUpdateClient
-    from ...control.operations.submit import Deployed
-    from ...core.registry.application import Application
+    from ...control.operations.submit import Deployed, SubmitOptions
 
 
 @click.command(short_help="Start an app, fresh or from a snapshot.")
@@ -60,37 +59,23 @@ def submit(settings: Settings, **given: Any) -> None:
       streamupdate submit flight_windows/v1.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate submit trial.py --set output=/data/trial --snapshot nightly --fork --from-app flight-windows
     """
-    deployed = _submit(settings, SubmitRequest(**given))
+    from ...control.operations.submit import SubmitOptions
+
+    deployed = _submit(settings, SubmitOptions(**given))
     if settings.as_json:
         print_json(deployed)
     already = ", as it did already" if deployed.reattached else ""
     note(settings, f"{deployed.app} runs as deployment {deployed.deployment}{already} (epoch {deployed.epoch})")
 
 
-@attrs.frozen
-class SubmitRequest:
-    """The options of `submit`."""
-
-    application: Application
-    deployment: str | None
-    snapshot: str | None
-    fresh: bool
-    agree: tuple[str, ...]
-    renames: dict[str, str]
-    fork: bool
-    from_app: str | None
-    timeout: float  # seconds
-
-    def __attrs_post_init__(self) -> None:
-        if (self.fork and self.snapshot is None) or (self.from_app and not self.fork):
-            raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
-        if self.fresh and self.snapshot is not None:
-            raise click.UsageError("--fresh starts without state, --snapshot with state: leave one of them out")
-
-
-def _submit(settings: Settings, asked: SubmitRequest) -> Deployed:
+def _submit(settings: Settings, asked: SubmitOptions) -> Deployed:
+    from ...control.operations.submit import submit
     from ...core.names import check_new_id
 
+    if (asked.fork and asked.snapshot is None) or (asked.from_app and not asked.fork):
+        raise click.UsageError("--fork needs --snapshot, and --from-app needs --fork")
+    if asked.fresh and asked.snapshot is not None:
+        raise click.UsageError("--fresh starts without state, --snapshot with state: leave one of them out")
     if asked.deployment is not None:
         check_new_id(asked.deployment)
     client = settings.client(needs_root=False)
@@ -100,22 +85,10 @@ def _submit(settings: Settings, asked: SubmitRequest) -> Deployed:
     interrupted = "if its driver was started, it keeps running (streamupdate list shows it, cancel ends it)"
     first = f"{'planning' if asked.snapshot else 'submitting'} {asked.application.file}"
     with progress(first, interrupted) as report:
-        return client.submit(
-            asked.application,
-            asked.deployment,
-            asked.snapshot,
-            asked.agree,
-            timeout=asked.timeout,
-            progress=report,
-            app=_checked_app(client, asked),
-            renames=asked.renames,
-            fork=asked.fork,
-            from_app=asked.from_app,
-            fresh=asked.fresh,
-        )
+        return submit(client.context, attrs.evolve(asked, progress=report, app=_checked_app(client, asked)))
 
 
-def _checked_app(client: StreamUpdateClient, asked: SubmitRequest) -> str | None:
+def _checked_app(client: StreamUpdateClient, asked: SubmitOptions) -> str | None:
     """Return the name of the app after a check against its snapshot; None where there is nothing to check.
 
     Raise IncompatibleError where the application cannot continue from the snapshot.
@@ -126,7 +99,13 @@ def _checked_app(client: StreamUpdateClient, asked: SubmitRequest) -> str | None
     if snapshot is None or client.submitted_before(application, asked.deployment, snapshot, asked.fresh) is not None:
         return None
     planned = client.plan_and_check(
-        application, None, snapshot, asked.agree, asked.renames, asked.fork, asked.from_app, in_place=not asked.fork
+        application,
+        snapshot=snapshot,
+        agree=asked.agree,
+        renames=asked.renames,
+        fork=asked.fork,
+        from_app=asked.from_app,
+        in_place=not asked.fork,
     )
     if planned.report is not None and not planned.report.compatible:
         raise IncompatibleError(

@@ -18,6 +18,7 @@ from ..update_options import option_named, update_options
 from .snapshots import need_snapshot
 
 if TYPE_CHECKING:
+    from ...control.operations.check import CheckOptions
     from ...control.update.options import UpdateOptions
     from ...core.compatibility.report import CompatibilityReport
     from ...core.plan.plan import AppPlan, StagePlan
@@ -70,7 +71,7 @@ def plan(settings: Settings, application: Application, whole: bool) -> None:
 @click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @shared
 @click.pass_context
-def check(ctx: click.Context, **given: Any) -> None:
+def check(ctx: click.Context, plan_file: str | None, markdown: bool, **given: Any) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
 
     Every stage, source and sink gets a verdict. If none refuses, the state is restored into a scratch folder and Spark
@@ -89,62 +90,41 @@ def check(ctx: click.Context, **given: Any) -> None:
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --snapshot nightly
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
     """
+    from ...control.operations.check import CheckOptions
     from ...core.errors import StreamUpdateError
 
-    settings, request = ctx.ensure_object(Settings), CheckRequest(**given)
-    if request.markdown and settings.as_json:
+    settings, options = ctx.ensure_object(Settings), CheckOptions(**given)
+    if plan_file is not None and options.snapshot is not None:
+        raise click.UsageError("--plan and --snapshot exclude each other")
+    if plan_file is not None and options.fork:
+        raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
+    if options.from_app is not None and not options.fork:
+        raise click.UsageError("--from-app needs --fork")
+    if markdown and settings.as_json:
         raise click.UsageError("--markdown and --json exclude each other")
     try:
-        report = _check(settings, request)
+        report = _check(settings, options, plan_file)
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
-    print_report(settings.as_json, report, request.markdown, _print_report)
+    print_report(settings.as_json, report, markdown, _print_report)
     ctx.exit(0 if report.compatible else FAILED)
 
 
-@attrs.frozen
-class CheckRequest:
-    """The options of `check`."""
-
-    application: Application
-    snapshot: str | None
-    plan_file: str | None
-    agree: tuple[str, ...]
-    renames: dict[str, str]
-    fork: bool
-    from_app: str | None
-    markdown: bool
-
-    def __attrs_post_init__(self) -> None:
-        if self.plan_file is not None and self.snapshot is not None:
-            raise click.UsageError("--plan and --snapshot exclude each other")
-        if self.plan_file is not None and self.fork:
-            raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
-        if self.from_app is not None and not self.fork:
-            raise click.UsageError("--from-app needs --fork")
-
-
-def _check(settings: Settings, request: CheckRequest) -> CompatibilityReport:
+def _check(settings: Settings, options: CheckOptions, plan_file: str | None) -> CompatibilityReport:
+    from ...control.operations.check import check
     from ...control.update.options import UpdateOptions
 
-    application, snapshot = request.application, request.snapshot
-    against = f"snapshot {snapshot}" if snapshot else request.plan_file or "the current deployment"
-    client = settings.client() if request.plan_file is None else None
-    if client is not None and snapshot is not None:
-        need_snapshot(client, snapshot)
-    with progress(f"checking {application.file} against {against}", "nothing was changed"):
+    against = f"snapshot {options.snapshot}" if options.snapshot else plan_file or "the current deployment"
+    client = settings.client() if plan_file is None else None
+    if client is not None and options.snapshot is not None:
+        need_snapshot(client, options.snapshot)
+    with progress(f"checking {options.application.file} against {against}", "nothing was changed"):
         if client is None:
-            return _against_plan(settings, application, str(request.plan_file), request.agree, request.renames)
-        if not request.fork:
-            application = client.resolve(UpdateOptions(application=application)).application
-        return client.check(
-            application,
-            snapshot=snapshot,
-            agree=request.agree,
-            renames=request.renames,
-            fork=request.fork,
-            from_app=request.from_app,
-        )
+            return _against_plan(settings, options, str(plan_file))
+        if not options.fork:
+            application = client.resolve(UpdateOptions(application=options.application)).application
+            options = attrs.evolve(options, application=application)
+        return check(client.context, options)
 
 
 @click.command(short_help="Run a new version's first batches on a clone of a snapshot, writing nothing.")
@@ -308,17 +288,16 @@ def rollback(
         note(settings, f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
 
 
-def _against_plan(
-    settings: Settings, application: Application, plan_file: str, agree: tuple[str, ...], renames: dict[str, str]
-) -> CompatibilityReport:
+def _against_plan(settings: Settings, asked: CheckOptions, plan_file: str) -> CompatibilityReport:
     from ...control.drivers.launcher import SparkSubmit
-    from ...control.operations.plan import plan_application
+    from ...control.operations.plan import PlanOptions, plan_application
 
     path = Path(plan_file).absolute()
     if not path.is_file():
         raise click.UsageError(f"{plan_file} is not a file; give the output of plan --json, or a snapshot.json")
     launcher = SparkSubmit(settings.spark_submit)
-    report = plan_application(launcher, application, against=f"plan:{path}", agree=agree, renames=renames).report
+    options = PlanOptions(against=f"plan:{path}", agree=asked.agree, renames=asked.renames)
+    report = plan_application(launcher, asked.application, options).report
     assert report is not None  # a check was asked for
     return report
 

@@ -42,7 +42,7 @@ from .need import (
 
 @attrs.frozen(kw_only=True)
 class Attention:
-    """What a person should know about an app."""
+    """Everything about an app that a person should know."""
 
     interrupted: Interruption | None = None  # the update or rollback that no process works on
     supervision: Outlook | None = None  # what supervision makes of a dead driver

@@ -149,7 +149,7 @@ class Evidence:
 
     @property
     def next_step(self) -> str | None:
-        """What to do about a dead driver or an abandoned update; None when nothing has to be done."""
+        """The remedy for a dead driver or an abandoned update; None when nothing has to be done."""
         if self.current is None:
             return None
         if self.abandoned is not None:

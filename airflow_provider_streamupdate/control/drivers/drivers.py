@@ -80,16 +80,16 @@ class Drivers:
     def state(self, deployment: str) -> DriverState:
         """Return ``new``, a state the driver wrote, ``lost`` (its process is gone, or it gave no heartbeat), or, for a
         dead driver whose app was cancelled, ``cancelled``."""
-        return self.look(deployment)[0]
+        return self.state_and_status(deployment)[0]
 
     def status(self, deployment: str) -> Status | None:
         """Return the last heartbeat of the driver started last; None before its first one."""
         launch = self.app.launch(deployment)
         return self._status_of(launch, deployment) if launch else None
 
-    def look(self, deployment: str) -> tuple[DriverState, Status | None]:
+    def state_and_status(self, deployment: str) -> tuple[DriverState, Status | None]:
         """Return `state` and `status` of the same moment, reading each file once."""
-        _, state, status = self._look(deployment)
+        _, state, status = self._launch_state_and_status(deployment)
         return (CANCELLED if state in DEAD_STATES and self._cancelled(deployment) else state), status
 
     def _cancelled(self, deployment: str) -> bool:
@@ -99,10 +99,10 @@ class Drivers:
     def maybe_alive(self, deployment: str) -> bool:
         """Return whether a driver that gives no sign of life, and counts as dead, may run on a machine that cannot be
         inspected."""
-        launch, state, status = self._look(deployment)
+        launch, state, status = self._launch_state_and_status(deployment)
         return launch is not None and state == LOST and self.alive(launch, status) is not False
 
-    def _look(self, deployment: str) -> tuple[Launch | None, DriverState, Status | None]:
+    def _launch_state_and_status(self, deployment: str) -> tuple[Launch | None, DriverState, Status | None]:
         """Return the launch, the driver's own end or life, and its last heartbeat."""
         while True:
             launch = self.app.launch(deployment)
@@ -150,7 +150,7 @@ class Drivers:
         status = self.app.status(deployment)
         return status if status is not None and status.epoch >= launch.epoch else None
 
-    def gone(self, deployment: str) -> bool:
+    def has_ended(self, deployment: str) -> bool:
         """Return whether no driver of the deployment runs any more."""
         launch = self.app.launch(deployment)
         living = alive(launch, self._status_of(launch, deployment)) if launch else False
@@ -394,7 +394,7 @@ class Drivers:
         if ended and launch.handed_over:  # later this cannot be found out from here
             if self.app.launch(deployment) == launch:  # no other driver was started meanwhile
                 self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
-        elif not self.gone(deployment):
+        elif not self.has_ended(deployment):
             status = self._status_of(launch, deployment) or launch
             raise DriverError(
                 f"the driver of deployment {deployment} of {self.app.name} was not ended: {_why_not(launch)}. End "

@@ -19,11 +19,11 @@ from .private_folder import private_folder
 
 @attrs.frozen(kw_only=True)
 class LaunchFiles:
-    """Of a deployment. folder: of its driver's log, too; application: with its files there"""
+    """The local files from which a deployment's driver is started."""
 
-    folder: Path
+    folder: Path  # also of the driver's log
     runtime: Path
-    application: Application
+    application: Application  # its paths are inside the folder
 
 
 def launch_files(app: AppRegistry, spec: DeploymentSpec, root: str) -> LaunchFiles:

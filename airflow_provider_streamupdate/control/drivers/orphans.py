@@ -11,7 +11,7 @@ from ...core import clock
 from ...core.errors import StreamUpdateError
 from ...core.registry import hot_standby
 from ...core.registry.deployment import FINAL_STATES, Current, DriverState, Launch, Status
-from .clusters import Cluster, Found, cluster_of
+from .clusters import Cluster, RunningDriver, cluster_of
 from .drivers import Drivers
 
 END_SECONDS = 60.0  # a driver may take from its last status to its end
@@ -21,7 +21,7 @@ END_SECONDS = 60.0  # a driver may take from its last status to its end
 class Orphan:
     """A driver, and why it should not run."""
 
-    driver: Found
+    driver: RunningDriver
     why: str
 
 
@@ -48,10 +48,10 @@ def orphans(drivers: Drivers, everywhere: bool = True) -> Orphans:
         launches = [last] if last is not None else []
     places = {(cluster.name, cluster.place(launch)): (cluster, launch) for launch in launches
               if (cluster := cluster_of(launch)).finds}  # fmt: skip
-    found, problems = list[tuple[Cluster, Found]](), list[str]()
+    found, problems = list[tuple[Cluster, RunningDriver]](), list[str]()
     for cluster, launch in places.values():
         try:
-            found += [(cluster, driver) for driver in cluster.found(launch)]
+            found += [(cluster, driver) for driver in cluster.running_drivers(launch)]
         except StreamUpdateError as error:
             problems.append(str(error))
     if current is not None and last is not None:  # the usual one
@@ -60,7 +60,7 @@ def orphans(drivers: Drivers, everywhere: bool = True) -> Orphans:
     return Orphans(list(_orphans(drivers, found)) if found else [], problems)
 
 
-def _orphans(drivers: Drivers, found: list[tuple[Cluster, Found]]) -> Iterator[Orphan]:
+def _orphans(drivers: Drivers, found: list[tuple[Cluster, RunningDriver]]) -> Iterator[Orphan]:
     # All of this is read after the look: what was started meanwhile is known here.
     app = drivers.app
     deployments = [spec.deployment for spec in app.deployments()]
@@ -70,7 +70,7 @@ def _orphans(drivers: Drivers, found: list[tuple[Cluster, Found]]) -> Iterator[O
         last = app.launch(deployment) if deployment else None
         if standby is not None and standby.deployment == deployment and last and driver.epoch == last.epoch:
             continue  # it outlives restarts of the driver that it follows, and is ended by its own command
-        state, status = drivers.look(deployment) if deployment else ("", None)
+        state, status = drivers.state_and_status(deployment) if deployment else ("", None)
         current = app.current()
         updating = app.update_under_way() is not None
         if why := why_over(driver, deployment, last, state, status, current, updating):
@@ -78,7 +78,7 @@ def _orphans(drivers: Drivers, found: list[tuple[Cluster, Found]]) -> Iterator[O
 
 
 def why_over(
-    driver: Found,
+    driver: RunningDriver,
     deployment: str | None,
     launch: Launch | None,
     state: DriverState | str,

@@ -125,7 +125,7 @@ def alive(launch: Launch, status: Status | None = None, kernel: Kernel | None = 
 
     status: its heartbeat, if it has given one
     """
-    return _Look(kernel or this_kernel()).alive(launch, status)
+    return _Processes(kernel or this_kernel()).alive(launch, status)
 
 
 class Alive(Protocol):
@@ -137,12 +137,12 @@ class Alive(Protocol):
     def __call__(self, launch: Launch, status: Status | None = None) -> bool | None: ...
 
 
-def look(many: bool = False) -> Alive:
+def alive_check(many: bool = False) -> Alive:
     """Return `alive` based on a single look at the processes of this machine.
 
     many: it will be called for several launches, so look at all processes now
     """
-    found = _Look(this_kernel())
+    found = _Processes(this_kernel())
     if many:
         found.sessions()
     return found.alive
@@ -154,20 +154,20 @@ def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
     False, with nothing signalled, when its processes cannot be identified.
     """
     for number in (signal.SIGKILL,) if at_once else (signal.SIGTERM, signal.SIGKILL):
-        group = _Look(this_kernel()).members(launch)
+        group = _Processes(this_kernel()).members(launch)
         if group is None:
             return False
         for process in group:
             process.signal(number)
         deadline = clock.monotonic() + seconds
-        while (group := _Look(this_kernel()).members(launch)) and clock.monotonic() < deadline:
+        while (group := _Processes(this_kernel()).members(launch)) and clock.monotonic() < deadline:
             clock.sleep(POLL_SECONDS)
         if not group:
             break
     return True
 
 
-class _Look:
+class _Processes:
     """One look at the processes of this machine."""
 
     def __init__(self, kernel: Kernel) -> None:

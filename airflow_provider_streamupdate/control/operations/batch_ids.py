@@ -26,7 +26,7 @@ def check_later_ids(registry: AppRegistry, deployment: str, queries: tuple[str, 
         if query is None:
             known = ", ".join(q.name for q in plan.queries) if plan else "not known"
             raise InvalidInputError(f"later ids: deployment {deployment} has no query {name!r} (its queries: {known})")
-        if not _untold(query):
+        if not _has_opaque_code(query):
             says = (
                 f"seen_batch={query.sink.seen_batch!r}" if query.sink.seen_batch else f"its sink is {query.sink.format}"
             )
@@ -45,7 +45,7 @@ def ids_used_again(registry: AppRegistry, new: str, old: str, later_ids: tuple[s
         return
     used = committed_since(registry, new, logged=True)
     for query in plan.queries:
-        if query.name not in used or not _untold(query):
+        if query.name not in used or not _has_opaque_code(query):
             continue
         if query.name in later_ids:
             yield f"query {query.name} continues with batch ids after those of {new} ({used[query.name]})"
@@ -114,5 +114,5 @@ def has_later_ids(registry: AppRegistry, deployment: str, current: str) -> str |
     return None
 
 
-def _untold(query: QueryPlan) -> bool:
+def _has_opaque_code(query: QueryPlan) -> bool:
     return is_function(query) and query.sink.seen_batch is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -17,7 +17,7 @@ from ...core.snapshots.rehearsal import RehearsalReport
 from ...core.snapshots.repeated_batches import add_replayed_batches, batches_again
 from ...core.snapshots.snapshots import SnapshotStore
 from .context import Context
-from .plan import Planned, app_named_in, plan_application
+from .plan import Planned, PlanOptions, app_named_in, plan_application
 
 
 def plan(context: Context, application: Application) -> AppPlan:
@@ -25,56 +25,45 @@ def plan(context: Context, application: Application) -> AppPlan:
     return plan_application(context.need_launcher(), application).plan
 
 
-def check(
-    context: Context,
-    application: Application,
-    app: str | None = None,
-    snapshot: str | None = None,
-    agree: Iterable[str] = (),
-    deployment: str | None = None,
-    renames: Mapping[str, str] | None = None,
-    fork: bool = False,
-    from_app: str | None = None,
-    in_place: bool | None = None,
-) -> CompatibilityReport:
+@attrs.frozen
+class CheckOptions:
+    """A new version, and the saved state to check it against."""
+
+    application: Application
+    app: str | None = None  # None: the one that the file defines
+    snapshot: str | None = None  # None: what the app's current deployment has committed
+    agree: Collection[str] = ()
+    deployment: str | None = None  # store the report for the update to this deployment
+    renames: Mapping[str, str] | None = None  # stages and sources of the saved state: {"old": "new"}
+    fork: bool = False  # the version is to run beside the app, under its own query ids
+    from_app: str | None = None  # the app whose state a fork uses, if it is another one
+    in_place: bool | None = None  # report which batches run again from the snapshot; None: for a `deployment`, no fork
+
+    @property
+    def starts_in_place(self) -> bool:
+        """The version replaces the running one and starts from the snapshot."""
+        return self.deployment is not None and not self.fork if self.in_place is None else self.in_place
+
+
+def check(context: Context, options: CheckOptions) -> CompatibilityReport:
     """Compare the application's plan with a snapshot, or with what the app's current deployment has committed.
 
     The state is also restored into a scratch folder, so that Spark checks it too.
-
-    deployment: store the report for the update to this deployment. With a snapshot, that update starts in place, so the
-        report says which batches run again
-    in_place: the report says which batches run again, even without `deployment`
-    fork: the version is to run beside the app (`from_app`, if that is another one), under its own query ids
     """
-    if deployment:
-        check_name("deployment", deployment)
-    if in_place is None:
-        in_place = deployment is not None and not fork
-    report = plan_and_check(context, application, app, snapshot, agree, renames, fork, from_app, in_place).report
+    if options.deployment:
+        check_name("deployment", options.deployment)
+    report = plan_and_check(context, options).report
     assert report is not None  # a check was asked for
-    if deployment:
-        store_report(context, report, deployment)
+    if options.deployment:
+        store_report(context, report, options.deployment)
     return report
 
 
-def plan_and_check(
-    context: Context,
-    application: Application,
-    app: str | None = None,
-    snapshot: str | None = None,
-    agree: Iterable[str] = (),
-    renames: Mapping[str, str] | None = None,
-    fork: bool = False,
-    from_app: str | None = None,
-    in_place: bool = False,
-) -> Planned:
-    """`plan` and `check` in one driver start.
-
-    renames: stages and sources of the saved state with new names in this version, ``{"old": "new"}``
-    fork, from_app: see `submit`
-    in_place: the check covers the batches that run again because the version starts from the snapshot
-    """
-    if (name := app or from_app or app_named_in(application.file)) is not None:  # else only the plan tells it
+def plan_and_check(context: Context, options: CheckOptions) -> Planned:
+    """`plan` and `check` in one driver start. The report is not stored."""
+    application, app, snapshot = options.application, options.app, options.snapshot
+    name = app or options.from_app or app_named_in(application.file)
+    if name is not None:  # else only the plan tells it
         registry = context.registry
         if snapshot is None:
             registry.existing(name)
@@ -86,13 +75,15 @@ def plan_and_check(
         planned = plan_application(
             context.need_launcher(),
             application,
-            root=context.root,
-            storage_options=context.storage_options,
-            against=f"snapshot:{snapshot}" if snapshot else "current",
-            agree=agree,
-            renames=renames,
-            fork=fork,
-            from_app=from_app,
+            PlanOptions(
+                root=context.root,
+                storage_options=context.storage_options,
+                against=f"snapshot:{snapshot}" if snapshot else "current",
+                agree=options.agree,
+                renames=options.renames,
+                fork=options.fork,
+                from_app=options.from_app,
+            ),
         )
     except NotFoundError as error:
         if app is None:
@@ -104,7 +95,8 @@ def plan_and_check(
     if app is not None:
         same_app(application, planned.plan, app)
     assert planned.report is not None  # it was checked against something
-    report = with_batches_again(context, planned.report, planned.plan, snapshot if in_place else None, agree)
+    starts_from = snapshot if options.starts_in_place else None
+    report = with_batches_again(context, planned.report, planned.plan, starts_from, options.agree)
     return attrs.evolve(planned, report=report)
 
 

@@ -21,7 +21,7 @@ from ...core.snapshots.snapshots import SnapshotStore
 from ...core.storage.space import bytes_freed
 from ...core.users import user_and_host
 from ..app_lease import holding
-from ..waiting import Phase, Progress, quiet
+from ..waiting import Phase, Progress, discard_progress
 from .context import Context
 from .snapshots.collect import is_over
 from .submit import unrestored
@@ -64,7 +64,9 @@ def check_deletable(context: Context, app: str, keep_snapshots: bool = False) ->
         )
 
 
-def delete_app(context: Context, app: str, keep_snapshots: bool = False, progress: Progress = quiet) -> DeletedApp:
+def delete_app(
+    context: Context, app: str, keep_snapshots: bool = False, progress: Progress = discard_progress
+) -> DeletedApp:
     """Remove everything of a cancelled app under the root, or all but its snapshots. A rerun completes what an
     interrupted one began.
 

@@ -27,7 +27,7 @@ from ...core.registry.registry import AppRegistry
 from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Progress, quiet, wait_for
+from ..waiting import Progress, discard_progress, wait_for
 from .context import Context
 from .stop import stop_deployment
 from .version import store_copy
@@ -51,7 +51,7 @@ class StandsBy:
 
     @property
     def alive(self) -> bool:
-        """Whether it will take over, now or when it has started."""
+        """True if it will take over, now or once it has started."""
         return self.state not in (*FINAL_STATES, NEW)
 
 
@@ -59,7 +59,7 @@ def stand_by(
     context: Context,
     app: str,
     timeout: float = 300.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     before: Callable[[], None] | None = None,
 ) -> StandsBy:
     """Start a hot standby of the app's current deployment, unless it has one; wait until it has caught up.
@@ -81,7 +81,7 @@ def stand_by(
             before()
         _check_no_update(registry)
         deployment, epoch = _standing(registry, drivers)
-        found = look(registry, drivers)
+        found = wanted_standby(registry, drivers)
         if found is None or not found.alive or registry.spec(found.deployment).parent != deployment:
             spec = _store(registry, drivers, deployment)
             wanted = hot_standby.read(registry.folder)
@@ -92,14 +92,14 @@ def stand_by(
             )
             drivers.start_beside(spec, epoch + 1, DriverRole.HOT_STANDBY)
             progress(f"hot standby {spec.deployment} of {app}: driver started beside {deployment}")
-    found = look(registry, drivers)
+    found = wanted_standby(registry, drivers)
     assert found is not None  # it was started or found
     _wait(registry, drivers, found.deployment, timeout)
     progress(f"hot standby {found.deployment} of {app} follows {deployment}")
-    return look(registry, drivers) or found
+    return wanted_standby(registry, drivers) or found
 
 
-def stand_down(context: Context, app: str, progress: Progress = quiet) -> str | None:
+def stand_down(context: Context, app: str, progress: Progress = discard_progress) -> str | None:
     """End the app's hot standby; it is to have none from then on. Return its deployment; None without one, and when it
     has taken over: then it is the app.
 
@@ -120,7 +120,7 @@ def stand_down(context: Context, app: str, progress: Progress = quiet) -> str | 
         return wanted.deployment
 
 
-def look(registry: AppRegistry, drivers: Drivers) -> StandsBy | None:
+def wanted_standby(registry: AppRegistry, drivers: Drivers) -> StandsBy | None:
     """Return the hot standby that the app is to have; None: none is wanted."""
     wanted = hot_standby.read(registry.folder)
     if wanted is None:

@@ -58,29 +58,28 @@ def app_named_in(file: str) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def plan_application(
-    launcher: Launcher,
-    application: Application,
-    *,
-    root: str = "",
-    storage_options: dict[str, Any] | None = None,
-    against: str | None = None,
-    agree: Iterable[str] = (),
-    renames: Mapping[str, str] | None = None,
-    adopt: Mapping[str, str] | None = None,
-    fork: bool = False,
-    from_app: str | None = None,
-    rehearse: tuple[int, str] | None = None,
-    timeout: float = TIMEOUT_SECONDS,
-) -> Planned:
+@attrs.frozen(kw_only=True)
+class PlanOptions:
+    """What a plan-only driver does besides planning, and how long it may take."""
+
+    root: str = ""
+    storage_options: dict[str, Any] | None = None  # of the root
+    against: str | None = None  # the saved state to check the plan against; None: no check
+    agree: Iterable[str] = ()
+    renames: Mapping[str, str] | None = None  # stages and sources of the saved state: {"old": "new"}
+    adopt: Mapping[str, str] | None = None  # checkpoints to check: URIs by query
+    fork: bool = False
+    from_app: str | None = None
+    rehearse: tuple[int, str] | None = None  # number of batches to run, and the name of the scratch folder
+    timeout: float = TIMEOUT_SECONDS
+
+
+def plan_application(launcher: Launcher, application: Application, options: PlanOptions = PlanOptions()) -> Planned:
     """Start a plan-only driver and wait for its answer (15-30 s).
 
     Raises the error that the driver found in the application; DriverError, with its last log lines, when it left no
     answer; WaitTimeoutError after `timeout` seconds. Warns (ParameterWarning) of parameters that no query function
     reads.
-
-    adopt: check these checkpoints (URIs by query)
-    rehearse: number of batches to run, and the name of the scratch folder
     """
     application.check()
     launcher.check()
@@ -89,28 +88,30 @@ def plan_application(
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
         args += [f"--set={key}={value}" for key, value in application.params.items()]
-        args += [f"--agree={name}" for name in agree]
-        if against:
-            args += ["--root", root, "--against", against]
-            args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
-            args += ["--fork"] if fork else []
-            args += [f"--from-app={from_app}"] if from_app else []
-        args += [f"--adopt={query}={uri}" for query, uri in (adopt or {}).items()]
-        args += [f"--rehearse={rehearse[0]}", f"--scratch={rehearse[1]}"] if rehearse else []
+        args += [f"--agree={name}" for name in options.agree]
+        if options.against:
+            args += ["--root", options.root, "--against", options.against]
+            args += [f"--rename={old}={new}" for old, new in (options.renames or {}).items()]
+            args += ["--fork"] if options.fork else []
+            args += [f"--from-app={options.from_app}"] if options.from_app else []
+        args += [f"--adopt={query}={uri}" for query, uri in (options.adopt or {}).items()]
+        if options.rehearse:
+            args += [f"--rehearse={options.rehearse[0]}", f"--scratch={options.rehearse[1]}"]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
-        submitted = launcher.command(quiet, args, str(runtime.build(root=root or _first(adopt))))
+        submitted = launcher.command(quiet, args, str(runtime.build(root=options.root or _first(options.adopt))))
         cluster = cluster_for(submitted)
-        cluster.check(submitted, driver_environment(launcher, quiet, submitted, storage_options or {}))
+        secrets = options.storage_options or {}
+        cluster.check(submitted, driver_environment(launcher, quiet, submitted, secrets))
         command = on_this_machine(submitted)
-        environment = driver_environment(launcher, quiet, command, storage_options or {})
+        environment = driver_environment(launcher, quiet, command, secrets)
         with open(log, "wb") as output:
             try:
-                code = cluster.run(command, environment, Path(folder), output, timeout)
+                code = cluster.run(command, environment, Path(folder), output, options.timeout)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
-                    f"{'rehearsing' if rehearse else 'planning'} {application.file} took more than {timeout:g} s and "
-                    "was stopped; nothing was started. Try again when the machine is less busy. Its last log lines:\n"
-                    + "\n".join(last_lines(log, application))
+                    f"{'rehearsing' if options.rehearse else 'planning'} {application.file} took more than "
+                    f"{options.timeout:g} s and was stopped; nothing was started. Try again when the machine is less "
+                    "busy. Its last log lines:\n" + "\n".join(last_lines(log, application))
                 ) from error
         if not out.exists():
             raise _no_answer(application, code, log)

@@ -14,10 +14,10 @@ from ...core.registry.registry import AppRegistry
 from ...core.snapshots.fresh_start import committed
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Phase, Progress, quiet, wait_for
+from ..waiting import Phase, Progress, discard_progress, wait_for
 from .abandoned import supersede_left_behind
 from .context import Context
-from .stateless import told
+from .stateless import format_batches
 from .stop import STOP_SECONDS
 from .submit import Deployed
 
@@ -29,7 +29,7 @@ def restart(
     app: str,
     deployment: str | None = None,
     timeout: float = 300.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     reattach: bool = False,
     before: Callable[[], None] | None = None,
     asked_by: str = "restart",
@@ -73,7 +73,11 @@ def restart(
 
 
 def run_until_finished(
-    context: Context, app: str, deployment: str | None = None, timeout: float = 300.0, progress: Progress = quiet
+    context: Context,
+    app: str,
+    deployment: str | None = None,
+    timeout: float = 300.0,
+    progress: Progress = discard_progress,
 ) -> Deployed:
     """Start the driver of the app's current deployment, unless it runs, and wait until all its queries have ended by
     themselves (trigger availableNow). DriverError when it ends in another way.
@@ -84,7 +88,7 @@ def run_until_finished(
     registry = context.registry.existing(app)
     drivers = context.drivers(registry)
     drivers.wait_for_states(deployed.deployment, (FINISHED,), math.inf)
-    batches = told(committed(registry, deployed.deployment)) or "no batch"
+    batches = format_batches(committed(registry, deployed.deployment)) or "no batch"
     progress(f"deployment {deployed.deployment} of {app} has finished ({batches})")
     return deployed
 
@@ -126,7 +130,11 @@ def _restart(
         )
     _end_processes(drivers, deployment, progress)
     batches = committed(registry, deployment)
-    where = f"from its own checkpoint ({told(batches)})" if batches else "from its beginning: it has committed no batch"
+    where = (
+        f"from its own checkpoint ({format_batches(batches)})"
+        if batches
+        else "from its beginning: it has committed no batch"
+    )
     progress(Phase(f"starting {deployment} again, {where}"))
     drivers.start(registry.spec(deployment), current.epoch + 1, current.promoted, after_cancel)
     return Deployed(app=registry.name, deployment=deployment, epoch=current.epoch + 1)
@@ -135,7 +143,7 @@ def _restart(
 def _end_processes(drivers: Drivers, deployment: str, progress: Progress) -> None:
     """Make sure that no process is left of a driver that has written its final status."""
     try:
-        wait_for(lambda: drivers.gone(deployment) or None, "the end of its processes", STOP_SECONDS)
+        wait_for(lambda: drivers.has_ended(deployment) or None, "the end of its processes", STOP_SECONDS)
     except WaitTimeoutError:
         progress(f"the driver of {deployment} has ended, but processes of it are left: ending them")
         drivers.kill(deployment)

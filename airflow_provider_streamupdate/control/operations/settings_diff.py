@@ -26,7 +26,7 @@ class Changed:
 
 
 def settings_diff(old: DeploymentSpec, new: DeploymentSpec) -> tuple[Changed, ...]:
-    """What differs, in the order of its parts and keys."""
+    """Return the differences, sorted by part and key."""
     one, other = old.application, new.application
     return (
         *changed("parameters", one.params, other.params),

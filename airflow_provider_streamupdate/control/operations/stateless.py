@@ -29,7 +29,7 @@ def check_no_state(registry: AppRegistry, drivers: Drivers) -> None:
         return
     app, has, ways = registry.name, [], []
     if deployment is not None:
-        has.append(f"deployment {deployment} ({drivers.state(deployment)}, {told(batches)})")
+        has.append(f"deployment {deployment} ({drivers.state(deployment)}, {format_batches(batches)})")
         if deployment == registry.current_id():
             ways.append(
                 f"`streamupdate restart {app}` starts {deployment} again from its own checkpoint; then "
@@ -50,7 +50,7 @@ def check_no_state(registry: AppRegistry, drivers: Drivers) -> None:
     )
 
 
-def told(batches: Mapping[str, int]) -> str:
+def format_batches(batches: Mapping[str, int]) -> str:
     """E.g. ``windows up to batch 14``."""
     return ", ".join(f"{query} up to batch {batch}" for query, batch in sorted(batches.items()))
 

@@ -34,7 +34,7 @@ def drain(context: Context, app: str, deployment: str, timeout: float = 300.0) -
         CommandBox(registry.deployment_folder(deployment), status.epoch).issue(commands.DRAIN)
     boundary("drain-asked")
     what = f"the drain of {deployment} of {app}"
-    wait_for(lambda: drivers.gone(deployment) or None, what, timeout, why=lambda: drivers.silence(deployment))
+    wait_for(lambda: drivers.has_ended(deployment) or None, what, timeout, why=lambda: drivers.silence(deployment))
 
 
 def current_silence(context: Context, app: str) -> str | None:
@@ -48,13 +48,13 @@ def stop_deployment(context: Context, app: str, deployment: str) -> None:
     """End a deployment's driver at once, and kill it if necessary. Does nothing when none runs."""
     registry = context.registry.existing(app)
     drivers = context.drivers(registry)
-    if drivers.gone(deployment):
+    if drivers.has_ended(deployment):
         return
     status = drivers.status(deployment)
     if status and drivers.state(deployment) in (STANDBY, RUNNING, SUSPENDED):
         CommandBox(registry.deployment_folder(deployment), status.epoch).issue(commands.CANCEL)
         try:
-            wait_for(lambda: drivers.gone(deployment) or None, "the stop", STOP_SECONDS)
+            wait_for(lambda: drivers.has_ended(deployment) or None, "the stop", STOP_SECONDS)
             return
         except TimeoutError:
             pass  # it does not stop by itself: end its processes

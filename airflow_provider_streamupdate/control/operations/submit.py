@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -20,11 +20,11 @@ from ...core.snapshots.fresh_start import NOTHING, check_agreed
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import holding
 from ..drivers.drivers import Drivers
-from ..waiting import Phase, Progress, quiet
+from ..waiting import Phase, Progress, discard_progress
 from .abandoned import supersede_left_behind
 from .check import same_app, with_batches_again
 from .context import Context
-from .plan import app_named_in, plan_application
+from .plan import PlanOptions, app_named_in, plan_application
 from .stateless import check_no_state, check_start
 from .version import store_application, update_owner
 
@@ -47,62 +47,49 @@ def find_owned(context: Context, app: str, owner: str) -> DeploymentSpec | None:
     return owned[-1] if owned else None
 
 
-def submit(
-    context: Context,
-    application: Application,
-    deployment: str | None = None,
-    snapshot: str | None = None,
-    agree: Iterable[str] = (),
-    owner: str = "",
-    timeout: float = 180.0,
-    progress: Progress = quiet,
-    app: str | None = None,
-    renames: Mapping[str, str] | None = None,
-    fork: bool = False,
-    from_app: str | None = None,
-    fresh: bool = False,
-) -> Deployed:
+@attrs.frozen
+class SubmitOptions:
+    """A deployment to start, and what it starts from."""
+
+    application: Application
+    deployment: str | None = None  # None: a free id
+    snapshot: str | None = None  # None: it starts without state
+    agree: Collection[str] = ()
+    owner: str = ""  # a token: submitting again with it reattaches to, or restarts, the same deployment. Without one,
+    # the same request reattaches to the current deployment while its driver lives
+    timeout: float = 180.0  # seconds until its queries run
+    progress: Progress = discard_progress
+    app: str | None = None  # None: a plan-only driver finds the name
+    renames: Mapping[str, str] | None = None  # stages and sources of the saved state: {"old": "new"}
+    fork: bool = False  # continue from the snapshot under new query ids, beside the snapshot's app
+    from_app: str | None = None  # the snapshot's app, if a fork's is another one
+    fresh: bool = False  # leave the app's state behind on purpose
+
+
+def submit(context: Context, options: SubmitOptions) -> Deployed:
     """Start a new deployment, from a snapshot or without state, and wait until its queries run.
 
     Errors with nothing started: CorruptError when a file of the snapshot is not what was stored; RefusedError when the
     app has state and no snapshot is given; ApplicationError when an app without state could never be updated, and that
-    was not agreed to.
-
-    fresh: leave the app's state behind on purpose. IncompatibleError, with nothing started, when the contents of the
-        sinks make that wrong, or it was not agreed to
-    app: the app's name if known (a plan was made); otherwise a plan-only driver finds it
-    fork: continue from the snapshot under new query ids, beside the snapshot's app; from_app: that app, if it is
-        another one
-    owner: a token; submitting again with the same token reattaches to, or restarts, the same deployment. Without one,
-        the same request reattaches to the current deployment while its driver lives
+    was not agreed to; IncompatibleError when the sinks' contents make a fresh start wrong, or it was not agreed to.
     """
+    application, snapshot, owner, progress = options.application, options.snapshot, options.owner, options.progress
     application.check()
-    if (fork and snapshot is None) or (from_app and not fork):
+    if (options.fork and snapshot is None) or (options.from_app and not options.fork):
         raise InvalidInputError("a fork needs a snapshot, and another app's snapshot can only be forked (fork)")
-    if fresh and snapshot is not None:
+    if options.fresh and snapshot is not None:
         raise InvalidInputError("a fresh start has no state, but a snapshot was given; leave out one of the two")
-    launcher = context.need_launcher()
-    launcher.check()
+    context.need_launcher().check()
     context.registry.folder.check_writable()
-    agree = tuple(agree)
-    if not owner and (found := submitted_before(context, application, deployment, snapshot, fresh, app)):
-        progress(Phase(f"deployment {found.deployment} of {found.app} was submitted before: waiting for it"))
-        context.drivers(context.registry.app(found.app)).wait_running(found.deployment, timeout)
-        return found
-    if snapshot is None and (app is None or (fresh and find_owned(context, app, owner) is None)):
-        app = check_stateless(context, application, app, agree, owner, fresh, progress)
-    elif app is None:
-        progress(Phase(f"planning {application.file}"))
-        plan = plan_application(launcher, application).plan
-        app = plan.app
-        if snapshot is not None and not fork and find_owned(context, app, owner) is None:
-            check_again(context, plan, snapshot, agree)
+    request = application, options.deployment, snapshot, options.fresh, options.app
+    if not owner and (before := submitted_before(context, *request)):
+        progress(Phase(f"deployment {before.deployment} of {before.app} was submitted before: waiting for it"))
+        context.drivers(context.registry.app(before.app)).wait_running(before.deployment, options.timeout)
+        return before
+    app = _checked_app(context, options)
     registry = context.registry.app(app)
     drivers = context.drivers(registry)
-    if deployment is None:
-        owned = find_owned(context, app, owner)
-        used = set(registry.deployment_ids()) - _unstarted(registry, application.digest(), snapshot, fresh)
-        deployment = owned.deployment if owned else default_deployment_id(app, application.digest(), used)
+    deployment = _deployment_id(context, registry, options) if options.deployment is None else options.deployment
     check_name("deployment", deployment)
     with holding(registry, deployment, f"submit starts {deployment}"):
         spec = DeploymentSpec(
@@ -112,12 +99,12 @@ def submit(
             digest=application.digest(),
             submitted_at=clock.now(),
             from_snapshot=snapshot,
-            agree=agree,
-            renames=dict(renames or {}),
+            agree=tuple(options.agree),
+            renames=dict(options.renames or {}),
             owner=owner,
-            fork=fork,
-            from_app=None if from_app == app else from_app,
-            fresh=fresh,
+            fork=options.fork,
+            from_app=None if options.from_app == app else options.from_app,
+            fresh=options.fresh,
         )
         deployed = _submit(context, registry, drivers, spec, progress)
         # Not before it is current: until then the version that an update left behind is the one to go back to.
@@ -126,10 +113,35 @@ def submit(
         progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
         if not deployed.reattached:
             progress(_starting(registry, spec))
-        drivers.wait_running(deployment, timeout)
+        drivers.wait_running(deployment, options.timeout)
         boundary("new-running")
         progress(f"deployment {deployment} of {app} is {drivers.state(deployment)}")
         return deployed
+
+
+def _checked_app(context: Context, options: SubmitOptions) -> str:
+    """Return the app's name, after a plan-only driver has checked what was not checked before."""
+    application, app, snapshot, owner = options.application, options.app, options.snapshot, options.owner
+    if snapshot is None:
+        if app is not None and (not options.fresh or find_owned(context, app, owner) is not None):
+            return app
+        return check_stateless(context, application, app, tuple(options.agree), owner, options.fresh, options.progress)
+    if app is not None:
+        return app
+    options.progress(Phase(f"planning {application.file}"))
+    plan = plan_application(context.need_launcher(), application).plan
+    if not options.fork and find_owned(context, plan.app, owner) is None:
+        check_again(context, plan, snapshot, options.agree)
+    return plan.app
+
+
+def _deployment_id(context: Context, registry: AppRegistry, options: SubmitOptions) -> str:
+    """Return the id that the same owner has used before, or a free one."""
+    if (owned := find_owned(context, registry.name, options.owner)) is not None:
+        return owned.deployment
+    digest = options.application.digest()
+    used = set(registry.deployment_ids()) - _unstarted(registry, digest, options.snapshot, options.fresh)
+    return default_deployment_id(registry.name, digest, used)
 
 
 def _submit(
@@ -261,10 +273,7 @@ def check_stateless(
     planned = plan_application(
         context.need_launcher(),
         application,
-        root=context.root,
-        storage_options=context.storage_options,
-        against=NOTHING,
-        agree=agree,
+        PlanOptions(root=context.root, storage_options=context.storage_options, against=NOTHING, agree=agree),
     )
     if app is not None:
         same_app(application, planned.plan, app)
@@ -325,7 +334,7 @@ def _check_nothing_runs(
     if current is None or current.deployment == but:
         return
     state = drivers.state(current.deployment)
-    if state not in (*FINAL_STATES, NEW) or not drivers.gone(current.deployment):
+    if state not in (*FINAL_STATES, NEW) or not drivers.has_ended(current.deployment):
         raise AlreadyRunningError(
             f"app {registry.name} already runs as deployment {current.deployment} ({state}): replace it with update, "
             "or cancel it first. A fork beside it needs a file that defines another app"

@@ -33,7 +33,7 @@ class Agreed:
 
 @attrs.frozen(kw_only=True)
 class Review:
-    """What is known of an update."""
+    """The records and reports of one update."""
 
     update: UpdateRecord
     agreed: tuple[Agreed, ...] = ()

@@ -23,7 +23,7 @@ _ENDED_ON_REQUEST = (NEW, CANCELLED, FINISHED, SUSPENDED)
 
 
 class Action(TextEnum):
-    """What is done."""
+    """The supervisor's reaction to an app."""
 
     NONE = "none"
     WAIT = "wait"
@@ -34,8 +34,8 @@ class Action(TextEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Found:
-    """What a look at an app found.
+class Observation:
+    """The state of an app when a supervisor looked at it.
 
     state: of the current deployment's driver; error: what it failed with
     committed: whether this driver has committed a batch, or has nothing to read
@@ -77,7 +77,7 @@ def starts_in_a_row(current: Current, known: Supervision) -> int:
     return known.attempts if known.epoch is not None and current.epoch <= known.epoch else 0
 
 
-def decide(found: Found, known: Supervision, backoff: Backoff, since_start: float) -> Decision:
+def decide(found: Observation, known: Supervision, backoff: Backoff, since_start: float) -> Decision:
     """since_start: seconds since the supervisor started the app's driver last"""
     current = found.current
     if found.off is not None or current is None or found.state in _ENDED_ON_REQUEST:

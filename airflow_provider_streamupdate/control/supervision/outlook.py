@@ -15,7 +15,7 @@ from .decision import starts_in_a_row
 
 @attrs.frozen(kw_only=True)
 class Outlook:
-    """What supervision will do about a driver that failed, was lost or was stopped."""
+    """The supervisor's next steps for a driver that failed, was lost or was stopped."""
 
     watched: bool  # a supervisor watches the app
     off: str | None = None  # why the app is not supervised

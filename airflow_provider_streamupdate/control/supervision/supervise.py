@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
@@ -31,10 +31,10 @@ from ..operations import hot_standby
 from ..operations.context import Context
 from ..operations.hot_standby import StandsBy
 from ..operations.restart import restart
-from ..waiting import Progress, quiet
+from ..waiting import Progress, discard_progress
 from . import watch
 from .backoff import Backoff
-from .decision import Action, Decision, Found, decide, starts_in_a_row
+from .decision import Action, Decision, Observation, decide, starts_in_a_row
 from .outlook import asked_to_end
 
 STARTS_AT_ONCE = 4  # drivers; each waits for Spark
@@ -51,41 +51,39 @@ class GaveUp:
     reason: str
 
 
-def supervise(
-    context: Context,
-    apps: Iterable[str] = (),
-    backoff: Backoff = Backoff(),  # noqa: B008 (frozen)
-    interval: float = 5.0,
-    timeout: float = 300.0,
-    progress: Progress = quiet,
-    on_give_up: Callable[[GaveUp], None] = lambda _: None,
-    once: bool = False,
-    end: threading.Event | None = None,
-) -> tuple[GaveUp, ...]:
+@attrs.frozen
+class SuperviseOptions:
+    """The apps that are supervised, and how."""
+
+    apps: Collection[str] = ()  # none: all under the root, later ones included
+    backoff: Backoff = Backoff()  # noqa: RUF009 (frozen)
+    interval: float = 5.0  # seconds between two checks
+    timeout: float = 300.0  # seconds that a driver may take to start
+    progress: Progress = discard_progress
+    on_give_up: Callable[[GaveUp], None] = lambda _: None  # called once for each app in a crash loop
+    once: bool = False  # check once, and wait for what was started
+    end: threading.Event | None = None  # set to stop; starts that have begun are waited for
+
+
+def supervise(context: Context, options: SuperviseOptions) -> tuple[GaveUp, ...]:
     """Start lost, failed and stopped drivers again, each from its own checkpoint and in a new epoch.
 
     Left alone are apps that were cancelled, suspended, or finished, that are being updated, or that are switched off
     (`switch`). An app is watched by one supervisor; others stand by for it.
 
-    apps: those to watch; none: all under the root, also those that come later
-    interval: seconds between two looks
-    timeout: seconds a driver may take to start
-    on_give_up: called when an app is in a crash loop, once for each
-    once: look once, and wait for what was started
-    end: set to stop; what is being started is waited for
     Returns the apps that were given up meanwhile; with `once` all that are dead and were not started.
     """
-    if interval <= 0:
-        raise InvalidInputError(f"the interval must be a positive duration, not {interval:g} s")
+    if options.interval <= 0:
+        raise InvalidInputError(f"the interval must be a positive duration, not {options.interval:g} s")
     context.need_launcher().check()
-    for app in apps:
+    for app in options.apps:
         context.registry.existing(app)
-    working = _Supervisor(context, tuple(apps), backoff, timeout, progress, on_give_up, once)
-    over = end or threading.Event()
+    working = _Supervisor(context, options)
+    over = options.end or threading.Event()
     try:
-        working.look()
-        while not once and not over.wait(interval):
-            working.look()
+        working.check_apps()
+        while not options.once and not over.wait(options.interval):
+            working.check_apps()
     finally:
         working.close()
     return tuple(working.gave_up.values())
@@ -105,18 +103,9 @@ class NotNow(StreamUpdateError):
 
 
 class _Supervisor:
-    def __init__(
-        self,
-        context: Context,
-        apps: tuple[str, ...],
-        backoff: Backoff,
-        timeout: float,
-        progress: Progress,
-        on_give_up: Callable[[GaveUp], None],
-        once: bool,
-    ) -> None:
-        self._context, self._apps, self._backoff, self._timeout = context, apps, backoff, timeout
-        self._progress, self._on_give_up, self._once = progress, on_give_up, once
+    def __init__(self, context: Context, options: SuperviseOptions) -> None:
+        self._context, self._options, self._backoff = context, options, options.backoff
+        self._progress, self._once = options.progress, options.once
         self._pool = ThreadPoolExecutor(STARTS_AT_ONCE, thread_name_prefix="supervise")
         self._starting: dict[str, Future[None]] = {}
         self._told: dict[str, str] = {}
@@ -130,12 +119,12 @@ class _Supervisor:
         self._dead_since: dict[str, tuple[int, float]] = {}  # in which epoch, and since when by this process's clock
         self.gave_up: dict[str, GaveUp] = {}
 
-    def look(self) -> None:
-        """Look at all apps once. What goes wrong with one is told, and keeps nobody from the others."""
+    def check_apps(self) -> None:
+        """Check all apps once. A problem with one is reported and does not stop the others."""
         try:
-            apps = self._apps or tuple(self._context.registry.apps())
+            apps = self._options.apps or tuple(self._context.registry.apps())
         except StreamUpdateError as error:
-            self._tell("", f"the apps cannot be listed: {error}")
+            self._report_once("", f"the apps cannot be listed: {error}")
             return
         for app in apps:
             registry, started = self._context.registry.app(app), self._starting.get(app)
@@ -147,12 +136,12 @@ class _Supervisor:
                     self._end_orphans(registry)
             except LeaseHeldError as error:
                 self._watched.discard(app)
-                self._tell(app, str(error))
+                self._report_once(app, str(error))
             except StreamUpdateError as error:
                 self._failed(app, f"{app} cannot be looked at: {error}")
 
     def close(self) -> None:
-        """What has begun to start is waited for; what waits for its turn is not started."""
+        """Wait for starts that have begun; drop those that are still queued."""
         starting = [app for app, started in self._starting.items() if not started.done()]
         if starting and not self._once:
             self._progress(f"ending, once these are started: {', '.join(starting)}")
@@ -167,17 +156,17 @@ class _Supervisor:
         found, known, decision = self._decide(app)
         if decision.action is Action.START:
             assert found.current is not None
-            self._tell(app.name, f"{app.name}: {decision.reason}; starting it again")
+            self._report_once(app.name, f"{app.name}: {decision.reason}; starting it again")
             self._starting[app.name] = self._pool.submit(self._restart, app, found.current.deployment)
         elif decision.action is Action.STAND_BY and clock.monotonic() >= self._stand_by_at.get(app.name, 0.0):
-            self._tell(app.name, f"{app.name}: {decision.reason}; starting another one")
+            self._report_once(app.name, f"{app.name}: {decision.reason}; starting another one")
             self._starting[app.name] = self._pool.submit(self._stand_by, app)
         elif decision.action is Action.GIVE_UP:
             self._give_up(app, found, known, decision)
         elif decision.action is Action.RECOVERED:
             supervision.write(app.folder, Supervision())
             boundary("recovery-noted")
-            self._tell(app.name, f"{app.name} has recovered: {decision.reason}")
+            self._report_once(app.name, f"{app.name} has recovered: {decision.reason}")
         elif decision.action is Action.WAIT:
             text = f"{app.name}: {decision.reason}; it is started again {self._backoff.delay(known.attempts):g} s after"
             self._failed(app.name, f"{text} the last start ({known.attempts} of {self._backoff.attempts})")
@@ -204,28 +193,28 @@ class _Supervisor:
             except StreamUpdateError as error:
                 problems.append(str(error))
         if problems:
-            self._tell(app.name, f"orphans of {app.name} cannot be looked for or ended: {'; '.join(problems)}")
+            self._report_once(app.name, f"orphans of {app.name} cannot be looked for or ended: {'; '.join(problems)}")
 
-    def _decide(self, app: AppRegistry) -> tuple[Found, Supervision, Decision]:
+    def _decide(self, app: AppRegistry) -> tuple[Observation, Supervision, Decision]:
         known, found = supervision.read(app.folder), self._find(app)
         age = clock.age(known.started_at) if known.started_at else -1.0
         # A start in the future is of a clock that was set: nothing is known of how long ago it was.
         return found, known, decide(found, known, self._backoff, age if age >= 0 else float("inf"))
 
     def _failed(self, app: str, line: str) -> None:
-        self._tell(app, line)
+        self._report_once(app, line)
         if self._once:
             self.gave_up[app] = GaveUp(app=app, reason=line)
 
-    def _find(self, app: AppRegistry) -> Found:
+    def _find(self, app: AppRegistry) -> Observation:
         current, update = app.current(), app.update_under_way()
         if current is None:
-            return Found(current=None)
+            return Observation(current=None)
         # One look alone has to watch a silent driver; many looks see for themselves whether it gives a sign of life.
-        state, status = self._context.drivers(app, watch=self._once).look(current.deployment)
-        standby = hot_standby.look(app, self._context.drivers(app, watch=False))
+        state, status = self._context.drivers(app, watch=self._once).state_and_status(current.deployment)
+        standby = hot_standby.wanted_standby(app, self._context.drivers(app, watch=False))
         committed = status is not None and _committed(status)
-        return Found(
+        return Observation(
             current=current,
             state=state,
             error=status.error if status else None,
@@ -241,7 +230,7 @@ class _Supervisor:
     def _taking_over(
         self, app: AppRegistry, current: Current, state: DriverState, standby: StandsBy | None
     ) -> str | None:
-        """The hot standby that is still expected to take over from a dead driver."""
+        """Return the hot standby that is still expected to take over from a dead driver."""
         if state not in DEAD_STATES or standby is None or standby.state != STANDBY:
             self._dead_since.pop(app.name, None)
             return None
@@ -256,16 +245,18 @@ class _Supervisor:
                 raise NotNow("nothing is to be started any more")
 
         try:
-            found = hot_standby.stand_by(self._context, app.name, self._timeout, before=still)
+            found = hot_standby.stand_by(self._context, app.name, self._options.timeout, before=still)
             self._failed_standbys.pop(app.name, None)
-            self._tell(app.name, f"{found.deployment} stands by for {app.name}")
+            self._report_once(app.name, f"{found.deployment} stands by for {app.name}")
         except NotNow:
             pass
         except StreamUpdateError as error:
             failed = self._failed_standbys[app.name] = self._failed_standbys.get(app.name, 0) + 1
             delay = self._backoff.delay(failed)
             self._stand_by_at[app.name] = clock.monotonic() + delay
-            self._tell(app.name, f"{app.name} has no hot standby: {error}. The next one is started in {delay:g} s")
+            self._report_once(
+                app.name, f"{app.name} has no hot standby: {error}. The next one is started in {delay:g} s"
+            )
 
     def _restart(self, app: AppRegistry, deployment: str) -> None:
         boundary("start-decided")
@@ -294,11 +285,11 @@ class _Supervisor:
 
         try:
             deployed = restart(
-                self._context, app.name, deployment, self._timeout, before=count, asked_by="a supervisor"
+                self._context, app.name, deployment, self._options.timeout, before=count, asked_by="a supervisor"
             )
-            self._tell(app.name, f"{app.name} runs again as {deployed.deployment} (epoch {deployed.epoch})")
+            self._report_once(app.name, f"{app.name} runs again as {deployed.deployment} (epoch {deployed.epoch})")
         except NotNow as error:
-            self._tell(app.name, f"{app.name} was not started: {error}")
+            self._report_once(app.name, f"{app.name} was not started: {error}")
         except StreamUpdateError as error:
             self._failed(app.name, f"{app.name} was not started: {error}")
             with contextlib.suppress(StreamUpdateError):
@@ -306,7 +297,7 @@ class _Supervisor:
                 if before and current and counted.epoch is not None and current.epoch < counted.epoch:
                     supervision.write(app.folder, before)  # no driver was started
 
-    def _give_up(self, app: AppRegistry, found: Found, known: Supervision, decision: Decision) -> None:
+    def _give_up(self, app: AppRegistry, found: Observation, known: Supervision, decision: Decision) -> None:
         assert found.current is not None
         drivers = self._context.drivers(app, watch=False)
         log = drivers.last_lines(found.current.deployment)
@@ -314,15 +305,15 @@ class _Supervisor:
         supervision.write(app.folder, attrs.evolve(known, gave_up=reason, gave_up_at=clock.now()))
         told = GaveUp(app=app.name, reason=reason)
         self.gave_up[app.name] = told
-        self._tell(
+        self._report_once(
             app.name,
             f"{app.name} is in a crash loop and is left alone: {reason}. Mend the cause, then run streamupdate restart "
             f"{app.name}, or update it to a version that works. {log}",
         )
-        self._on_give_up(told)
+        self._options.on_give_up(told)
 
-    def _tell(self, app: str, line: str) -> None:
-        """Once, as long as nothing else is to be told of the app."""
+    def _report_once(self, app: str, line: str) -> None:
+        """Report a line unless it repeats the app's last one."""
         if self._told.get(app) != line:
             self._told[app] = line
             self._progress(line)

@@ -49,7 +49,7 @@ def leave(app: AppRegistry) -> None:
 
 
 def _alive(folder: Folder, held: Lease) -> bool:
-    """By the process table where that proves it, else by the lease's time."""
+    """Return whether the holder lives: by the process table where it is proof, else by the lease's time."""
     assert held.holder is not None
     return held.holder.lives() is not False and lease.held(folder, held)
 

@@ -35,7 +35,7 @@ from ..drivers.drivers import Drivers
 from ..interruption import interruption
 from ..operations.context import Context
 from ..operations.stop import claim_cancellation, current_silence, stop_deployment
-from ..waiting import Phase, Progress, quiet, wait_for
+from ..waiting import Phase, Progress, discard_progress, wait_for
 from . import record as records
 from .strategies import strategy_named
 
@@ -64,7 +64,7 @@ def cancel(
     app: str,
     drain: bool = True,
     timeout: float = 300.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     asked_by: str | None = None,
 ) -> Cancelled:
     """End every driver of the app and the update under way, and wait until they are gone.
@@ -117,7 +117,7 @@ def poll_cancel(context: Context, app: str) -> bool:
     drivers = context.drivers(registry)
     if registry.cancellation() is None and drivers.state(deployment) not in (CANCELLED, FINISHED):
         return True
-    if drivers.state(deployment) not in (*FINAL_STATES, NEW) or not drivers.gone(deployment):
+    if drivers.state(deployment) not in (*FINAL_STATES, NEW) or not drivers.has_ended(deployment):
         return False
     if living_drivers(context, registry):
         return False
@@ -135,7 +135,7 @@ def living_drivers(context: Context, registry: AppRegistry) -> tuple[str, ...]:
 
 def tell_to_end(registry: AppRegistry, drivers: Drivers, deployment: str, drain: bool) -> None:
     """Command a driver to end, without waiting for its next look at the epoch."""
-    state, status = drivers.look(deployment)
+    state, status = drivers.state_and_status(deployment)
     launch = registry.launch(deployment)
     if launch is None:
         return
@@ -185,7 +185,7 @@ def _may_run(context: Context, registry: AppRegistry) -> bool:
 
 
 def _ended(drivers: Drivers, deployment: str) -> bool:
-    return drivers.state(deployment) in (*FINAL_STATES, NEW) and drivers.gone(deployment)
+    return drivers.state(deployment) in (*FINAL_STATES, NEW) and drivers.has_ended(deployment)
 
 
 def _wait_noticed(context: Context, registry: AppRegistry, new: str) -> str | None:

@@ -30,7 +30,7 @@ from ..operations.plan import Planned
 from ..operations.submit import Deployed
 from ..operations.verification import verify
 from ..operations.verification.health import Health
-from ..waiting import Phase, Progress, quiet
+from ..waiting import Phase, Progress, discard_progress
 from . import preflight, record, rollback
 from .inheritance import resolve, setting_changes
 from .options import UpdateOptions
@@ -38,7 +38,7 @@ from .promotion import promote
 from .step import Step
 from .strategies import Strategy, strategy_named
 from .update import Update
-from .usual_times import usually
+from .usual_times import usual_step_times
 
 
 def strategy_of(update: Update) -> Strategy:
@@ -46,7 +46,7 @@ def strategy_of(update: Update) -> Strategy:
     return strategy_named(update.record.strategy)
 
 
-def update(context: Context, options: UpdateOptions, progress: Progress = quiet) -> UpdateRecord:
+def update(context: Context, options: UpdateOptions, progress: Progress = discard_progress) -> UpdateRecord:
     """Run all steps: plan, check, snapshot with cancel, submit from it, verify, promote.
 
     Rolls back and raises when the new version fails after the old one was stopped. Run again after a crash, it
@@ -71,7 +71,7 @@ def begin_update(
 class UpdateEngine:
     """Runs an update: all of it (`update`), or a step at a time (`begin` for the first, then `resume` and `run`)."""
 
-    def __init__(self, context: Context, options: UpdateOptions, progress: Progress = quiet) -> None:
+    def __init__(self, context: Context, options: UpdateOptions, progress: Progress = discard_progress) -> None:
         self.context, self.progress = context, progress
         self.strategy: Strategy = strategy_named(options.strategy).accept(options)
         self.options = attrs.evolve(options, strategy=self.strategy.name)
@@ -91,7 +91,7 @@ class UpdateEngine:
         registry, old, new = update.registry, update.record.old, update.record.new
         strategy = strategy_of(update)
         with holding(registry, new):
-            if usual := usually(registry.updates(), update.record.strategy):
+            if usual := usual_step_times(registry.updates(), update.record.strategy):
                 self.progress(usual)
             try:
                 for step in strategy.steps[1:]:
@@ -108,7 +108,7 @@ class UpdateEngine:
                     rollback.RollbackOptions(asked_by=self.options.asked_by, reason=str(error)),
                 )
                 if gone_back is None:
-                    self.progress(strategy.left_alone(str(old)))
+                    self.progress(strategy.message_if_untouched(str(old)))
                 if gone_back is None or isinstance(error, IncompatibleError):
                     raise
                 raise StreamUpdateError(
@@ -134,7 +134,7 @@ class UpdateEngine:
         own_driver = False
         if begun is None and planned is None:
             self.context.need_launcher().check()
-            preflight.look(self.context, application, self.options.deployment, self.options.snapshot, app)
+            preflight.check_before_start(self.context, application, self.options.deployment, self.options.snapshot, app)
             app = app or preflight.known_app(self.context, application)
             self._restart_if_finished(app)
             if app is not None and not self.options.check_only:
@@ -274,7 +274,7 @@ class UpdateEngine:
             )
         for line in report.changes if report is not None and update.pending else ():
             self.progress(line)
-        self._done(update, "checked")
+        self._record_step(update, "checked")
         boundary("checked")
         return report
 
@@ -289,18 +289,18 @@ class UpdateEngine:
         if record_now is not None and "rehearsed" in record_now.step_times:
             return None
         version = update.version
-        report = rehearse.rehearse(
-            self.context,
-            version.application,
-            update.app,
-            self.options.snapshot,
-            self.options.rehearse,
-            version.agree,
+        options = rehearse.RehearseOptions(
+            application=version.application,
+            app=update.app,
+            snapshot=self.options.snapshot,
+            batches=self.options.rehearse,
+            agree=version.agree,
             deployment=None if self.options.check_only else update.record.new,
             renames=version.renames,
             progress=self.progress,
             fork=strategy_of(update).runs_beside,
         )
+        report = rehearse.rehearse(self.context, options)
         if not report.passed:
             raise RehearsalError(
                 f"the new version of {update.app} failed its rehearsal on snapshot {report.snapshot}; nothing was "
@@ -310,7 +310,7 @@ class UpdateEngine:
             )
         for line in report.notes():
             self.progress(line)
-        self._done(update, "rehearsed")
+        self._record_step(update, "rehearsed")
         return report
 
     def _get_ready(self, update: Update) -> DifferenceReport | None:
@@ -318,7 +318,7 @@ class UpdateEngine:
             return None
         strategy = strategy_of(update)
         report = strategy.get_ready(update)
-        self._done(update, strategy.ready, snapshot=update.snapshot if strategy.runs_beside else None)
+        self._record_step(update, strategy.ready, snapshot=update.snapshot if strategy.runs_beside else None)
         boundary("standby-noted")
         return report
 
@@ -326,41 +326,43 @@ class UpdateEngine:
         strategy, noted = strategy_of(update), update.registry.update(update.record.new)
         if Step.STANDBY in strategy.steps and noted is not None and strategy.ready not in noted.step_times:
             self._get_ready(update)  # the update was begun with a strategy whose step this DAG has no task for
-        elif strategy.lost(update):
+        elif strategy.standby_is_lost(update):
             self.progress(f"{update.record.new} does not stand by any more, and gets ready again")
             self._get_ready(update)
         if update.record.old is not None:
             strategy.stop_old(update)
-        self._done(update, "snapshotted", snapshot=update.snapshot)
+        self._record_step(update, "snapshotted", snapshot=update.snapshot)
         boundary("snapshotted")
         return update.snapshot
 
     def _start_new(self, update: Update) -> Deployed:
         deployed = strategy_of(update).start_new(update)
-        self._done(update, "submitted")
+        self._record_step(update, "submitted")
         boundary("submitted")
         return deployed
 
     def _verify(self, update: Update) -> Health:
-        health = verify.wait_healthy(
-            self.context,
-            update.app,
-            update.record.runs,
-            strategy_of(update).baseline(update),
-            self.options.submit_timeout,
+        options = verify.WaitHealthyOptions(
+            app=update.app,
+            deployment=update.record.runs,
+            baseline_snapshot=strategy_of(update).baseline(update),
             run_for=self.options.verify_for,
-            progress=self.progress,
             slo=self.options.slo,
+            timeout=self.options.submit_timeout,
+            progress=self.progress,
         )
+        health = verify.wait_healthy(self.context, options)
         boundary("healthy")
-        self._done(update, "verified", verified=health.holds)
+        self._record_step(update, "verified", verified=health.holds)
         boundary("verified")
         return health
 
     def _promote(self, update: Update) -> UpdateRecord | None:
         return promote(self.context, update.app, update.record.new)
 
-    def _done(self, update: Update, noted: str, snapshot: str | None = None, verified: tuple[str, ...] = ()) -> None:
+    def _record_step(
+        self, update: Update, noted: str, snapshot: str | None = None, verified: tuple[str, ...] = ()
+    ) -> None:
         if not self.options.check_only:
             record.step(update.registry, update.record.new, noted, snapshot=snapshot, verified=verified)
 
@@ -405,13 +407,13 @@ class UpdateEngine:
         against = f"snapshot {snapshot}" if snapshot else "what the current version has committed"
         self._report_planning(self.options.deployment, f" and checking it against {against}")
         beside = (strategy or self.strategy).runs_beside
-        return check.plan_and_check(
-            self.context,
-            self.options.application,
-            app,
-            self.options.snapshot,
-            self.options.agree,
-            self.options.renames,
+        options = check.CheckOptions(
+            application=self.options.application,
+            app=app,
+            snapshot=snapshot,
+            agree=self.options.agree,
+            renames=self.options.renames,
             fork=beside,
             in_place=not beside,
         )
+        return check.plan_and_check(self.context, options)

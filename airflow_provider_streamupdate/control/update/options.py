@@ -248,7 +248,7 @@ class UpdateOptions:
 
     @property
     def comparison_request(self) -> ComparisonRequest:
-        """What the comparison of rows is asked for."""
+        """The request for the comparison of rows."""
         keys, tolerance = self.diff_keys, parse_share("diff_tolerance", self.diff_tolerance)
         if tolerance is not None and (without := [query for query, names in keys.items() if not names]):
             raise InvalidInputError(

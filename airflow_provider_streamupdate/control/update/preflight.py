@@ -44,7 +44,7 @@ def known_app(context: Context, application: Application) -> str | None:
     return name if name is not None and name in context.registry.apps() else None
 
 
-def look(
+def check_before_start(
     context: Context,
     application: Application,
     deployment: str | None = None,
@@ -76,6 +76,9 @@ def _unchanged(context: Context, registry: AppRegistry, digest: str, deployment:
     current = registry.current_id()
     if current is None or deployment not in (None, current) or registry.update_under_way() is not None:
         return None
-    if registry.spec(current).digest != digest or context.drivers(registry, watch=False).look(current)[0] != RUNNING:
+    if (
+        registry.spec(current).digest != digest
+        or context.drivers(registry, watch=False).state_and_status(current)[0] != RUNNING
+    ):
         return None
     return Unchanged(app=registry.name, deployment=current, record=registry.update(current))

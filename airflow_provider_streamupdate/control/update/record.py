@@ -97,7 +97,8 @@ def check_can_begin(context: Context, registry: AppRegistry, dead_too: bool) -> 
     state = context.drivers(registry).state(old) if old else NEW
     if old is None or (state != RUNNING and not (dead_too and state in (*DEAD_STATES, FINISHED))):
         raise NotRunningError(
-            f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. {_way(app, state)}"
+            f"app {app} is not running (deployment {old} is {state}), so there is nothing to update. "
+            f"{_remedy(app, state)}"
         )
     return old, state
 
@@ -145,7 +146,7 @@ def _ended(record: UpdateRecord) -> AlreadyExistsError:
     )
 
 
-def _way(app: str, state: DriverState) -> str:
+def _remedy(app: str, state: DriverState) -> str:
     """Return what can be done for an app that cannot be updated as it is."""
     if state in DEAD_STATES:
         return (

@@ -47,7 +47,7 @@ from ..operations.batch_ids import check_later_ids, committed_since, ids_used_ag
 from ..operations.context import Context
 from ..operations.stop import stop_deployment
 from ..operations.submit import Deployed
-from ..waiting import Phase, Progress, quiet, wait_for
+from ..waiting import Phase, Progress, discard_progress, wait_for
 from .cancellation import end_cancelled
 from .record import send_trace
 from .rollback_target import choose_version, versions_before, written_between
@@ -77,7 +77,7 @@ def rollback(
     app: str,
     deployment: str | None = None,
     timeout: float = 300.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     options: RollbackOptions | None = None,
 ) -> Deployed | None:
     """Roll back from `deployment` to the one before it, at the state that one was stopped with.
@@ -188,8 +188,8 @@ def _go_back(leaving: Leaving) -> Deployed | None:
     note = _noted(leaving, interrupted)
     undone = False
     if record is not None and record.in_place:
-        _settled(registry, leaving.drivers, leaving.old, leaving.timeout)
-        undone = strategy_named(record.strategy).settle(record, registry, leaving.drivers, leaving.timeout)
+        _await_open_commands(registry, leaving.drivers, leaving.old, leaving.timeout)
+        undone = strategy_named(record.strategy).undo_in_place(record, registry, leaving.drivers, leaving.timeout)
     current, state = _stop_new(leaving)
     outcome, epoch = _outcome(leaving, note, interrupted is not None, current, state, undone)
     if outcome is None:
@@ -277,7 +277,7 @@ def _stop_new(leaving: Leaving) -> tuple[Current, str]:
         if new in registry.deployment_ids():
             stop_deployment(leaving.context, registry.name, new)  # if it stands by, too
         boundary("new-stopped")
-        state = _settled(registry, leaving.drivers, leaving.old, leaving.timeout)
+        state = _await_open_commands(registry, leaving.drivers, leaving.old, leaving.timeout)
         boundary("old-settled")
         current = registry.current()
         if current == seen:
@@ -381,7 +381,7 @@ def _earlier_try(registry: AppRegistry, new: str, old: str, update: UpdateRecord
     return found[-1] if found else None
 
 
-def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> str:
+def _await_open_commands(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> str:
     """Wait until a deployment's open commands are done, and return its state then.
 
     That is RUNNING (also of a suspended one), or CANCELLED when it has ended and its driver is gone. It may have been
@@ -395,7 +395,7 @@ def _settled(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: 
         pending = status and CommandBox(registry.deployment_folder(deployment), status.epoch).pending()
         state = drivers.state(deployment)  # last: the driver may answer, and then end, while a call here hangs
         if state in (*FINAL_STATES, NEW):
-            return CANCELLED if drivers.gone(deployment) else None
+            return CANCELLED if drivers.has_ended(deployment) else None
         if status is None:
             return None
         if pulse.observe(deployment, status.pulse).quiet >= SILENT_SECONDS and (why := drivers.silence(deployment)):

@@ -20,7 +20,7 @@ def step_seconds(record: UpdateRecord) -> list[tuple[str, str, float]]:
     return found
 
 
-def usually(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
+def usual_step_times(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
     """Return the median time of each step in the newest promoted updates with this strategy; None without any.
 
     updates: oldest first

@@ -8,7 +8,7 @@ from ..text_enum import TextEnum
 
 
 class Verdict(TextEnum):
-    """What becomes of a thing's state, from harmless to impossible. LOSS and IGNORED need agreement."""
+    """The fate of a thing's state, from harmless to impossible. LOSS and IGNORED need agreement."""
 
     CARRIED = "carried"  # it continues
     MIGRATED = "migrated"  # it continues, its rows rewritten for the new plan

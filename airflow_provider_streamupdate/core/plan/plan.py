@@ -292,17 +292,17 @@ class StagePlan:
     def changed(self, change: Callable[[Expression], Expression]) -> StagePlan:
         """Return the stage with each of its expressions changed, except those of its paths."""
 
-        def each(value: Any) -> Any:
+        def changed(value: Any) -> Any:
             if isinstance(value, tuple):
-                return tuple(map(each, value))
+                return tuple(map(changed, value))
             return change(value) if isinstance(value, Expression) else value
 
-        definition = {name: each(value) for name, value in attrs.asdict(self.definition, recurse=False).items()}
+        definition = {name: changed(value) for name, value in attrs.asdict(self.definition, recurse=False).items()}
         fields = ("aggregated", "filters", "hidden", "arrivals", "late_rows")
         return attrs.evolve(
             self,
             definition=type(self.definition)(**definition),
-            **{name: each(getattr(self, name)) for name in fields},
+            **{name: changed(getattr(self, name)) for name in fields},
         )
 
 

@@ -102,7 +102,7 @@ def renamed(tree: Expression, names: Mapping[str, str]) -> Expression:
     def changed(these: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted(names.get(name, name) for name in these))
 
-    def make(node: Any, children: list[Expression]) -> Expression:
+    def rename_node(node: Any, children: list[Expression]) -> Expression:
         node = node.with_children(children)
         if isinstance(node, Column) and node.source in names:
             return attrs.evolve(node, source=names[node.source])
@@ -112,7 +112,7 @@ def renamed(tree: Expression, names: Mapping[str, str]) -> Expression:
             return attrs.evolve(node, sources=changed(node.sources), stages=changed(node.stages))
         return union(node.branches) if isinstance(node, Union) else node
 
-    return fold(tree, make)
+    return fold(tree, rename_node)
 
 
 def without_branches(tree: Expression, gone: Iterable[str], kept: Iterable[str]) -> Expression:
@@ -120,7 +120,7 @@ def without_branches(tree: Expression, gone: Iterable[str], kept: Iterable[str])
     `kept`: a branch that comes with a new source, or goes with an old one, says nothing about the others' state."""
     gone, kept = {*gone}, {*kept}
 
-    def make(node: Any, children: list[Expression]) -> Expression:
+    def drop_from_node(node: Any, children: list[Expression]) -> Expression:
         if not children:
             return cast(Expression, node)
         node = node.with_children(children)
@@ -130,7 +130,7 @@ def without_branches(tree: Expression, gone: Iterable[str], kept: Iterable[str])
             return union([b for b in node.branches if not refers_only_to(b, gone, kept)] or node.branches)
         return cast(Expression, node)
 
-    return fold(tree, make) if gone else tree
+    return fold(tree, drop_from_node) if gone else tree
 
 
 def refers_only_to(tree: Expression, gone: Iterable[str], kept: Iterable[str]) -> bool:

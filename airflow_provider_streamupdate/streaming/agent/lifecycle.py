@@ -18,7 +18,7 @@ from ...core.registry.output_log import OutputLog, kept_short
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import EVICTED
 from ..engine.port import QueryEngine
-from ..planning.author import told
+from ..planning.author import describe_failure
 from .context import STARTS, DriverContext, print_error
 from .pace import Pace
 from .planning import Start, check_report
@@ -122,14 +122,14 @@ class Agent:
             return  # it stays what it was: nobody starts a suspended app that is lost
         if self.driver.signals.evicted:  # whoever watches the app starts it again
             own = isinstance(error, SystemExit) or str(error) == TOLD_TO_END
-            why = TOLD_TO_END if own else f"{TOLD_TO_END}, and before its end: {told(error)}"
+            why = TOLD_TO_END if own else f"{TOLD_TO_END}, and before its end: {describe_failure(error)}"
             self.driver.report_end(state=FAILED, error=why, reason=EVICTED)
             return
         if self.driver.signals.number is not None:
             state, ending = self.driver.end_by_signal()
             self.driver.report_end(state=state, reason=ending)
             return
-        why = told(error)
+        why = describe_failure(error)
         if gone := self.driver.engine.ended_part(error):
             why = f"{gone} ({why})"
         self.driver.report_end(state=FAILED, error=why, reason=type(error).__name__)

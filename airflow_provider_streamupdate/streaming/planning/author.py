@@ -37,7 +37,7 @@ def place(error: BaseException) -> str:
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
-def told(error: BaseException) -> str:
+def describe_failure(error: BaseException) -> str:
     """An error that ended a query, in words. The traceback of an error that the author's code raised while it ran, in a
     Python worker or called by the JVM, is in Spark's message only; the place comes first."""
     words = describe(error)

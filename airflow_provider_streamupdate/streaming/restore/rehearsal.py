@@ -15,7 +15,7 @@ from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.snapshots.rehearsal import BATCHES, ERROR, INPUT, RehearsedBatch, RehearsedQuery
 from ...core.storage import Folder
 from .. import spark_internals
-from ..planning.author import told
+from ..planning.author import describe_failure
 from .migrator import MigrationFunctions
 from .restorer import restore_query
 from .saved_state import SavedState
@@ -45,7 +45,7 @@ def rehearse(
         except (CorruptError, StorageError):
             raise  # says nothing about the version
         except Exception as error:
-            found.append(RehearsedQuery(name=query.name, ended=ERROR, error=told(error)))
+            found.append(RehearsedQuery(name=query.name, ended=ERROR, error=describe_failure(error)))
     return tuple(found)
 
 
@@ -82,7 +82,7 @@ def _run(query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, batches
         _wait_for_tasks(frame.sparkSession)
     kept = tuple(seen[number] for number in sorted(seen)[:batches])
     if error is not None and len(kept) < batches:
-        return RehearsedQuery(name=query.name, batches=kept, ended=ERROR, error=told(error))
+        return RehearsedQuery(name=query.name, batches=kept, ended=ERROR, error=describe_failure(error))
     return RehearsedQuery(name=query.name, batches=kept, ended=BATCHES if len(kept) == batches else INPUT)
 
 

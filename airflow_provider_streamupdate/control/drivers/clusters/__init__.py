@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import Launch, Status
-from .cluster import Alive, Client, Cluster, Found, Prepared
+from .cluster import Alive, Client, Cluster, Prepared, RunningDriver
 from .kubernetes import Kubernetes, KubernetesClientMode
 from .local import Local
 from .yarn import Yarn
@@ -21,9 +21,9 @@ __all__ = [
     "Alive",
     "Client",
     "Cluster",
-    "Found",
     "Living",
     "Prepared",
+    "RunningDriver",
     "alive",
     "cluster_for",
     "cluster_of",
@@ -52,7 +52,7 @@ def cluster_of(launch: Launch) -> Cluster:
 
 def alive(launch: Launch, status: Status | None = None) -> bool | None:
     """Return whether any process of a driver lives now (`Alive`)."""
-    return cluster_of(launch).look()(launch, status)
+    return cluster_of(launch).alive_check()(launch, status)
 
 
 class Living:
@@ -66,5 +66,5 @@ class Living:
         cluster = cluster_of(launch)
         with self._lock:
             if cluster.name not in self._looks:
-                self._looks[cluster.name] = cluster.look(many=True)
+                self._looks[cluster.name] = cluster.alive_check(many=True)
         return self._looks[cluster.name](launch, status)

@@ -37,7 +37,7 @@ class Prepared:
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class RunningDriver:
     """A driver that a cluster runs.
 
     name: of what runs it, e.g. its pod
@@ -112,20 +112,20 @@ class Cluster(ABC):
         return process.run(command, environment, folder, output, seconds)
 
     def label(self, deployment: str) -> str:
-        """Return what stands for a deployment in `Found.label`."""
+        """Return what stands for a deployment in `RunningDriver.label`."""
         return deployment
 
     def place(self, launch: Launch) -> str:
         """Return where a driver is looked for: those of one app and one place are found together."""
         return ""
 
-    def found(self, launch: Launch) -> list[Found]:
+    def running_drivers(self, launch: Launch) -> list[RunningDriver]:
         """Return all drivers of the launch's app that run where it was started, also those that no launch tells of any
         more. DriverError when the cluster could not be asked."""
         return []
 
     @abstractmethod
-    def look(self, many: bool = False) -> Alive:
+    def alive_check(self, many: bool = False) -> Alive:
         """Return a look at the drivers of this cluster. many: it will be used for several drivers."""
 
     @abstractmethod

@@ -24,8 +24,8 @@ class Local(Cluster):
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         return Prepared(command)
 
-    def look(self, many: bool = False) -> Alive:
-        return process.look(many)
+    def alive_check(self, many: bool = False) -> Alive:
+        return process.alive_check(many)
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         return process.end(launch) and process.alive(launch) is False

@@ -29,7 +29,7 @@ TIMEOUT_SECONDS = 120.0
 
 
 class Yarn(Cluster):
-    """In cluster deploy mode. ``record``: the driver's ``tag``."""
+    """YARN in cluster deploy mode. ``record``: the driver's ``tag``."""
 
     name = "yarn"
     first_sign_seconds = 900.0  # it may wait in a queue first
@@ -41,8 +41,10 @@ class Yarn(Cluster):
         name = tag(*driver)
         return Prepared(tagged(command, name), {"tag": name}, handed_over=True)
 
-    def look(self, many: bool = False) -> Alive:
-        return process.look(many)  # only the submitting process is visible from here; the driver shows by its heartbeat
+    def alive_check(self, many: bool = False) -> Alive:
+        return process.alive_check(
+            many
+        )  # only the submitting process is visible from here; the driver shows by its heartbeat
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         process.end(launch)  # before YARN is asked: it may be about to submit

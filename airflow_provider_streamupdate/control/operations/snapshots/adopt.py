@@ -19,10 +19,10 @@ from ....core.serde import to_json
 from ....core.snapshots.adoption import ONLY_QUERY, assign, find_checkpoint, save_adopted
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
-from ...waiting import Phase, Progress, quiet
+from ...waiting import Phase, Progress, discard_progress
 from ..check import same_app
 from ..context import Context
-from ..plan import plan_application
+from ..plan import PlanOptions, plan_application
 from ..version import store_application
 
 _OWNER = "adopt"  # the owner of the deployment that an adopted snapshot belongs to; it never runs
@@ -42,7 +42,7 @@ def adopt(
     checkpoints: str | Mapping[str, str],
     app: str,
     snapshot: str = "adopted",
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
 ) -> Adopted:
     """Make snapshot `snapshot` of `app` from checkpoints that this package does not manage. They are only read.
 
@@ -63,7 +63,7 @@ def adopt(
     registry = context.registry.app(app)
     _check_free(registry, snapshot, application)
     progress(Phase(f"planning {application.file} and checking {', '.join(uris.values())}"))
-    planned = plan_application(launcher, application, storage_options=context.storage_options, adopt=uris)
+    planned = plan_application(launcher, application, PlanOptions(storage_options=context.storage_options, adopt=uris))
     same_app(application, planned.plan, app)
     report = planned.report
     assert report is not None  # a check was asked for

@@ -18,7 +18,7 @@ from ....core.snapshots.superseded import Retention, Superseded
 from ....core.storage import stray_files as strays
 from ....core.storage.space import bytes_freed
 from ...drivers.drivers import Drivers
-from ...waiting import Progress, quiet
+from ...waiting import Progress, discard_progress
 from ..batch_ids import has_later_ids
 from ..context import Context
 from .delete import deleting
@@ -40,7 +40,7 @@ class Thing:
 
 @attrs.frozen(kw_only=True)
 class Collected:
-    """What was freed of an app, or (with `dry_run`) would be freed, and what was kept."""
+    """The things of an app that were freed, or with `dry_run` would be, and those that were kept."""
 
     app: str
     dry_run: bool
@@ -53,7 +53,7 @@ class Collected:
 
 
 @attrs.frozen(kw_only=True)
-class _Found:
+class _Freeable:
     """Something that can be freed: its paths below the app's folder, and the function that frees it."""
 
     thing: Thing
@@ -62,7 +62,11 @@ class _Found:
 
 
 def collect(
-    context: Context, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+    context: Context,
+    app: str,
+    retention: Retention | None = None,
+    dry_run: bool = False,
+    progress: Progress = discard_progress,
 ) -> Collected:
     """Free what the app does not need any more; with `dry_run`, only report it. Works on a full disk.
 
@@ -86,14 +90,18 @@ def collect(
 
 
 def collect_all(
-    context: Context, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+    context: Context, retention: Retention | None = None, dry_run: bool = False, progress: Progress = discard_progress
 ) -> list[Collected]:
     """`collect_or_leave` of every app."""
     return [collect_or_leave(context, app, retention, dry_run, progress) for app in context.registry.apps()]
 
 
 def collect_or_leave(
-    context: Context, app: str, retention: Retention | None = None, dry_run: bool = False, progress: Progress = quiet
+    context: Context,
+    app: str,
+    retention: Retention | None = None,
+    dry_run: bool = False,
+    progress: Progress = discard_progress,
 ) -> Collected:
     """Run `collect`; an app that is being updated is left as it is, and reported as kept for that reason."""
     try:
@@ -105,7 +113,7 @@ def collect_or_leave(
 
 def _find(
     registry: AppRegistry, drivers: Drivers, retention: Retention, only_look: bool
-) -> tuple[list[_Found], list[Thing]]:
+) -> tuple[list[_Freeable], list[Thing]]:
     objects, kept = _objects(registry, only_look)
     old, stay = _checkpoints(registry, drivers, retention)
     live = [f"deployments/{s.deployment}/" for s in registry.deployments() if not is_over(drivers, s.deployment)]
@@ -121,7 +129,7 @@ def check_retention(retention: Retention) -> Retention:
     return retention
 
 
-def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Found], list[Thing]]:
+def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Freeable], list[Thing]]:
     store = SnapshotStore(registry)
     found = store.garbage(only_look=only_look)
     groups = [
@@ -137,10 +145,10 @@ def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Found], list
         return lambda: garbage.remove(registry.folder, part)
 
     kept = [Thing(kind=OBJECTS, name="objects", reason=line) for line in found.kept]
-    return [_Found(thing=thing, paths=tuple(paths), free=freeing(paths)) for thing, paths in groups], kept
+    return [_Freeable(thing=thing, paths=tuple(paths), free=freeing(paths)) for thing, paths in groups], kept
 
 
-def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Found]:
+def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Freeable]:
     """Temporary files and rehearsals."""
     folder, found = registry.folder, []
 
@@ -150,14 +158,14 @@ def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Found]:
     for name in scratch.abandoned(registry):
         paths = tuple(f"rehearsals/{name}/{path}" for path in folder.files(f"rehearsals/{name}"))
         thing = Thing(kind=REHEARSAL, name=name, reason="its process is gone")
-        found.append(_Found(thing=thing, paths=paths, free=removing(f"rehearsals/{name}")))
+        found.append(_Freeable(thing=thing, paths=paths, free=removing(f"rehearsals/{name}")))
     for path in strays.find(folder, ["rehearsals/", *live]):
         thing = Thing(kind=TEMPORARY, name=path, reason="left behind: no process writes it any more")
-        found.append(_Found(thing=thing, paths=(path,), free=removing(path)))
+        found.append(_Freeable(thing=thing, paths=(path,), free=removing(path)))
     return found
 
 
-def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) -> tuple[list[_Found], list[Thing]]:
+def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) -> tuple[list[_Freeable], list[Thing]]:
     """Return the checkpoints and logs of superseded deployments to free, and those that are kept, with the reason."""
     current, specs = registry.current_id(), registry.deployments()
     reasons = superseded.needed(current, specs, registry.updates(), registry.rollbacks())
@@ -183,7 +191,7 @@ def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) 
             continue
         if paths[deployment]:
             thing = Thing(kind=CHECKPOINT, name=deployment, reason="superseded, and no rollback goes back to it")
-            found.append(_Found(thing=thing, paths=tuple(paths[deployment]), free=_freeing(registry, deployment)))
+            found.append(_Freeable(thing=thing, paths=tuple(paths[deployment]), free=_freeing(registry, deployment)))
         if paths[deployment] or superseded.is_freed(registry, deployment):
             found += _logs(registry, deployment)
     return found, kept
@@ -193,7 +201,7 @@ def _freeing(registry: AppRegistry, deployment: str) -> Callable[[], object]:
     return lambda: superseded.free(registry, deployment)
 
 
-def _logs(registry: AppRegistry, deployment: str) -> list[_Found]:
+def _logs(registry: AppRegistry, deployment: str) -> list[_Freeable]:
     """Return the drivers' logs, where they lie under the root."""
     folder, top = registry.folder, f"deployments/{deployment}"
     paths = tuple(f"{top}/{n}" for n in folder.names(top) if n.startswith("driver-") and ".log" in n)
@@ -203,15 +211,15 @@ def _logs(registry: AppRegistry, deployment: str) -> list[_Found]:
             folder.remove(path)
 
     thing = Thing(kind=LOG, name=deployment, reason=f"{len(paths)} logs of a superseded deployment")
-    return [_Found(thing=thing, paths=paths, free=remove)] if paths else []
+    return [_Freeable(thing=thing, paths=paths, free=remove)] if paths else []
 
 
 def is_over(drivers: Drivers, deployment: str) -> bool:
     """Return whether certainly no driver of the deployment runs, not even on a machine that cannot be inspected."""
-    launch, (state, status) = drivers.app.launch(deployment), drivers.look(deployment)
+    launch, (state, status) = drivers.app.launch(deployment), drivers.state_and_status(deployment)
     if launch is not None and drivers.maybe_alive(deployment):  # silent, perhaps only because of the network
         return clock.age(status.heartbeat_at if status is not None else launch.launched_at) > SILENT_SECONDS
-    return state in (*FINAL_STATES, NEW) and drivers.gone(deployment)
+    return state in (*FINAL_STATES, NEW) and drivers.has_ended(deployment)
 
 
 def _since(registry: AppRegistry, spec: DeploymentSpec) -> str:
@@ -219,12 +227,12 @@ def _since(registry: AppRegistry, spec: DeploymentSpec) -> str:
     return status.heartbeat_at if status is not None else spec.submitted_at
 
 
-def _measured(registry: AppRegistry, found: list[_Found]) -> tuple[Thing, ...]:
+def _measured(registry: AppRegistry, found: list[_Freeable]) -> tuple[Thing, ...]:
     counted = bytes_freed(registry.folder, [each.paths for each in found])
     return tuple(attrs.evolve(each.thing, bytes=count) for each, count in zip(found, counted, strict=True))
 
 
-def _freed(registry: AppRegistry, found: list[_Found], kept: list[Thing], progress: Progress) -> Collected:
+def _freed(registry: AppRegistry, found: list[_Freeable], kept: list[Thing], progress: Progress) -> Collected:
     """Free everything found; what cannot be freed is reported as kept, with the reason."""
     freed = []
     for each, thing in zip(found, _measured(registry, found), strict=True):

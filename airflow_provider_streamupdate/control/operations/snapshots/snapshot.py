@@ -18,7 +18,7 @@ from ....core.snapshots.export import check_whole, export
 from ....core.snapshots.snapshots import SnapshotStore
 from ....core.users import user_and_host
 from ...app_lease import check_free
-from ...waiting import Phase, Progress, quiet, wait_for
+from ...waiting import Phase, Progress, discard_progress, wait_for
 from ..context import Context
 from ..stop import claim_cancellation, current_silence
 from .delete import deleting
@@ -65,7 +65,7 @@ def delete_snapshot(context: Context, app: str, name: str, progress: Progress | 
     """
     registry = context.registry.existing(app)
     check_name("snapshot", name)
-    store, say = SnapshotStore(registry), progress or quiet
+    store, say = SnapshotStore(registry), progress or discard_progress
     return deleting(registry, f"delete-snapshot {name}", lambda: store.delete(name, say), say)
 
 
@@ -86,7 +86,7 @@ def begin_snapshot(context: Context, app: str, name: str, cancel: bool = False, 
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     asked = box.issued(commands.SNAPSHOT, name)
     state = drivers.state(deployment)
-    ended = state in FINAL_STATES and drivers.gone(deployment)
+    ended = state in FINAL_STATES and drivers.has_ended(deployment)
     if store.exists(name):
         taken = store.get(name)
         known = asked or (cancel and ended and _all_of_it(registry, taken))
@@ -118,7 +118,7 @@ def poll_snapshot(context: Context, app: str, name: str, cancel: bool = False) -
     store, drivers = SnapshotStore(registry), context.drivers(registry)
     deployment, epoch = registry.running()
     state = drivers.state(deployment)
-    over = state in FINAL_STATES and drivers.gone(deployment)
+    over = state in FINAL_STATES and drivers.has_ended(deployment)
     box = CommandBox(registry.deployment_folder(deployment), epoch)
     pending = any(c.snapshot == name for c in box.pending())  # until it is answered, the driver may withdraw it
     if store.exists(name) and (over or not (cancel or pending)):
@@ -145,7 +145,7 @@ def save_snapshot(
     name: str,
     cancel: bool = False,
     timeout: float = 300.0,
-    progress: Progress = quiet,
+    progress: Progress = discard_progress,
     again: bool = False,
 ) -> Snapshot:
     """Take a snapshot and wait for it. With `cancel` the app ends with it, and no batch runs afterwards.

@@ -37,7 +37,9 @@ class Health:
 
         Empty when none is missing.
         """
-        working = [_done(query) for query in self.status.queries.values() if not query.idle] if self.status else []
+        working = (
+            [_batches_done(query) for query in self.status.queries.values() if not query.idle] if self.status else []
+        )
         least = min(working, default=batches)
         return f"{least} of {batches} batches" if least < batches else ""
 
@@ -111,7 +113,7 @@ def assess(
 def _runs(name: str, query: QueryStatus, batches: int) -> Iterator[Condition]:
     if not query.active:
         yield Condition(False, f"query {name} has stopped")
-    done = _done(query)
+    done = _batches_done(query)
     if done >= batches:
         yield Condition(True, f"query {name} has committed {done} batches since its start (at least {batches})")
     elif query.idle:
@@ -121,10 +123,12 @@ def _runs(name: str, query: QueryStatus, batches: int) -> Iterator[Condition]:
 
 
 def _finished(name: str, query: QueryStatus) -> Iterator[Condition]:
-    yield Condition(True, f"query {name} has committed {_done(query)} batches since its start, and has ended by itself")
+    yield Condition(
+        True, f"query {name} has committed {_batches_done(query)} batches since its start, and has ended by itself"
+    )
 
 
-def _done(query: QueryStatus) -> int:
+def _batches_done(query: QueryStatus) -> int:
     return 0 if query.first_batch is None else query.batch - query.first_batch + 1
 
 
@@ -144,7 +148,11 @@ def _as_before(
         return
     if not query.state_rows:
         # An idle one may have run no batch, or one whose rows its sink did not ask for.
-        silent = _done(query) > 0 and not query.idle and not all(f"{name}/{s}" in uncounted for s in before.state_rows)
+        silent = (
+            _batches_done(query) > 0
+            and not query.idle
+            and not all(f"{name}/{s}" in uncounted for s in before.state_rows)
+        )
         told = f"query {name} has not reported what its stages hold"
         yield Condition(not silent, told if silent else f"the state of query {name} was not compared: {told}")
         return

@@ -15,7 +15,7 @@ from ....core.registry.deployment import FINISHED, RUNNING
 from ....core.registry.registry import AppRegistry
 from ....core.slo.limits import LONGEST_SECONDS, parse_slo
 from ....core.snapshots.snapshots import SnapshotStore
-from ...waiting import Phase, Progress, quiet, wait_for
+from ...waiting import Phase, Progress, discard_progress, wait_for
 from ..context import Context
 from . import slo as slo_gate
 from .health import Health, assess
@@ -65,91 +65,77 @@ def _not_counted(given: Mapping[str, str]) -> bool:
     return given.get(_TRACKED, "true").lower() == "false" or (reports.isdecimal() and int(reports) < FEW_REPORTS)
 
 
-def health(
-    context: Context,
-    app: str,
-    deployment: str | None = None,
-    baseline_snapshot: str | None = None,
-    batches: int = 2,
-    run_for: float = 0.0,
-    slo: Iterable[str] | None = None,
-    longest: float = LONGEST_SECONDS,
-) -> Health:
-    """Return the health of a deployment (default: the current one), compared with a snapshot. See `health.assess`.
+@attrs.frozen
+class HealthOptions:
+    """A deployment, and what it is judged by (see `health.assess`)."""
 
-    slo: how much worse than in the hours before its update it may do (`parse_slo`); None: that is not compared
-    longest: seconds after `run_for`, at most, that are waited for batches to judge by (`slo.Gate`)
-    """
-    gate = _gate(context, app, run_for, slo, longest)
-    return _health(context, app, deployment, baseline_snapshot, batches, run_for, gate)
+    app: str
+    deployment: str | None = None  # None: the current one
+    baseline_snapshot: str | None = None  # the snapshot that its figures are compared with
+    batches: int = 2  # that each query must have committed
+    run_for: float = 0.0  # seconds that it must have run
+    slo: Iterable[str] | None = None  # how much worse than before its update it may do (`parse_slo`); None: any
+    longest: float = LONGEST_SECONDS  # after `run_for`, at most, to wait for batches to judge by (`slo.Gate`)
 
 
-def _gate(
-    context: Context, app: str, run_for: float, slo: Iterable[str] | None, longest: float
-) -> slo_gate.Gate | None:
-    if slo is None:
+@attrs.frozen
+class WaitHealthyOptions(HealthOptions):
+    """The same, and how long to wait for it."""
+
+    timeout: float = 300.0  # seconds, in addition to `run_for`
+    progress: Progress = discard_progress
+
+
+def health(context: Context, options: HealthOptions) -> Health:
+    """Return the health of a deployment, compared with a snapshot."""
+    return _health(context, options, _gate(context, options, options.longest))
+
+
+def _gate(context: Context, options: HealthOptions, longest: float) -> slo_gate.Gate | None:
+    if options.slo is None:
         return None
     return slo_gate.Gate(
-        registry=context.registry.existing(app),
-        limits=parse_slo(slo),
-        run_for=run_for,
+        registry=context.registry.existing(options.app),
+        limits=parse_slo(options.slo),
+        run_for=options.run_for,
         longest=longest,
         storage_options=context.storage_options,
     )
 
 
-def _health(
-    context: Context,
-    app: str,
-    deployment: str | None,
-    baseline_snapshot: str | None,
-    batches: int,
-    run_for: float,
-    gate: slo_gate.Gate | None,
-) -> Health:
-    registry = context.registry.existing(app)
-    deployment = deployment or registry.running()[0]
+def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate | None) -> Health:
+    registry, saved = context.registry.existing(options.app), options.baseline_snapshot
+    deployment = options.deployment or registry.running()[0]
     registry.spec(deployment)
     drivers = context.drivers(registry)
-    baseline = under_new_names(registry, deployment, baseline_snapshot) if baseline_snapshot else None
+    baseline = under_new_names(registry, deployment, saved) if saved else None
     state = drivers.state(deployment)
     apart = uncounted(registry, deployment) if baseline and state in (RUNNING, FINISHED) else ()
-    found = assess(deployment, state, drivers.status(deployment), baseline, batches, run_for, apart)
+    status = drivers.status(deployment)
+    found = assess(deployment, state, status, baseline, options.batches, options.run_for, apart)
     return gate.hold(deployment, found) if gate is not None and found.healthy else found
 
 
-def wait_healthy(
-    context: Context,
-    app: str,
-    deployment: str | None = None,
-    baseline_snapshot: str | None = None,
-    timeout: float = 300.0,
-    batches: int = 2,
-    run_for: float = 0.0,
-    progress: Progress = quiet,
-    slo: Iterable[str] | None = None,
-) -> Health:
-    """Wait until the deployment is healthy; StreamUpdateError, with the reasons, when it fails or takes too long.
-
-    timeout: seconds it may take, in addition to `run_for`; slo: see `health`
-    """
+def wait_healthy(context: Context, options: WaitHealthyOptions) -> Health:
+    """Wait until the deployment is healthy; StreamUpdateError, with the reasons, when it fails or takes too long."""
+    app, timeout = options.app, options.timeout + options.run_for
     last: list[Health] = []
-    gate = _gate(context, app, run_for, slo, min(LONGEST_SECONDS, timeout / 2))
+    gate = _gate(context, options, min(options.longest, options.timeout / 2))
 
     def poll() -> Health | None:
-        found = _health(context, app, deployment, baseline_snapshot, batches, run_for, gate)
+        found = _health(context, options, gate)
         if not last or last[-1].reasons != found.reasons:
-            detail = found.batches_done(batches) or "; ".join(found.reasons)
-            progress(Phase(f"verifying {deployment or app}", detail))
+            detail = found.batches_done(options.batches) or "; ".join(found.reasons)
+            options.progress(Phase(f"verifying {options.deployment or app}", detail))
             if found.healthy:
-                progress(found.lines(app))
+                options.progress(found.lines(app))
         last.append(found)
         if found.failed:
             raise StreamUpdateError(f"{app} is not healthy: {'; '.join(found.reasons)}")
         return found if found.healthy else None
 
     try:
-        return wait_for(poll, f"the health of {app}", timeout + run_for)
+        return wait_for(poll, f"the health of {app}", timeout)
     except TimeoutError as error:
         reasons = "; ".join(last[-1].reasons) if last else "no status"
-        raise StreamUpdateError(f"{app} is not healthy after {timeout + run_for:g} s: {reasons}") from error
+        raise StreamUpdateError(f"{app} is not healthy after {timeout:g} s: {reasons}") from error

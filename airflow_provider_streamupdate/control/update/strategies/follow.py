@@ -133,7 +133,7 @@ def wait_caught_up(update: Update) -> None:
             raise DriverError(update.drivers.death(new, state))
         if update.drivers.state(old) in FINAL_STATES:
             return True  # what comes next says what becomes of it
-        return True if chase.look() <= CLOSE_BATCHES and state == STANDBY else None
+        return True if chase.batches_left() <= CLOSE_BATCHES and state == STANDBY else None
 
     try:
         wait_for(poll, f"{new} of {update.app} to catch up", timeout)
@@ -156,7 +156,7 @@ class Chase:
         self._first: tuple[float, int, int] | None = None  # when, and how many batches there were and had committed
         self._told_at = clock.monotonic()
 
-    def look(self) -> int:
+    def batches_left(self) -> int:
         """Return the number of batches that are left. Tell it from time to time."""
         there, done, left = 0, 0, 0
         for logged, committed in self._positions():

@@ -30,7 +30,7 @@ from .strategy import ALL_STEPS, Strategy
 
 
 class InFlight(Strategy):
-    """No new driver and no restart; only reloadable parameters may differ."""
+    """An update without a new driver or a restart; only reloadable parameters may differ."""
 
     name = "in_flight"
     steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step not in (Step.STANDBY, Step.SNAPSHOT))
@@ -68,10 +68,10 @@ class InFlight(Strategy):
     def baseline(self, update: Update) -> str | None:
         return None
 
-    def settle(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
+    def undo_in_place(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
         return undo_change(registry, drivers, str(record.old), record.new, timeout)
 
-    def left_alone(self, old: str) -> str:
+    def message_if_untouched(self, old: str) -> str:
         return f"{old} keeps running"
 
 
@@ -135,7 +135,7 @@ def undo_change(registry: AppRegistry, drivers: Drivers, deployment: str, id: st
     with holding(registry, id):
         if registry.current_id() == deployment and drivers.state(deployment) == RUNNING:
             change(registry, drivers, undo, timeout, lambda _line: None)
-        elif drivers.gone(deployment):
+        elif drivers.has_ended(deployment):
             registry.add_change(deployment, undo, undoes="rolled back")
         else:
             raise NotRunningError(

@@ -296,4 +296,4 @@ def _ended(drivers: Drivers, old: str) -> bool:
     state = drivers.state(old)
     if state in DEAD_STATES:
         raise DriverError(f"the old version died before it was drained: {drivers.death(old, state, starts_again=True)}")
-    return state in FINAL_STATES and drivers.gone(old)
+    return state in FINAL_STATES and drivers.has_ended(old)

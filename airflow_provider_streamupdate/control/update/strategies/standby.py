@@ -57,7 +57,7 @@ class Standby(Strategy):
         stand_by(update)
         return None
 
-    def lost(self, update: Update) -> bool:
+    def standby_is_lost(self, update: Update) -> bool:
         """The new version's driver ends when nobody works on the update for a while (lease.DEFAULT_SECONDS), for
         example because nobody has approved it yet; or an earlier try of the step that follows had begun to start it
         again."""
@@ -169,10 +169,10 @@ def _handed_over(update: Update, answer: CommandResult | None) -> bool | None:
     if answer is not None and answer.error:
         raise DriverError(f"{old} did not hand over to {new}: {answer.error}\n{drivers.last_lines(new)}")
     if registry.current_id() == new:
-        if (state := drivers.state(new)) in FINAL_STATES and drivers.gone(old):
+        if (state := drivers.state(new)) in FINAL_STATES and drivers.has_ended(old):
             raise DriverError(drivers.death(new, state))
-        return True if drivers.gone(old) else None
-    if drivers.gone(old):
+        return True if drivers.has_ended(old) else None
+    if drivers.has_ended(old):
         _replace_dead(update)
     return None
 

@@ -15,7 +15,7 @@ from ...drivers.drivers import Drivers
 from ...operations.context import Context
 from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import verify_snapshot
-from ...operations.submit import Deployed, check_adopted, submit
+from ...operations.submit import Deployed, SubmitOptions, check_adopted, submit
 from ..options import UpdateOptions
 from ..step import NOTED, Step
 from ..update import Update
@@ -66,7 +66,7 @@ class Strategy:
 
     @property
     def noted(self) -> tuple[str, ...]:
-        """What an update's record calls the steps when they are done, in order."""
+        """The names of the finished steps in an update's record, in order."""
         return tuple(NOTED.get(step, self.ready) for step in self.steps)
 
     def accept(self, options: UpdateOptions) -> Strategy:
@@ -102,8 +102,8 @@ class Strategy:
         """Remove what the steps made beside the deployments of an update that brings in `new`, once its driver is
         gone."""
 
-    def lost(self, update: Update) -> bool:
-        """Whether what the step `standby` made is gone, so that it has to be made again before the old version ends."""
+    def standby_is_lost(self, update: Update) -> bool:
+        """Return whether the result of the step `standby` is gone and must be rebuilt before the old version ends."""
         return False
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
@@ -124,28 +124,28 @@ class Strategy:
     def start_new(self, update: Update) -> Deployed:
         """The step `submit`: start the new version where the old one ended, unless it runs."""
         version = update.version
-        return submit(
-            update.context,
-            version.application,
-            version.deployment,
-            version.snapshot,
-            version.agree,
+        options = SubmitOptions(
+            application=version.application,
+            deployment=version.deployment,
+            snapshot=version.snapshot,
+            agree=version.agree,
             owner=version.owner,
             timeout=update.options.submit_timeout,
             progress=update.progress,
             app=update.app,
             renames=version.renames,
         )
+        return submit(update.context, options)
 
     def baseline(self, update: Update) -> str | None:
         """Return the snapshot whose lag and state rows the new version must reach; None: nothing is compared."""
         return update.snapshot
 
-    def settle(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
-        """A rollback's first step, before the new version is ended. True when it restored the old version by that."""
+    def undo_in_place(self, record: UpdateRecord, registry: AppRegistry, drivers: Drivers, timeout: float) -> bool:
+        """Undo the update while the new version still runs; return whether that restored the old version."""
         return False
 
-    def left_alone(self, old: str) -> str:
+    def message_if_untouched(self, old: str) -> str:
         """Return the message for a failed update that has not stopped the old version."""
         return f"{old} was not touched and keeps running"
 

@@ -287,10 +287,10 @@ def sided(lineage: Traced, node: Node) -> list[Callable[[Expression], Expression
     names = [lineage.names(child) for child in node.children]
     both = bool(set.intersection(*names))
 
-    def told(side: str, own: set[str], each: Expression) -> Expression:
+    def mark_side(side: str, own: set[str], each: Expression) -> Expression:
         return each if not both and references(each) & own else Call(side, (each,))
 
-    return [functools.partial(told, side, own) for side, own in zip(("left", "right"), names, strict=True)]
+    return [functools.partial(mark_side, side, own) for side, own in zip(("left", "right"), names, strict=True)]
 
 
 def _as_it_is(each: Expression) -> Expression:

@@ -20,7 +20,7 @@ from .....core.serde import from_dict, to_dict
 from ....waiting import wait_for
 from ... import process
 from ...launcher import DEPLOY_MODE, in_cluster, is_kubernetes
-from ..cluster import Alive, Client, Cluster, Found, Prepared
+from ..cluster import Alive, Client, Cluster, Prepared, RunningDriver
 from ..local import Local
 from . import names
 from .api import ApiPods, Pods
@@ -36,7 +36,7 @@ UNCERTAIN_SECONDS = 30.0  # the same, where its node does not answer
 
 
 class Kubernetes(Cluster):
-    """In cluster deploy mode. ``record``: the name of the driver's ``pod``, its ``labels``, and ``where`` it is.
+    """Kubernetes in cluster deploy mode. ``record``: the driver's ``pod`` (its name), its ``labels``, and its place.
 
     pods: reaches the pods of a place
     """
@@ -68,7 +68,7 @@ class Kubernetes(Cluster):
         record = {"pod": pod, "labels": labels, "where": to_dict(where(command, environment))}
         return Prepared(with_settings(command, own), record, handed_over=True)
 
-    def look(self, many: bool = False) -> Alive:
+    def alive_check(self, many: bool = False) -> Alive:
         seen: dict[str, list[PodState] | DriverError] = {}
 
         def alive(launch: Launch, status: Status | None = None) -> bool | None:
@@ -77,7 +77,7 @@ class Kubernetes(Cluster):
             # Looked at first: it makes the pod before it ends.
             submitting = None if status is not None else _submitting(launch)
             try:
-                pod = self._found(launch, seen if many else None)
+                pod = self._pod_of(launch, seen if many else None)
                 if pod is None and submitting is False and many:
                     pod = self.pod(launch)  # it may have been made since the list
             except (DriverError, EnvironmentProblem):  # no answer, or nothing to ask with
@@ -148,11 +148,11 @@ class Kubernetes(Cluster):
     def place(self, launch: Launch) -> str:
         return f"{launch.record['where']} {launch.record['labels'][names.ROOT]}"
 
-    def found(self, launch: Launch) -> list[Found]:
+    def running_drivers(self, launch: Launch) -> list[RunningDriver]:
         labels = {key: launch.record["labels"][key] for key in (names.ROOT, names.APP)}
         pods, wanted = self._pods(_place(launch)), {names.DEPLOYMENT, names.EPOCH}
         return [
-            Found(
+            RunningDriver(
                 name=f"pod {pod.name}",
                 label=pod.labels[names.DEPLOYMENT],
                 epoch=int(pod.labels[names.EPOCH]),
@@ -164,9 +164,9 @@ class Kubernetes(Cluster):
 
     def pod(self, launch: Launch) -> PodState | None:
         """The driver's pod; None when it has none. DriverError when the API server cannot be asked."""
-        return self._found(launch, None)
+        return self._pod_of(launch, None)
 
-    def _found(self, launch: Launch, seen: dict[str, list[PodState] | DriverError] | None) -> PodState | None:
+    def _pod_of(self, launch: Launch, seen: dict[str, list[PodState] | DriverError] | None) -> PodState | None:
         """seen: pods by place, of earlier looks; None: look now."""
         pods = self._pods(_place(launch))
         if seen is None:
@@ -250,8 +250,7 @@ def _kubectl(launch: Launch) -> str:
 
 
 class KubernetesClientMode(Local):
-    """As on this machine; the executors' pods have the labels that tell whose they are. They end by themselves when
-    their driver is gone."""
+    """A driver on this machine with executors in pods. The pods' labels name the app; they end with the driver."""
 
     name = "kubernetes-client"
 

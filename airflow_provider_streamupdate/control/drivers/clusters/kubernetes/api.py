@@ -26,10 +26,10 @@ class Pods(Protocol):
     """The pods of one namespace. DriverError when the API server does not answer or refuses."""
 
     def get(self, name: str) -> PodState | None:
-        """None: there is none of this name."""
+        """Return the pod of this name; None if it does not exist."""
 
     def find(self, labels: Mapping[str, str]) -> list[PodState]:
-        """Those with all of these labels."""
+        """Return the pods that have all of these labels."""
 
     def lacks(self, pod: PodState) -> str | None:
         """The name of a config map that the pod mounts and that is not there; None: all are."""
@@ -46,7 +46,7 @@ class Pods(Protocol):
 
 
 class ApiPods:
-    """By the API server."""
+    """The pods of a place, read and deleted through the API server."""
 
     def __init__(self, place: Where) -> None:
         self._place = place
@@ -124,7 +124,7 @@ class ApiPods:
         except ApiException as error:
             if error.status in (NOT_FOUND, BAD_REQUEST):  # it has gone, or its container is not there yet
                 return
-            raise DriverError(f"the log of pod {name} cannot be read: {_told(error)}") from error
+            raise DriverError(f"the log of pod {name} cannot be read: {_server_message(error)}") from error
         except (HTTPError, OSError) as error:
             raise DriverError(f"the log of pod {name} cannot be read: {error}") from error
         yield from _lines(answer)
@@ -151,7 +151,9 @@ class ApiPods:
         except ApiException as error:
             if error.status in none and (error.status != NOT_FOUND or _is_of(error, kind)):
                 return None
-            raise DriverError(f"the API server at {self._place.server} refuses to {subject}: {_told(error)}") from error
+            raise DriverError(
+                f"the API server at {self._place.server} refuses to {subject}: {_server_message(error)}"
+            ) from error
         except (HTTPError, OSError, ValueError) as error:
             told = (
                 f"the API server at {self._place.server} does not answer ({subject}): {error}; check that it can be "
@@ -162,7 +164,7 @@ class ApiPods:
 
 
 def _lines(answer: Any) -> Iterator[str]:
-    """Of a stream, until it ends or breaks."""
+    """Yield the lines of a stream until it ends or breaks."""
     from urllib3.exceptions import HTTPError
 
     text = b""
@@ -185,7 +187,7 @@ def _is_of(error: Any, kind: str) -> bool:
     return isinstance(body, dict) and (body.get("details") or {}).get("kind") == kind
 
 
-def _told(error: Any) -> str:
+def _server_message(error: Any) -> str:
     """The server's own words, e.g. which right is missing."""
     try:
         message = json.loads(error.body or "{}").get("message")
@@ -203,7 +205,7 @@ def _kubeconfig(place: Where) -> str | None:
 
 
 def _core_api(place: Where) -> Any:
-    """As Spark reaches it: by the kubeconfig (KUBECONFIG) or the service account of this pod, and the given files."""
+    """Return a client configured like Spark's: from KUBECONFIG or this pod's service account, and the given files."""
     try:
         from kubernetes import client, config
     except ImportError as error:

@@ -26,12 +26,12 @@ def pod_name(root: str, app: str, deployment: str, epoch: str) -> str:
 
 
 def labels(root: str, app: str, deployment: str, epoch: str) -> dict[str, str]:
-    """Of the driver's pod and of its executors'. The root's value is a digest: it may be an address with slashes."""
+    """Return the labels of the driver's and executors' pods. The root is a digest, as a label has no slashes."""
     return {ROOT: _digest(root), APP: label(app), DEPLOYMENT: label(deployment), EPOCH: epoch}
 
 
 def label(text: str) -> str:
-    """A label's value that stands for a text; one that a label may not have is changed and gets a digest."""
+    """Return a text as a label's value. Text with characters that labels lack is changed and gets a digest."""
     allowed = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:LENGTH].strip("_.-")
     if allowed == text:
         return text

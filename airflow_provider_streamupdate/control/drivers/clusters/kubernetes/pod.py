@@ -43,12 +43,12 @@ class PodState:
 
     @property
     def driver(self) -> bool:
-        """Whether it is a driver's, and no executor's (Spark's own label)."""
+        """True for a driver's pod, false for an executor's (by Spark's own label)."""
         return self.labels.get("spark-role") == "driver"
 
     @property
     def alive(self) -> bool | None:
-        """None: not known, because its node does not answer; its driver may still write."""
+        """True while the pod runs. None: its node does not answer, so its driver may still write."""
         if self.ended:
             return False
         return True if self.certain else None
@@ -88,23 +88,25 @@ class PodState:
 
 def _reasons(status: Mapping[str, Any], meta: Mapping[str, Any], containers: list[Any]) -> Iterator[str]:
     if status.get("reason"):  # Evicted, NodeLost, Preempting, NodeAffinity ...
-        yield _told(status["reason"], status.get("message"))
+        yield _with_message(status["reason"], status.get("message"))
     for condition in status.get("conditions") or ():
         unscheduled = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         if unscheduled or condition.get("type") == "DisruptionTarget":
-            yield _told(condition.get("reason") or "not scheduled", condition.get("message"))
+            yield _with_message(condition.get("reason") or "not scheduled", condition.get("message"))
     for container in containers:
         state = container.get("state") or {}
         waiting = state.get("waiting") or {}  # ImagePullBackOff, CreateContainerConfigError ...
         if waiting:
-            yield _told(f"{container['name']}: {waiting.get('reason')}", waiting.get("message"))
+            yield _with_message(f"{container['name']}: {waiting.get('reason')}", waiting.get("message"))
         if (ended := state.get("terminated")) and ended.get("exitCode"):
             code, why = ended["exitCode"], ended.get("reason")  # OOMKilled, Error
             signal = f", signal {code - KILLED}" if code > KILLED else ""
-            yield _told(f"{container['name']}: {why or 'ended'}, exit code {code}{signal}", ended.get("message"))
+            yield _with_message(
+                f"{container['name']}: {why or 'ended'}, exit code {code}{signal}", ended.get("message")
+            )
     if meta.get("deletionTimestamp") and status.get("phase") not in ENDED:
         yield "it is being deleted"
 
 
-def _told(what: str, message: str | None) -> str:
+def _with_message(what: str, message: str | None) -> str:
     return f"{what} ({' '.join(message.split())[:MESSAGE]})" if message else what

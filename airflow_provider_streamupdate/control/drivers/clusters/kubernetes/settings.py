@@ -43,7 +43,7 @@ FILES = ("caCertFile", "clientCertFile", "clientKeyFile", "oauthTokenFile")
 
 
 def where(command: Sequence[str], environment: Mapping[str, str]) -> Where:
-    """What Spark reads from the same settings (Spark's docs, Running on Kubernetes) and the same environment."""
+    """Return the place that Spark reads from the same settings and environment (Spark's Running on Kubernetes)."""
     found = {**defaults(command, environment), **settings(command)}
     files = {name: value for name in FILES if (value := found.get(f"{_AUTH}.{name}"))}
     return Where(

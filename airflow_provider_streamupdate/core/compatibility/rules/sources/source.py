@@ -71,10 +71,13 @@ _WHY = {
 def _shown_options(c: SourceChange, names: list[str]) -> list[str]:
     old, new = meaning(c.old), meaning(c.new)
 
-    def said(values: dict[str, str], name: str) -> str:
+    def setting_text(values: dict[str, str], name: str) -> str:
         return repr(redacted(values)[name]) if name in values else "its default"
 
-    return [f"{k} from {said(old, k)} to {said(new, k)}" + (f" ({_WHY[k]})" if k in _WHY else "") for k in names]
+    return [
+        f"{k} from {setting_text(old, k)} to {setting_text(new, k)}" + (f" ({_WHY[k]})" if k in _WHY else "")
+        for k in names
+    ]
 
 
 def _same_format(c: SourceChange) -> bool:
