@@ -188,7 +188,7 @@ def it_tells_of_a_query_that_fails(ground: Ground) -> None:
     with pytest.raises(Exception, match="bad"):
         engine.drain()
     with pytest.raises(Exception, match="bad") as raised:
-        engine.settled({QUERY: -1})
+        engine.has_settled({QUERY: -1})
     assert engine.ended_part(raised.value) is None
 
 

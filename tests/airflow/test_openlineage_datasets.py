@@ -128,9 +128,9 @@ def test_files_and_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [None, {}, {"spark.sql.catalog.lake.type": "rest", "spark.sql.catalog.lake.warehouse": "/w"}]
+    "given", [{}, {"spark.sql.catalog.lake.type": "rest", "spark.sql.catalog.lake.warehouse": "/w"}]
 )
-def test_a_table_that_only_its_catalog_knows_is_told(given: dict[str, str] | None) -> None:
+def test_a_table_that_only_its_catalog_knows_is_told(given: dict[str, str]) -> None:
     found = read("iceberg", "lake.db.t", given=given)
     assert (found.inputs, found.unnamed) == ((), ("q/s (iceberg)", "q (noop)"))
 

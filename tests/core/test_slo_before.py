@@ -131,7 +131,9 @@ def test_what_the_update_was_said_to_change_is_not_compared(
 
 def test_windows_that_are_known_for_less_than_a_day_may_burst(app: AppRegistry) -> None:
     minutes(app, *(span(ago(n)) for n in range(1000, 3, -1)), query=Q)
-    write_json(app, "deployments/v2/plan.json", app_plan(query_plan(watermarks=("a.t delayed by 3600000 ms",)), app="a"))
+    write_json(
+        app, "deployments/v2/plan.json", app_plan(query_plan(watermarks=("a.t delayed by 3600000 ms",)), app="a")
+    )
     assert not before(app).windows_known
     minutes(app, *(span(ago(n)) for n in range(1300, 1000, -1)), epoch=0, query=Q)
     assert before(app).windows_known

@@ -43,6 +43,6 @@ def test_what_is_asked_at_once_is_what_each_says(sweep_spark, tmp_path, monkeypa
         asked[method] += 1
         return {}
 
-    monkeypatch.setattr(Expressions, "told", alone)
+    monkeypatch.setattr(Expressions, "results_of", alone)
     assert [plan_json(sweep_spark, plan) for plan in plans] == at_once
     assert len(plans) >= 3 and {"evalMode", "evalContext", "needsTimeZone"} <= asked.keys(), asked
