@@ -46,7 +46,7 @@ def shape_text(kind: Any) -> str:
 
 
 def user_types(kind: Any) -> Iterator[dict[str, Any]]:
-    """Yield the user-defined types in a type or other JSON, with the code that spark_internals/plans/user_types.py added."""
+    """Yield the user-defined types in a type or other JSON, with the code (spark_internals/plans/user_types.py)."""
     if isinstance(kind, dict) and "code" in kind:
         yield kind
     for inner in kind.values() if isinstance(kind, dict) else kind if isinstance(kind, list) else ():
