@@ -5,14 +5,13 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
-from airflow_provider_streamupdate.control.supervision.decision import Action, Found, decide
+from airflow_provider_streamupdate.control.supervision.decision import Action, Backoff, Observation, decide
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, Current, DriverState
 from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
 BACKOFF = Backoff(initial=10, multiplier=2, most=60, attempts=3, reset_after=100)
-DEAD = Found(current=Current(deployment="v1", epoch=4), state=DriverState.LOST)
+DEAD = Observation(current=Current(deployment="v1", epoch=4), state=DriverState.LOST)
 NEVER = float("inf")
 STARTED_ONCE = Supervision(attempts=1, epoch=4, started_at="2026-01-01T00:00:00+00:00")
 
@@ -26,7 +25,7 @@ def test_only_lost_failed_and_stopped_drivers_are_started(state: DriverState) ->
 
 def test_what_is_left_alone() -> None:
     for found, known in (
-        (Found(current=None), Supervision()),
+        (Observation(current=None), Supervision()),
         (attrs.evolve(DEAD, updating="v2"), Supervision()),
         (attrs.evolve(DEAD, off="it is being mended"), Supervision()),
         (attrs.evolve(DEAD, asked_to_end=True), Supervision()),

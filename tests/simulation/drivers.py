@@ -34,7 +34,7 @@ class Drivers:
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
         with contextlib.ExitStack() as patches:
-            for name in ("start", "run", "alive", "look", "end"):
+            for name in ("start", "run", "alive", "alive_check", "end"):
                 patches.enter_context(mock.patch.object(processes, name, getattr(self, name)))
             yield
 
@@ -100,7 +100,7 @@ class Drivers:
         reports = status.process.lives()
         return started if reports is False else reports
 
-    def look(self, many: bool = False) -> Any:
+    def alive_check(self, many: bool = False) -> Any:
         return self.alive
 
     def end(self, launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
