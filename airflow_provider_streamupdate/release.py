@@ -14,8 +14,8 @@ from .core.names import check_keys, check_name
 from .core.registry.application import Application
 from .core.registry.deployment import FINISHED, RUNNING
 from .core.registry.update import ROLLED_BACK
-from .hooks.application import APPLICATION_FIELDS, application_from
 from .hooks.templated_values import text_list
+from .hooks.update_options import APPLICATION_FIELDS, application_from
 
 if TYPE_CHECKING:
     from .control.client import StreamUpdateClient

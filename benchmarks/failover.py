@@ -36,7 +36,7 @@ from spark_rows import APP, BATCHES_BETWEEN, FILES_A_BATCH, Managed
 from spark_rows import QUERY as QUERY_OF_COUNTS
 
 from airflow_provider_streamupdate.control.drivers import process
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
+from airflow_provider_streamupdate.control.supervision.decision import Backoff
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry import hot_standby

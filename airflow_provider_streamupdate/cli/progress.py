@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..control.waiting import Phase
-from ..core.processes.repeating_thread import repeating
+from ..core.processes.threads import repeating
 from .messages import INTERRUPTED, Failure, echo, printable
 from .settings import Settings
 

@@ -26,7 +26,7 @@ from ..core.snapshots.snapshots import SnapshotStore
 from .drivers.clusters import Living
 from .operations.context import Context
 from .overview import each_app, gc_paused
-from .update.usual_times import step_seconds
+from .update.step import step_seconds
 
 log = logging.getLogger(__name__)
 

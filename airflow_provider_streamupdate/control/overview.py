@@ -34,9 +34,8 @@ from .picture import figures as node_figures
 from .picture import report_document, running_picture
 from .status import WITHOUT_WORD, UnpromotedVersion, unpromoted_version
 from .update.rollback_target import WayBack, versions_before, way_back
-from .update.step import NOTED, Step
+from .update.step import NOTED, Step, step_seconds
 from .update.strategies import STRATEGIES
-from .update.usual_times import step_seconds
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .tracebacks import with_lost_cause, without_surroundings, without_tracebacks
 
-SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with a module in streaming/spark_internals/adapters
+SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with an adapter in streaming/spark_internals/version.py
 _MOST = 50_000  # characters of an error that are processed: it may quote anything
 
 

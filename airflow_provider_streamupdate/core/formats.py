@@ -207,7 +207,7 @@ FILES = (
           "what the queries of a driver did in an hour, minute by minute", "history.history.Minutes", drivers=True),
     _json("history/months/<month>.json",
           "what the queries of all drivers did in a month, hour by hour", "history.history.Month", drivers=True),
-    _json("rollbacks/<number>.json", "the record of a rollback", "registry.rollback.RollbackRecord"),
+    _json("rollbacks/<number>.json", "the record of a rollback", "registry.update.RollbackRecord"),
     _json("rehearsals/<name>/used-by.json",
           "the process that uses a rehearsal's scratch folder", "registry.scratch.UsedBy", drivers=True),
     _json("_streamupdate/pipeline.json",

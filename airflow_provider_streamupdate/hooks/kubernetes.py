@@ -19,7 +19,7 @@ from airflow.exceptions import AirflowNotFoundException
 from airflow.sdk import BaseHook
 from airflow.sdk.log import mask_secret
 
-from ..control.drivers.private_folder import private_folder
+from ..control.drivers.runtime import private_folder
 from ..core.errors import EnvironmentProblem
 from .templated_values import optional_text, truth
 

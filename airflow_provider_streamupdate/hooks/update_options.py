@@ -12,9 +12,12 @@ from ..control.update.option import Kind, Option
 from ..control.update.options import OPTIONS, UpdateOptions
 from ..core.errors import InvalidInputError
 from ..core.names import check_keys
-from .application import APPLICATION_FIELDS, application_from
+from ..core.registry.application import Application
+from .references import resolve_references
 from .settings import Settings
 from .templated_values import blank, optional_text, seconds, text_list, text_map, truth
+
+APPLICATION_FIELDS = ("application", "py_files", "files", "app_params", "conf", "env_vars")
 
 
 class UpdateArguments(TypedDict, total=False):
@@ -109,3 +112,23 @@ def _value(option: Option, value: Any, what: str, settings: Settings | None) -> 
     if blank(value) and option.variable:
         value, what = os.environ.get(option.variable), option.variable
     return getattr(settings, option.name, option.default) if blank(value) else _READ[option.kind](value, what)
+
+
+def application_from(
+    application: Any,
+    py_files: Any = None,
+    files: Any = None,
+    app_params: Any = None,
+    conf: Any = None,
+    env_vars: Any = None,
+) -> Application:
+    """Return an Application from the values that DAG authors give, which may refer to connections and variables; see
+    ApplicationOperator."""
+    return Application(
+        file=optional_text(application) or "",
+        py_files=text_list(py_files, "py_files"),
+        files=text_list(files, "files"),
+        params=resolve_references(text_map(app_params, "app_params"), "app_params"),
+        conf=resolve_references(text_map(conf, "conf"), "conf"),
+        env_vars=resolve_references(text_map(env_vars, "env_vars"), "env_vars"),
+    )

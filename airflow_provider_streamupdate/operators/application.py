@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from ..core.errors import ApplicationError
 from ..core.registry.application import Application
-from ..hooks.application import application_from
 from ..hooks.templated_values import optional_text, text_list, text_map
+from ..hooks.update_options import application_from
 from .base import StreamUpdateOperator
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..assets import CRASH_LOOP, app_asset
-from ..control.supervision.backoff import Backoff
+from ..control.supervision.decision import Backoff
 from ..control.supervision.supervise import GaveUp
 from ..core.names import check_name
 from ..hooks.metrics import count

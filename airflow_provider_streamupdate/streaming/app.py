@@ -134,7 +134,7 @@ class StreamingApp:
         """Call every query function and check what it returns; ApplicationError names the query and what is wrong."""
         if not self._functions:
             raise ApplicationError(f"app {self.name} has no query; decorate a function with @app.query('name')")
-        spark_internals.answer_at_once(spark)  # it is this thread that plans them
+        spark_internals.disable_nagle(spark)  # it is this thread that plans them
         spark_internals.show_py_files(spark)
         writers: dict[str, DataStreamWriter] = {}
         self._asked, self._built = set(), {}

@@ -12,8 +12,8 @@ import signal
 import sys
 from pathlib import Path
 
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
-from airflow_provider_streamupdate.core.processes.alarm import Alarm
+from airflow_provider_streamupdate.control.supervision.decision import Backoff
+from airflow_provider_streamupdate.core.processes.threads import Alarm
 
 from .task import SECONDS, client
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import attrs
 
-from airflow_provider_streamupdate.core.processes.repeating_thread import repeating
+from airflow_provider_streamupdate.core.processes.threads import repeating
 from firsthour.failure import StepError
 from firsthour.shell import Shell
 from firsthour.table import Table

@@ -19,8 +19,7 @@ from typing import Any
 from fake_engine import QUERY, FakeEngine, plan_of
 
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
-from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare, compare_fork
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, REFUSED
@@ -34,8 +33,8 @@ from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanAnswer,
 from airflow_provider_streamupdate.core.snapshots.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import other_losses
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
+from airflow_provider_streamupdate.streaming.agent.context import Pace
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.pace import Pace
 from airflow_provider_streamupdate.streaming.agent.roles import role_of
 
 PACE = Pace(commands=0.05, standby=0.05, heartbeat=0.1)  # a test waits for what a driver does next

@@ -16,9 +16,8 @@ from airflow_provider_streamupdate.control.update.options import OPTIONS, Update
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.registry.update import RUN_FOR_VARIABLE
 from airflow_provider_streamupdate.example_dags.stream_update import PARAMS
-from airflow_provider_streamupdate.hooks.application import APPLICATION_FIELDS
 from airflow_provider_streamupdate.hooks.settings import Settings
-from airflow_provider_streamupdate.hooks.update_options import UpdateArguments, update_options
+from airflow_provider_streamupdate.hooks.update_options import APPLICATION_FIELDS, UpdateArguments, update_options
 from airflow_provider_streamupdate.release import FIELDS
 from airflow_provider_streamupdate.update_dag import stream_update
 

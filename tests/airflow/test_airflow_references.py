@@ -6,8 +6,8 @@ import pytest
 from airflow_site import DAG_BAG, REPOSITORY, SERIALIZED_DAG, part_of_airflow
 
 from airflow_provider_streamupdate.core.errors import InvalidInputError
-from airflow_provider_streamupdate.hooks.application import application_from
 from airflow_provider_streamupdate.hooks.references import secrets_in_conf
+from airflow_provider_streamupdate.hooks.update_options import application_from
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 

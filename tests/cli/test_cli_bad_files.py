@@ -22,9 +22,8 @@ from airflow_provider_streamupdate.core.processes.process_identity import Proces
 from airflow_provider_streamupdate.core.registry import supervision
 from airflow_provider_streamupdate.core.registry.deployment import Launch, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import Registry
-from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
 from airflow_provider_streamupdate.core.registry.supervision import Supervision
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import RollbackRecord, UpdateRecord
 from tests.core.builders import app_with_snapshots, deploy, set_status, status
 
 from .conftest import Run, document

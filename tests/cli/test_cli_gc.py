@@ -13,8 +13,7 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
-from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import RollbackRecord, UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
 from airflow_provider_streamupdate.core.snapshots.superseded import is_freed

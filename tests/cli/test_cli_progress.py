@@ -9,7 +9,7 @@ import pytest
 import rich.progress
 
 from airflow_provider_streamupdate.cli import progress as module
-from airflow_provider_streamupdate.control.update.usual_times import usual_step_times
+from airflow_provider_streamupdate.control.update.step import usual_step_times
 from airflow_provider_streamupdate.control.waiting import Phase
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 

@@ -14,8 +14,7 @@ from airflow_provider_streamupdate.core.plan.plan import SourcePlan
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
-from airflow_provider_streamupdate.core.registry.update import PROMOTED, Attempt, UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import PROMOTED, Attempt, RollbackRecord, UpdateRecord
 from tests.core.builders import app_plan, deploy, query_plan, set_status, status, write_json
 
 from .conftest import Run

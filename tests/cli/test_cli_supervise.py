@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.supervision import watch
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
+from airflow_provider_streamupdate.control.supervision.decision import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import commands

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import threading
 
-from airflow_provider_streamupdate.core.processes.alarm import Alarm
+from airflow_provider_streamupdate.core.processes.threads import Alarm
 
 SIGNALS = 2000
 # A handler sets the event again and again, in a thread that does nothing but wait for it.
 CODE = f"""
 import os, signal, subprocess, sys
-from airflow_provider_streamupdate.core.processes.alarm import Alarm
+from airflow_provider_streamupdate.core.processes.threads import Alarm
 waited_for = Alarm()
 signal.signal(signal.SIGUSR1, lambda *_: waited_for.set())
 send = "import os, sys, time\\nfor _ in range({SIGNALS}): os.kill(int(sys.argv[1]), 10); time.sleep(0.0005)"

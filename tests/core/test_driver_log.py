@@ -18,7 +18,7 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import driver_log, launcher, log_tail, process
 from airflow_provider_streamupdate.control.drivers.driver_log import follow_log
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
+from airflow_provider_streamupdate.control.drivers.runtime import private_folder
 from airflow_provider_streamupdate.control.operations import plan as planning
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, NotFoundError

@@ -14,8 +14,8 @@ from airflow_provider_streamupdate.control.supervision.outlook import asked_to_e
 from airflow_provider_streamupdate.core.errors import DriverError, FencedError
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.streaming.agent.context import Pace
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.pace import Pace
 from airflow_provider_streamupdate.streaming.agent.serving import TOLD_TO_END, serve
 from airflow_provider_streamupdate.streaming.engine.port import Session
 from tests.core.builders import app_plan, deploy

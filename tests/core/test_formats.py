@@ -26,8 +26,7 @@ from airflow_provider_streamupdate.core.formats import EVENT, FILES, Format, fil
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec, Launch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
-from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import RollbackRecord, UpdateRecord
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 from airflow_provider_streamupdate.core.snapshots import garbage
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore

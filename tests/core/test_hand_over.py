@@ -24,8 +24,8 @@ from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.patience import tried_again
 from airflow_provider_streamupdate.streaming.agent import command_execution as module
 from airflow_provider_streamupdate.streaming.agent.command_execution import execute
+from airflow_provider_streamupdate.streaming.agent.context import Pace
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.pace import Pace
 from airflow_provider_streamupdate.streaming.agent.roles.standby import Standby
 from airflow_provider_streamupdate.streaming.agent.serving import serve
 from tests.core.builders import app_plan, deploy, set_status, spec

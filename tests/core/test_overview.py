@@ -33,8 +33,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.events import KEPT, Events
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import RollbackRecord, UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_dict, to_json
 from tests.core.builders import app_with_snapshots, deploy, spec, write_json
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare_fork
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan

@@ -11,8 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.fork import compare_fork
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare, compare_fork
 from airflow_provider_streamupdate.core.compatibility.rules import NEEDS_AGREEMENT, ORDER, TABLE, Rule, judge, worst
 from airflow_provider_streamupdate.core.compatibility.rules.rule import Finding
 from airflow_provider_streamupdate.core.plan.plan import (

@@ -10,7 +10,6 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from airflow_provider_streamupdate.control.operations.verification.output.counts import RowCounts
 from airflow_provider_streamupdate.control.operations.verification.output.nulls import (
     READ_BATCHES,
     UnreadableOutputError,
@@ -18,6 +17,7 @@ from airflow_provider_streamupdate.control.operations.verification.output.nulls 
     nulls,
     read_counts,
 )
+from airflow_provider_streamupdate.control.operations.verification.output.sink_logs import RowCounts
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.plan.plan import SinkPlan

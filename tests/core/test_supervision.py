@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.supervision.backoff import Backoff
-from airflow_provider_streamupdate.control.supervision.decision import Action, Observation, decide
+from airflow_provider_streamupdate.control.supervision.decision import Action, Backoff, Observation, decide
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES, Current, DriverState
 from airflow_provider_streamupdate.core.registry.supervision import Supervision

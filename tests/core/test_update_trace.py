@@ -23,8 +23,13 @@ from airflow_provider_streamupdate.control.update.trace import make_spans
 from airflow_provider_streamupdate.core.errors import NotFoundError, StorageError
 from airflow_provider_streamupdate.core.formats import EVENT
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
-from airflow_provider_streamupdate.core.registry.update import PROMOTED, ROLLED_BACK, Attempt, UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import (
+    PROMOTED,
+    ROLLED_BACK,
+    Attempt,
+    RollbackRecord,
+    UpdateRecord,
+)
 from tests.otlp_receiver import Receiver, receiver
 
 from .builders import deploy

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers import runtime
 from airflow_provider_streamupdate.control.drivers.launch_files import local_folder
-from airflow_provider_streamupdate.control.drivers.private_folder import private_folder
+from airflow_provider_streamupdate.control.drivers.runtime import private_folder
 from airflow_provider_streamupdate.core.errors import EnvironmentProblem
 from airflow_provider_streamupdate.core.storage import Folder
 from tests.core.builders import spec

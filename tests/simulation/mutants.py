@@ -237,7 +237,7 @@ MUTANTS: dict[str, Mutant] = {
     "record: an update under way is not found": Mutant(AppRegistry, "update_under_way", _always(None)),
     "update: the new version is not verified": Mutant(UpdateEngine, "_verify", _always(None)),
     "rollback: the new version is not stopped": Mutant(rollback, "stop_deployment", _always(None)),
-    "rollback: the old version's end is not waited for": Mutant(rollback, "_settled", _always(RUNNING)),
+    "rollback: the old version's end is not waited for": Mutant(rollback, "_await_open_commands", _always(RUNNING)),
     "rollback: its end is not recorded": Mutant(rollback, "_end_update", _always(None)),
     "rollback: its own record is not ended": Mutant(rollback, "_end_rollback", _always(None)),
     "cancel: no epoch is claimed": Mutant(cancellation, "claim_cancellation", _always(None)),

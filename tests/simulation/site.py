@@ -35,7 +35,7 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Re
 from airflow_provider_streamupdate.core.serde import from_json
 from airflow_provider_streamupdate.core.storage.backends import roots
 from airflow_provider_streamupdate.streaming.agent import signals
-from airflow_provider_streamupdate.streaming.agent.pace import Pace
+from airflow_provider_streamupdate.streaming.agent.context import Pace
 
 from .drivers import Drivers
 from .engine import CountingEngine, Sink

@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOS
 from airflow_provider_streamupdate.core.compatibility.self_update import check_updatable
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED, UPSERTS
-from airflow_provider_streamupdate.core.registry.rollback import RollbackRecord
+from airflow_provider_streamupdate.core.registry.update import RollbackRecord
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.engine.renumbering import skip_used_batch_ids, used_beyond
 from airflow_provider_streamupdate.streaming.planning.author import Declarations

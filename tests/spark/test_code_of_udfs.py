@@ -13,7 +13,7 @@ from pyspark.util import PythonEvalType
 
 from airflow_provider_streamupdate.streaming.code import CodeDigest, describe
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
-from airflow_provider_streamupdate.streaming.spark_internals.plans.broadcasts import broadcasts
+from airflow_provider_streamupdate.streaming.spark_internals.plans.python_source import broadcasts
 
 
 def described(spark, function: Any) -> CodeDigest:

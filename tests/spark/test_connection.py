@@ -7,7 +7,7 @@ import time
 
 from pyspark.java_gateway import ensure_callback_server_started
 
-from airflow_provider_streamupdate.streaming.spark_internals import answer_at_once
+from airflow_provider_streamupdate.streaming.spark_internals import disable_nagle
 
 
 def test_a_long_answer_comes_as_soon_as_it_is_made(spark):
@@ -16,7 +16,7 @@ def test_a_long_answer_comes_as_soon_as_it_is_made(spark):
     found = []
 
     def work() -> None:  # a thread has a connection of its own
-        answer_at_once(spark)
+        disable_nagle(spark)
         found.append(min(_seconds(long.toString) for _ in range(5)))
 
     thread = threading.Thread(target=work)

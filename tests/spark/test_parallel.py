@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.core.registry.deployment import RUNNING, STAN
 from airflow_provider_streamupdate.core.registry.update import PROMOTED, REFUSED, UpdateRecord
 from airflow_provider_streamupdate.core.snapshots.plan_answer import read_answer
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
-from airflow_provider_streamupdate.streaming.agent.roles import parallel as roles
+from airflow_provider_streamupdate.streaming.agent.roles.standby import Parallel
 from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
 
 
@@ -63,7 +63,7 @@ class Beside:
         thread = threading.Thread(target=run_control)
         thread.start()
         engine = SparkEngine(self.bench.app(counts), self.registry, "d2")
-        code = Agent(self.registry, "d2", epoch, engine, roles.Parallel).run()
+        code = Agent(self.registry, "d2", epoch, engine, Parallel).run()
         thread.join()
         if failures:
             raise failures[0]

@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.plan.expressions import Column
 from airflow_provider_streamupdate.core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE, AppPlan
 from airflow_provider_streamupdate.streaming import spark_internals
-from airflow_provider_streamupdate.streaming.planning.settings.surroundings import python_zone
+from airflow_provider_streamupdate.streaming.planning.settings.query_settings import python_zone
 from tests.cases import one_is_fast
 
 STORE = HDFS  # of `bench`

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_provider_streamupdate.core.errors import EnvironmentProblem
 from airflow_provider_streamupdate.streaming.spark_internals import check_version
-from airflow_provider_streamupdate.streaming.spark_internals.adapters import ADAPTERS
 from airflow_provider_streamupdate.streaming.spark_internals.queries import dry_runs
+from airflow_provider_streamupdate.streaming.spark_internals.version import ADAPTERS
 
 
 @pytest.mark.parametrize("version", ["4.1.1", "4.4.0", "5.0.0"])

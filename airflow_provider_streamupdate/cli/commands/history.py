@@ -104,7 +104,7 @@ def _list(settings: Settings, registry: AppRegistry) -> None:
 
 
 def _print(found: Review) -> None:
-    from ...control.update.usual_times import step_seconds
+    from ...control.update.step import step_seconds
 
     update = found.update
     paused = "" if update.paused_at is None else f", from {moment(update.paused_at)} on"

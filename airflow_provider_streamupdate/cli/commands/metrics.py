@@ -53,7 +53,7 @@ def _serve(found: Metrics, address: str, port: int, root: str) -> None:
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     from ...control.metrics import content_type_of
-    from ...core.processes.alarm import Alarm
+    from ...core.processes.threads import Alarm
 
     class Handler(BaseHTTPRequestHandler):
         """Answers every path with the metrics."""

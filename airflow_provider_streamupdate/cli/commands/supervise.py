@@ -15,7 +15,7 @@ from ..progress import note
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
-    from ...control.supervision.backoff import Backoff
+    from ...control.supervision.decision import Backoff
 
 
 @click.command(short_help="Watch apps, and restart their lost and failed drivers.")
@@ -72,7 +72,7 @@ def supervise(settings: Settings, **given: Any) -> None:
     request = SuperviseRequest(**given)
     if request.off is not None or request.on:
         return _switch(settings, request)
-    from ...core.processes.alarm import Alarm
+    from ...core.processes.threads import Alarm
 
     client, end = settings.client(), Alarm()
     for app in request.apps:
@@ -119,7 +119,7 @@ class SuperviseRequest:
             raise click.UsageError("--off needs a reason, and does not go with --on")
 
     def backoff(self) -> Backoff:
-        from ...control.supervision.backoff import Backoff
+        from ...control.supervision.decision import Backoff
 
         return Backoff(
             initial=self.initial_backoff, most=self.max_backoff, attempts=self.attempts, reset_after=self.reset_after

@@ -14,7 +14,7 @@ from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
 from ...core.storage import Folder
 from . import runtime
-from .private_folder import private_folder
+from .runtime import private_folder
 
 
 @attrs.frozen(kw_only=True)

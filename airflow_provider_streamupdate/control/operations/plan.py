@@ -60,7 +60,7 @@ def app_named_in(file: str) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class PlanOptions:
-    """What a plan-only driver does besides planning, and how long it may take."""
+    """Options of a plan-only driver: checks, a rehearsal, and a timeout."""
 
     root: str = ""
     storage_options: dict[str, Any] | None = None  # of the root

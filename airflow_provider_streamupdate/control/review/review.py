@@ -13,8 +13,7 @@ from ...core.names import check_name
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
-from ...core.registry.rollback import RollbackRecord
-from ...core.registry.update import UpdateRecord
+from ...core.registry.update import RollbackRecord, UpdateRecord
 from ...core.serde import to_dict
 from ..operations.context import Context
 from ..operations.settings_diff import Changed, as_of, changed, settings_diff

@@ -33,8 +33,7 @@ from ..operations.hot_standby import StandsBy
 from ..operations.restart import restart
 from ..waiting import Progress, discard_progress
 from . import watch
-from .backoff import Backoff
-from .decision import Action, Decision, Observation, decide, starts_in_a_row
+from .decision import Action, Backoff, Decision, Observation, decide, starts_in_a_row
 from .outlook import asked_to_end
 
 STARTS_AT_ONCE = 4  # drivers; each waits for Spark

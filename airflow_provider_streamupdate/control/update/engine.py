@@ -35,10 +35,9 @@ from . import preflight, record, rollback
 from .inheritance import resolve, setting_changes
 from .options import UpdateOptions
 from .promotion import promote
-from .step import Step
+from .step import Step, usual_step_times
 from .strategies import Strategy, strategy_named
 from .update import Update
-from .usual_times import usual_step_times
 
 
 def strategy_of(update: Update) -> Strategy:

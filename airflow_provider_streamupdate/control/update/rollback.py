@@ -36,8 +36,7 @@ from ...core.registry.deployment import (
     Current,
 )
 from ...core.registry.registry import AppRegistry
-from ...core.registry.rollback import RollbackRecord
-from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, UpdateRecord
+from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, RollbackRecord, UpdateRecord
 from ...core.snapshots.superseded import check_kept
 from ...core.users import user_and_host
 from ..app_lease import holding

@@ -17,11 +17,12 @@ from ..plan.graph import graph
 from ..plan.plan import PYTHON_IMPORTS, AppPlan, Path, QueryPlan, SourcePlan, StagePlan
 from ..plan.rename import rename
 from ..plan.visitors import refers_only_to, without_branches
-from .agreement import SAME
+from .agreement import SAME, agreements
 from .agreement import agree as agreed
 from .migration import Migration, plan_migration
 from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
+from .rules.fork import FORK_RULES, ForkChange
 from .rules.query import (
     APP_RULES,
     GONE_QUERY_RULES,
@@ -269,3 +270,23 @@ def _named(query: QueryPlan) -> set[str]:
 def _without_successor(before: tuple[_T, ...], after: tuple[_T, ...]) -> list[_T]:
     names = {thing.name for thing in after}
     return [thing for thing in before if thing.name not in names]
+
+
+def compare_fork(
+    old: AppPlan, new: AppPlan, source: str, agree: Iterable[str] = (), others: Iterable[AppPlan] = ()
+) -> CompatibilityReport:
+    """Return the report of `compare` for a version that may belong to another app, plus an item for each query that
+    continues as a fork (``query:fork``). `others`: plans that run beside it; writing to their sinks needs agreement."""
+    beside = [query for plan in (old, *others) for query in plan.queries]
+    agreed, items = agreements(agree), []
+    for query in new.queries:
+        if old.query(query.name) is None:
+            continue
+        found = judge(FORK_RULES, ForkChange(new=query, others=tuple(beside)))
+        item = report_item("query", f"{query.name}:fork", [f for f in found if f.verdict == worst(found)])
+        if item.needs_agreement and item.name in agreed:
+            item = attrs.evolve(item, agreed=True, because=agreed.pop(item.name))
+        items.append(item)
+    rest = (name if reason is None else f"{name}={reason}" for name, reason in sorted(agreed.items()))
+    report = compare(attrs.evolve(old, app=new.app), new, source, rest, fork=True)
+    return attrs.evolve(report, items=(*report.items, *items))

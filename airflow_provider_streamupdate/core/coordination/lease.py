@@ -23,7 +23,7 @@ from ..errors import LeaseHeldError, StreamUpdateError
 from ..names import numbers
 from ..processes.elapsed import Uptime, written_ago
 from ..processes.process_identity import ProcessIdentity
-from ..processes.repeating_thread import repeating
+from ..processes.threads import repeating
 from ..serde import from_json, to_json
 from ..storage import Folder
 

@@ -34,7 +34,7 @@ TEXTS = 1
 
 REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
-# What a plan has beside a session's settings, by names of the same form (streaming/planning/settings/surroundings.py).
+# The machine's settings in a plan, by names like those of a session's (streaming/planning/settings/query_settings.py).
 PYTHON_ZONE, JVM_LOCALE = "python.timezone", "jvm.locale"
 PYTHON_IMPORTS = "python.imports"
 JVM_ZONE, PARALLELISM = "jvm.timezone", "default.parallelism"

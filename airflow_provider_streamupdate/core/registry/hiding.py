@@ -12,8 +12,7 @@ from ..redaction import hide, secret_values
 from .application import Application
 from .deployment import DeploymentSpec, Status
 from .registry import AppRegistry
-from .rollback import RollbackRecord
-from .update import UpdateRecord
+from .update import RollbackRecord, UpdateRecord
 
 _TEXTS = ("error", "reason")  # of an event: its other values are words of this package
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from ..processes.repeating_thread import repeating
+from ..processes.threads import repeating
 from ..storage import Folder
 from .deployment import Launch
 from .driver_settings import DriverSettings

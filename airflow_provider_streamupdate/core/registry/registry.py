@@ -20,8 +20,7 @@ from ..serde import parse_json, read_file, to_json
 from ..storage import Folder
 from .deployment import Cancellation, Current, Deletion, DeploymentSpec, Launch, Status
 from .in_flight import ChangeRequest, ParameterChange
-from .rollback import RollbackRecord
-from .update import UpdateRecord
+from .update import RollbackRecord, UpdateRecord
 
 T = TypeVar("T")
 DELETION = "deletion.json"

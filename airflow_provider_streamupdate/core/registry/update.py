@@ -1,4 +1,4 @@
-"""The record of one update, kept under ``updates/<new deployment>.json`` so that it can be continued and read."""
+"""The records of an update (``updates/<new deployment>.json``) and of a rollback, by which they are continued."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import attrs
 from .. import clock
 from ..names import named
 from ..text_enum import TextEnum
+from .deployment import Current
 
 RUN_FOR_SECONDS = 10.0  # a new version runs so long before it is called healthy, unless told otherwise
 RUN_FOR_VARIABLE = "STREAMUPDATE_VERIFY_FOR"  # of the environment: another value for that
@@ -88,3 +89,29 @@ class UpdateRecord:
     def runs(self) -> str:
         """The deployment that runs after the update has ended."""
         return self.old if self.in_place and self.old else self.new
+
+
+@attrs.frozen(kw_only=True)
+class RollbackRecord:
+    """The record of a rollback."""
+
+    number: int  # 1 for an app's first one
+    app: str = attrs.field(validator=named("app"))
+    left: str = attrs.field(validator=named("deployment"))  # the one that was ended
+    back_to: str = attrs.field(validator=named("deployment"))  # the one that runs again
+    started_at: str = attrs.field(validator=clock.is_moment)
+    asked_by: str = ""  # who asked for it (a user and host, or a DAG's run)
+    reason: str | None = None  # why, where an update failed, or nothing was started
+    ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # None: under way or interrupted
+    from_epoch: int | None = None  # the app's when it began; None: nothing ran
+    epoch: int | None = None  # of the driver that runs since (None: not yet, or the one before was never stopped)
+    # the queries whose sink functions skip batch ids they have seen, as the caller declared: what they compute
+    # again gets ids after those of the deployment that was left
+    later_ids: tuple[str, ...] = ()
+
+    def under_way(self, current: Current | None) -> bool:
+        """Return whether it has not ended, and nothing else was started since. No clock is asked."""
+        if current is None or self.ended_at is not None or self.from_epoch is None:
+            return False
+        claimed = {self.left: 0, self.back_to: 1}.get(current.deployment)
+        return claimed is not None and current.epoch <= self.from_epoch + claimed

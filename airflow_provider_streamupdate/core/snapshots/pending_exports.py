@@ -24,7 +24,7 @@ from .. import clock
 from ..errors import CorruptError, StorageError
 from ..names import check_part
 from ..processes.kernel import own_pid
-from ..processes.repeating_thread import repeating
+from ..processes.threads import repeating
 from ..serde import from_json, to_json
 from ..storage import Folder
 

@@ -12,8 +12,7 @@ from ..errors import RefusedError, StorageError
 from ..registry import hot_standby
 from ..registry.deployment import DeploymentSpec
 from ..registry.registry import AppRegistry
-from ..registry.rollback import RollbackRecord
-from ..registry.update import UpdateRecord
+from ..registry.update import RollbackRecord, UpdateRecord
 from ..serde import to_json
 
 

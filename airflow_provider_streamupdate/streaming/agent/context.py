@@ -10,6 +10,8 @@ import traceback
 from contextlib import AbstractContextManager
 from typing import Any
 
+import attrs
+
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination import commands as words
@@ -19,6 +21,7 @@ from ...core.errors import StorageError, StreamUpdateError
 from ...core.registry.deployment import (
     CANCELLED,
     DRAINING,
+    HEARTBEAT_SECONDS,
     RESTORING,
     RUNNING,
     STANDBY,
@@ -34,10 +37,33 @@ from ...core.storage.patience import Patience, patiently
 from ...core.storage.space import no_room
 from ..engine.port import QueryEngine
 from .epoch import Epoch
-from .pace import Pace
 from .recording import Recorder
 from .reporting import Reporter
 from .signals import Signals
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    """The intervals of a driver's recurring actions, in seconds.
+
+    commands: between looks for commands, and at a successor
+    standby: between looks, while standing by, whether its epoch has begun; a part of the pause
+    heartbeat: between heartbeats, with a look whether its epoch is over
+    takeover: a successor that has not committed after this time is given up
+
+    Where each look at the storage is a request that is paid for, a running driver slows down:
+    idle_after: without a command for this time; until then it is as fast as elsewhere, as an update needs it
+    idle_commands, idle_heartbeat: in place of `commands` and `heartbeat` then
+    """
+
+    commands: float = 0.2
+    standby: float = 0.02
+    heartbeat: float = HEARTBEAT_SECONDS
+    takeover: float = 300.0
+    idle_after: float = 120.0
+    idle_commands: float = 5.0
+    idle_heartbeat: float = 10.0
+
 
 STARTS = (STARTING, STANDBY, RESTORING)  # states in which the main thread is not in the loop that looks at signals
 SERVES = (RUNNING, DRAINING, SUSPENDED)  # states in which commands are carried out

@@ -19,8 +19,7 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import EVICTED
 from ..engine.port import QueryEngine
 from ..planning.author import describe_failure
-from .context import STARTS, DriverContext, print_error
-from .pace import Pace
+from .context import STARTS, DriverContext, Pace, print_error
 from .planning import Start, check_report
 from .roles.role import Role
 from .serving import TOLD_TO_END, serve

@@ -14,7 +14,7 @@ from ...core import clock
 from ...core.errors import StreamUpdateError
 from ...core.processes.kernel import own_pid
 from ...core.processes.process_identity import ProcessIdentity
-from ...core.processes.repeating_thread import repeating
+from ...core.processes.threads import repeating
 from ...core.registry.deployment import DRAINING, HEARTBEAT_SECONDS, RUNNING, STARTING, QueryStatus, Status
 from ...core.registry.events import Events
 from ...core.registry.hiding import Hiding

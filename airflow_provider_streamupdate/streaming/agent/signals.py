@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...core.processes.alarm import Alarm
+from ...core.processes.threads import Alarm
 
 
 class Signals:

@@ -43,7 +43,7 @@ class CodeDigest:
 def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDigest:
     """Digest what Spark pickled (SimplePythonFunction.command): a function with its return type, a UDTF's class.
 
-    broadcasts: the values of broadcast variables by their ids (plans/broadcasts.py)
+    broadcasts: the values of broadcast variables by their ids (plans/python_source.py)
 
     All counts that the function reaches: instructions, constants, defaults, closures, global variables, modules of the
     app, classes, and the values they hold. Lines, comments, docstrings, hints, names of local variables and the app's

@@ -15,15 +15,13 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.compatibility.rules.settings.setting import SHARES, harmless
-from ...core.compatibility.rules.settings.settings_table import MEASURED
+from ...core.compatibility.rules.settings.setting import SHARES
 from ...core.compatibility.rules.sinks import kind_of
 from ...core.difference.request import ExpectedDifference
 from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.names import confused
 from ...core.plan.expressions import Call, Expression, Literal, Unknown
 from ...core.plan.plan import (
-    TIME_ZONE,
     UNKNOWN,
     AggregateBuffer,
     Aggregation,
@@ -31,15 +29,14 @@ from ...core.plan.plan import (
     PandasFunction,
     QueryPlan,
     SinkPlan,
+    SourcePlan,
     StagePlan,
     StateSchema,
 )
 from ...core.plan.plan import (
     Path as RowPath,
 )
-from ...core.plan.state_stores import PARTITIONS, PROVIDER, store_settings
 from ...core.plan.visitors import is_unknown
-from ...core.secret_names import redacted_in_plan
 from .. import spark_internals
 from ..catalyst.tree import STATEFUL, Node, parse_plan
 from ..catalyst.types import type_text
@@ -55,9 +52,7 @@ from ..sources import (
 from ..stages import stage_names
 from .author import Declarations
 from .batch_id import seen_batch, undeclared
-from .batches import check_batches
 from .definition import KINDS, asks_time, define, with_clocks
-from .expressions.expression import zone
 from .expressions.scope import digest
 from .first_batch import keep, planned_beside
 from .lineage.arrivals import arrivals, below
@@ -66,8 +61,21 @@ from .lineage.arrivals import paths as paths_below
 from .lineage.lineage import Lineage, aggregates, watermarks
 from .schema_file import read_schemas
 from .settings.python_imports import imports, migration_imports, with_imports
-from .settings.surroundings import surroundings
+from .settings.query_settings import query_settings
 from .settings.unaffected import unaffected
+
+# Class of a trigger -> what it does, and where that is known from.
+_TRIGGERS = {
+    # MicroBatchExecution.markMicroBatchStart logs no offsets in this mode; AsyncProgressTrackingMicroBatchExecution
+    "RealTimeTrigger": "real-time mode (trigger(realTime=...)) runs batches that last minutes (5 by default), and "
+    "emits their rows before it logs their offsets: it cannot be drained soon, and what it has written when it is "
+    "stopped is unknown",
+    # ContinuousExecution: epochs, commits after the rows were written
+    "ContinuousTrigger": "continuous processing (trigger(continuous=...)) has epochs instead of batches: it commits "
+    "offsets after writing the rows, and there is no end of a batch at which a new version could begin",
+}
+# AsyncProgressTrackingMicroBatchExecution
+_ASYNC = "asyncprogresstrackingenabled"
 
 
 def note_tables_read(analyzed: Node, optimized: Node) -> None:
@@ -164,16 +172,6 @@ def plan_app(
     return AppPlan(app=app.name, spark_version=version, queries=queries, warnings=warnings, reloadable=app.reloadable)
 
 
-def _settings(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings that change results, and what else the query's own session was given (an app may make
-    several sessions)."""
-    settings = spark_internals.effective_settings(spark, MEASURED)
-    settings[TIME_ZONE] = zone(settings[TIME_ZONE])
-    settings |= surroundings(spark)
-    others = {k: v for k, v in spark_internals.other_settings(spark).items() if k not in settings}
-    return settings, redacted_in_plan(others)
-
-
 def _plan_query(
     name: str,
     writer: DataStreamWriter,
@@ -187,15 +185,11 @@ def _plan_query(
     where = f"query {name}" + (f" ({written})" if written else "")
     df = spark_internals.writer_frame(writer)
     details = spark_internals.writer_details(writer)
-    settings, others = _settings(df.sparkSession)
-    given = spark_internals.given_settings(df.sparkSession, (PROVIDER, PARTITIONS))
+    settings = query_settings(df.sparkSession, recorded)
     mode = details["output_mode"]
-    check_batches(where, details)
-    if refused := spark_internals.unsupported(df, mode):
-        raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")
-    conf = _first_conf(df.sparkSession, recorded, given)
+    _check_startable(where, df, details)
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as scratch:
-        with planned_beside(df, mode, Path(scratch), conf) as first:
+        with planned_beside(df, mode, Path(scratch), settings.first) as first:
             told = spark_internals.analyzed_plan(df)
             imported |= set(imports(told))
             if details["format"] == spark_internals.FOREACH:
@@ -209,7 +203,7 @@ def _plan_query(
                 "; correct the query (`streamupdate plan` tries it without starting anything)",
             ):
                 planned = first.whole()
-        keep(writer, conf, Path(scratch), planned)
+        keep(writer, settings.first, Path(scratch), planned)
         with _instead(
             f"{where}: its plan is not understood, so its state could not be found again (",
             "); write it in another way, or report it with the query",
@@ -219,45 +213,33 @@ def _plan_query(
             note_tables_read(analyzed, optimized)
             stages, lineage = _stages(where, df, analyzed, optimized, leaf_names, Path(scratch) / "state", mode)
         filters, paths = _to_the_sink(lineage)
-    if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
-        raise ApplicationError(
-            f"{where}: {'; '.join(problems)}: descriptions of state refer to both by name; give one of them another "
-            "name (with --rename old=new when state under the old name must continue)"
-        )
+    _check_names(where, sources, stages)
     return QueryPlan(
         name=name,
         output_mode=mode,
         sink=sink,
         sources=sources,
-        stages=tuple(
-            attrs.evolve(stage, migrates=tuple(_migrates(migrations, f"{name}/{stage.name}", stage.name)))
-            for stage in _with_run_facts(stages, lineage, planned)
-        ),
+        stages=tuple(_with_migrations(name, _with_run_facts(stages, lineage, planned), migrations)),
         source_order=order,
         watermarks=tuple(watermarks(lineage)),
-        conf=settings,
-        unaffected=unaffected(analyzed, (*sources, sink), (*settings, *SHARES)),
-        given=others,
-        hadoop=redacted_in_plan(
-            {k: v for k, v in spark_internals.hadoop_settings(df.sparkSession).items() if not harmless(k)}
-        ),
-        stores={
-            key: given.get(key) or recorded.get(key) or spark_internals.session_setting(df.sparkSession, key)
-            for key in (PROVIDER, PARTITIONS)
-        },
+        conf=settings.results,
+        unaffected=unaffected(analyzed, (*sources, sink), (*settings.results, *SHARES)),
+        given=settings.others,
+        hadoop=settings.hadoop,
+        stores=settings.stores,
         written=written,
         filters=filters,
         paths=paths,
     )
 
 
-def _first_conf(spark: SparkSession, recorded: dict[str, str], given: dict[str, str]) -> dict[str, str]:
-    """Return the settings under which the query's next batch runs."""
-    if not recorded:
-        return spark_internals.first_settings(spark)
-    if store_settings(recorded) == recorded:  # of a plan that no run has followed yet: no log has so little
-        return {**spark_internals.first_settings_with(spark, recorded), **given}
-    return {**recorded, **given}
+def _check_names(where: str, sources: Iterable[SourcePlan], stages: Iterable[StagePlan]) -> None:
+    """Raise ApplicationError when a source and a stage have names that are taken for each other."""
+    if problems := list(confused((s.name for s in sources), (s.name for s in stages))):
+        raise ApplicationError(
+            f"{where}: {'; '.join(problems)}: descriptions of state refer to both by name; give one of them another "
+            "name (with --rename old=new when state under the old name must continue)"
+        )
 
 
 def _sink(df: DataFrame, details: dict[str, Any], seen: str | None) -> SinkPlan:
@@ -325,6 +307,14 @@ def _instead(before: str, after: str) -> Iterator[None]:
         said = " ".join(describe(error).splitlines()[:2])  # a JVM's error has its own on the second line
         shown = said if len(said) <= 600 else f"{said[:600]}..."
         raise ApplicationError(f"{before}{shown}{after}") from error
+
+
+def _with_migrations(
+    query: str, stages: Iterable[StagePlan], migrations: tuple[tuple[str, str], ...]
+) -> Iterator[StagePlan]:
+    for stage in stages:
+        migrates = tuple(_migrates(migrations, f"{query}/{stage.name}", stage.name))
+        yield attrs.evolve(stage, migrates=migrates)
 
 
 def _migrates(migrations: Iterable[tuple[str, str]], *names: str) -> Iterator[str]:
@@ -506,3 +496,24 @@ def _differing(written: list[Node], optimized: list[Node]) -> str:
 
 def _kind(operator: str) -> str:
     return KINDS.get(operator, operator)
+
+
+def _check_startable(where: str, df: DataFrame, details: Mapping[str, Any]) -> None:
+    """Raise ApplicationError when Spark would refuse the query, or its batches are not logged and committed one by one.
+
+    Only micro-batches that are logged before they run, and committed after, allow snapshots, hand-overs and updates.
+    """
+    why = _TRIGGERS.get(details["trigger"])
+    options = {name.lower(): value for name, value in details["options"].items()}
+    if options.get(_ASYNC, "false").strip().lower() == "true":
+        why = (
+            "asynchronous progress tracking (asyncProgressTrackingEnabled) omits batches from the offset and commit "
+            "logs, so what the sink has received when the query is stopped is unknown"
+        )
+    if why:
+        raise ApplicationError(
+            f"{where}: {why}; updates are not possible, and nothing was started. Use trigger(processingTime=...) or "
+            "trigger(availableNow=True)"
+        )
+    if refused := spark_internals.unsupported(df, details["output_mode"]):
+        raise ApplicationError(f"{where}: Spark will refuse to start it: {refused}")

@@ -8,8 +8,7 @@ import attrs
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.snapshot import QuerySnapshot
-from ...core.compatibility.compatibility import compare
-from ...core.compatibility.fork import compare_fork
+from ...core.compatibility.compatibility import compare, compare_fork
 from ...core.compatibility.report import CompatibilityReport
 from ...core.compatibility.successors import app_under_new_names, under_new_names
 from ...core.errors import NotFoundError

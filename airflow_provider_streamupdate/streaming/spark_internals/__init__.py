@@ -1,10 +1,10 @@
 """The only access to Spark's JVM internals. Nothing outside this folder uses ``_jdf``, ``_jvm`` and the like.
 
 Class and field names are verified with javap on the released jars. What differs between minor versions is in
-`adapters`; `check_version` refuses those that have none.
+version.py; `check_version` refuses those that have none.
 """
 
-from .connection import answer_at_once
+from .connection import disable_nagle, on_termination
 from .jvm import activate, in_background, unanswered
 from .markers import with_marker
 from .pipelines import PipelineFlow, PipelineGraph, classic, connected
@@ -54,7 +54,6 @@ from .settings import (
     session_setting,
     show_py_files,
 )
-from .termination import on_termination
 from .version import check_version
 
 __all__ = [
@@ -71,7 +70,6 @@ __all__ = [
     "SourceOffsets",
     "activate",
     "analyzed_plan",
-    "answer_at_once",
     "batch_function",
     "changed_file",
     "check_followable_here",
@@ -79,6 +77,7 @@ __all__ = [
     "check_version",
     "classic",
     "connected",
+    "disable_nagle",
     "dry_run",
     "effective_settings",
     "environment_of_workers",

@@ -1,19 +1,26 @@
-"""This thread's connection to the JVM (py4j's)."""
+"""The connection to the JVM (py4j's): its answers, and its SIGTERM.
+
+In a pod the JVM alone gets the signal from the image's entry point (tini -s, then spark-submit). It would end at once,
+in the middle of a batch.
+"""
 
 from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 from py4j.clientserver import ClientServer
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from .jvm import java_class
+from .jvm import java_class, static
 
 _DONE = threading.local()  # the connection of each thread for which it was done
 
 
-def answer_at_once(spark: SparkSession) -> None:
+def disable_nagle(spark: SparkSession) -> None:
     """Have the JVM send its answers to this thread at once.
 
     It writes an answer of more than 8 KB in several pieces, py4j does not tell TCP to send the last one before those
@@ -38,3 +45,30 @@ def answer_at_once(spark: SparkSession) -> None:
         if socket is not None and socket.getPort() == own:
             socket.setTcpNoDelay(True)
             _DONE.connection = weakref.ref(connection)
+
+
+# What Spark adds to the properties of a driver in a pod (Config.KUBERNETES_DRIVER_SUBMIT_CHECK)
+_IN_POD = "spark.kubernetes.submitInDriver"
+
+
+class _Handler:
+    """A sun.misc.SignalHandler (module jdk.unsupported, which every JDK 17 and 21 has)."""
+
+    class Java:
+        implements = ("sun.misc.SignalHandler",)
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def handle(self, _signal: Any) -> None:
+        self._then()
+
+
+def on_termination(spark: SparkSession, then: Callable[[], None]) -> None:
+    """Have SIGTERM call `then` in a thread of its own and end nothing by itself, when in a pod. Elsewhere change
+    nothing: the signal reaches this process, too."""
+    if spark.conf.get(_IN_POD, "false") != "true":
+        return
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    number = spark._jvm.sun.misc.Signal("TERM")
+    static(spark._jvm, "sun.misc.Signal#handle")(number, _Handler(then))

@@ -71,7 +71,7 @@ class PipelineGraph:
         check_version(self.spark)
         activate(self.spark)
         self._arguments: tuple[bool, ...] = ()
-        if adapter_of(self.spark).ANALYZES_WITH_CASE:
+        if adapter_of(self.spark).analyzes_with_case:
             self._arguments = (session_setting(self.spark, "spark.sql.caseSensitive") == "true",)
         resolved = holder.dataflowGraphRegistry().getDataflowGraphOrThrow(graph).toDataflowGraph()
         try:

@@ -1,13 +1,43 @@
-"""Which Spark version this is, and how it differs from others."""
+"""The Spark versions that are supported, and how they differ."""
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Callable
+from typing import Any
 
+import attrs
 from pyspark.sql import SparkSession
 
 from ...core.errors import EnvironmentProblem
-from .adapters import ADAPTERS
+
+
+@attrs.frozen(kw_only=True)
+class Adapter:
+    """The differences of a minor version of Spark from the others (compared with javap on the released jars)."""
+
+    plan_arguments: tuple[bool, ...]  # of IncrementalExecution's constructor after ``mode``
+    keeps_state_format: bool  # a restart goes on in the commit log's checkpoint format, not in the session's
+    analyzes_with_case: bool  # a pipeline's graph is told by its caller whether names have a case
+    guards_join_format: bool  # a first start gives a store without column families joins of a format without
+    write_metadata: Callable[[Any], object]  # have a planned IncrementalExecution write its operators' metadata
+
+
+ADAPTERS = {
+    "4.2": Adapter(  # verified with 4.2.1
+        plan_arguments=(False,),  # isTerminatingTrigger
+        keeps_state_format=False,  # MicroBatchExecution reads spark.sql.streaming.stateStore.checkpointFormatVersion
+        analyzes_with_case=False,  # DataflowGraph.resolve()
+        guards_join_format=False,
+        write_metadata=lambda _: None,  # the first batch has (StateSchemaAndOperatorMetadataRule)
+    ),
+    "4.3": Adapter(  # verified with 4.3.0
+        plan_arguments=(False, False),  # isTerminatingTrigger, isRealTimeMode
+        keeps_state_format=True,  # CheckpointVersionManager.resolveCommitLogVersion
+        analyzes_with_case=True,  # DataflowGraph.resolve(sessionCaseSensitive)
+        guards_join_format=True,  # MicroBatchExecution.applyJoinStateConfigGuardrails
+        write_metadata=lambda execution: execution.writeRecordedStateMetadata(),
+    ),
+}
 
 
 def check_version(spark: SparkSession) -> str:
@@ -25,8 +55,8 @@ def check_version(spark: SparkSession) -> str:
     return version
 
 
-def adapter_of(spark: SparkSession) -> ModuleType:
-    """How this minor version of Spark differs from the others."""
+def adapter_of(spark: SparkSession) -> Adapter:
+    """Return the differences of this minor version of Spark; EnvironmentProblem when it is not supported."""
     minor = ".".join(spark.version.split(".")[:2])
     if minor not in ADAPTERS:
         raise EnvironmentProblem(

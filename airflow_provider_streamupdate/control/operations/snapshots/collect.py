@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -15,13 +16,17 @@ from ....core.registry.registry import AppRegistry
 from ....core.snapshots import garbage, superseded
 from ....core.snapshots.snapshots import SnapshotStore
 from ....core.snapshots.superseded import Retention, Superseded
-from ....core.storage import stray_files as strays
+from ....core.storage import Folder
 from ....core.storage.space import bytes_freed
 from ...drivers.drivers import Drivers
 from ...waiting import Progress, discard_progress
 from ..batch_ids import has_later_ids
 from ..context import Context
 from .delete import deleting
+
+STRAY_SECONDS = 3600.0  # no file of ours takes so long to write; a driver's files are checked once it is gone
+_OURS = re.compile(r"\..+\.[0-9a-f]{32}|_probe-[0-9a-f]{32}")  # Folder.write and create, HDFS; Folder.check_writable
+_SPARKS = re.compile(r"\..+\.tmp(\.crc)?")  # CheckpointFileManager
 
 EXPORT, OBJECTS, TEMPORARY = "failed export", "unneeded objects", "temporary file"
 SILENT_SECONDS = 86400.0  # a driver on another machine without a heartbeat for so long is taken to be dead
@@ -159,7 +164,7 @@ def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Freeable]:
         paths = tuple(f"rehearsals/{name}/{path}" for path in folder.files(f"rehearsals/{name}"))
         thing = Thing(kind=REHEARSAL, name=name, reason="its process is gone")
         found.append(_Freeable(thing=thing, paths=paths, free=removing(f"rehearsals/{name}")))
-    for path in strays.find(folder, ["rehearsals/", *live]):
+    for path in stray_files(folder, ["rehearsals/", *live]):
         thing = Thing(kind=TEMPORARY, name=path, reason="left behind: no process writes it any more")
         found.append(_Freeable(thing=thing, paths=(path,), free=removing(path)))
     return found
@@ -245,3 +250,21 @@ def _freed(registry: AppRegistry, found: list[_Freeable], kept: list[Thing], pro
         freed.append(thing)
         progress(f"freed {thing.kind} {thing.name} of {registry.name}: {thing.bytes} bytes")
     return Collected(app=registry.name, dry_run=False, freed=tuple(freed), kept=tuple(kept))
+
+
+def stray_files(folder: Folder, apart: Sequence[str] = (), top: str = "") -> list[str]:
+    """Return the paths of stray temporary files below `top`. Spark's own are searched in checkpoints only, and nothing
+    below the paths `apart`, whose writer may be alive."""
+    found = []
+    for path in (f"{top}/{below}" if top else below for below in folder.files(top, hidden=True)):
+        name = path.rpartition("/")[2]
+        sparks = "/checkpoint/" in path and _SPARKS.fullmatch(name)
+        if not (sparks or _OURS.fullmatch(name)) or path.startswith(tuple(apart)):
+            continue
+        try:
+            at = clock.from_epoch_ms(folder.modified(path) * 1000)
+        except FileNotFoundError:
+            continue
+        if clock.age(at) > STRAY_SECONDS:
+            found.append(path)
+    return sorted(found)

@@ -8,9 +8,8 @@ from functools import partial
 from ....core.registry.deployment import DriverRole
 from ..context import DriverContext
 from .hot_standby import HotStandby
-from .parallel import Parallel
 from .role import Role
-from .standby import Standby
+from .standby import Parallel, Standby
 from .witness import Witness
 
 

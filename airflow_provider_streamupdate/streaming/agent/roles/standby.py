@@ -1,4 +1,4 @@
-"""A driver that gets ready beside the running deployment, and takes over from it."""
+"""Drivers that get ready beside the running deployment: one takes over from it, one runs its queries in parallel."""
 
 from __future__ import annotations
 
@@ -123,3 +123,19 @@ class Standby(Waiting):
         if unclear := engine.queries_with_unclear_commit(saved):
             saved = self.saved_state.drained(without=followed - unclear)
         return saved
+
+
+class Parallel(Waiting):
+    """The new version of a parallel update. Its epoch becomes the app's when it is promoted."""
+
+    def __init__(self, driver: DriverContext) -> None:
+        super().__init__(driver)
+        driver.epoch.run_beside_parent()
+
+    def prepare(self) -> Start | None:
+        with self.driver.patiently():
+            start = answer_plan(self.driver, self.saved_state.at_first)
+        if not self.wait():
+            return None
+        with self.driver.patiently():
+            return attrs.evolve(start, saved=self.saved_state.saved())

@@ -10,7 +10,6 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from ..jvm import array, lines, named, scala_object
-from .unreadable import Unreadable
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _EXPRESSIONS = f"{_CATALYST}.expressions"
@@ -41,3 +40,7 @@ def exact_rows(spark: SparkSession, plan: Any) -> list[str]:
     if rows.size() and str(rows.head().getClass().getName()) != _ROW:
         raise Unreadable(f"rows of {rows.head().getClass().getName()}, which cannot be compared")
     return lines(jvm, rows)
+
+
+class Unreadable(Exception):
+    """A value has no stable text; says which class."""

@@ -19,10 +19,9 @@ from pyspark.sql import SparkSession
 from ....core.errors import EnvironmentProblem
 from ...catalyst.tree import is_tree
 from ..jvm import java_class
-from .exact_rows import exact
+from .exact_rows import Unreadable, exact
 from .expressions import FIELDS, Expressions
 from .stable_values import NO_UTF_8, render, telling
-from .unreadable import Unreadable
 
 # What a field that Spark's JSON leaves out has instead: ``{RENDERED: text}``, or ``{UNREADABLE: why}``.
 RENDERED, UNREADABLE = "rendered", "unreadable"

@@ -14,10 +14,9 @@ from ....core.compatibility.rules.sources.source_options import CORRUPT, OF_THE_
 from ...catalyst.types import field_type, type_text
 from ..jvm import module, scala_map, sequence
 from ..settings import hadoop_setting, session_setting
-from .exact_rows import exact_rows
+from .exact_rows import Unreadable, exact_rows
 from .python_source import is_python, python_class
 from .tables import FILES, database_of, files_of, made_with, place_of
-from .unreadable import Unreadable
 
 _TRUE = "true"
 _TRIED_V2 = ("CSVTable", "JsonTable")  # those of TRIED that have a table of V2 (xml has none)

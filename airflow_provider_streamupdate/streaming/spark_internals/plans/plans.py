@@ -15,12 +15,11 @@ from ...catalyst.types import COLLATIONS
 from ...code import describe
 from ..jvm import asking, class_names, identity_function, is_a, java_class, lines, module, named, sequence
 from ..settings import session_setting
-from .broadcasts import broadcasts
 from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, first_delay_ms, timed
 from .fields import RENDERED, Special, complete, rendered_fields
 from .leaves import choosy, identity, partitions, reading_all
-from .python_source import RELATIONS, python_class
+from .python_source import RELATIONS, broadcasts, python_class
 from .tables import reads
 from .user_types import with_codes
 

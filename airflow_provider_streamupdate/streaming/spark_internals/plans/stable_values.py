@@ -12,8 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from ..jvm import java_class
-from .exact_rows import exact_of
-from .unreadable import Unreadable
+from .exact_rows import Unreadable, exact_of
 
 _STRING = "org.apache.spark.unsafe.types.UTF8String"
 # Classes whose own text says all of them.

@@ -178,7 +178,7 @@ def _execution(
         state_ids(),
         state_ids(),
         module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
-        *adapter_of(spark).PLAN_ARGUMENTS,
+        *adapter_of(spark).plan_arguments,
     )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ....core.plan.plan import UNKNOWN
 from ...code import describe
 from ..jvm import java_class, module, named, scala_map, sequence, static
-from ..plans.broadcasts import broadcasts
+from ..plans.python_source import broadcasts
 from ..settings import session_setting
 
 _SINK_LOG = "_spark_metadata"  # FileStreamSink.metadataDir

@@ -15,7 +15,7 @@ from .....core.registry.registry import AppRegistry
 from .....core.storage import Folder
 from ...batch_ids import committed_batches
 from ...context import Context
-from . import delta_log, file_log
+from .sink_logs import DELTA, batch_files, delta_commits, file_batches
 
 MOST_BATCHES = 1000  # of a query, the last ones: a deployment that has run for months has millions
 
@@ -122,13 +122,13 @@ def _logged(
     if place is None:
         return
     folder = Folder.open(place, dict(context.storage_options))
-    if sink.format == delta_log.FORMAT:
-        for batch, version, added in delta_log.commits(folder, checkpoint.query_id(), batches):
+    if sink.format == DELTA:
+        for batch, version, added in delta_commits(folder, checkpoint.query_id(), batches):
             files = tuple(str(file["path"]) for file in added)
             yield batch, WrittenBatch(batch=batch, committed_at=None, files=files, version=version)
     elif sink.location is not None:  # Spark's file sinks have a location
-        for batch in file_log.batches(folder, batches):
-            files = tuple(path for path, _ in file_log.files(folder, batch))
+        for batch in file_batches(folder, batches):
+            files = tuple(path for path, _ in batch_files(folder, batch))
             yield batch, WrittenBatch(batch=batch, committed_at=None, files=files)
 
 

@@ -16,8 +16,16 @@ from .....core.registry.update import UpdateRecord
 from .....core.slo.limits import PATIENCE_SECONDS
 from .....core.slo.rules import Finding
 from .....core.storage import Folder
-from . import delta_log, file_log
-from .counts import RowCounts, add_up
+from .sink_logs import (
+    COUNTERS,
+    DELTA,
+    RowCounts,
+    add_up,
+    count_added,
+    count_batches,
+    delta_commits,
+    file_batches,
+)
 
 FEWEST_ROWS = 100
 READ_BATCHES = 20
@@ -69,13 +77,13 @@ def judge_nulls(before: Sequence[RowCounts], after: Sequence[RowCounts], limit: 
 
 def read_counts(sink: SinkPlan, checkpoint: Checkpoint, batches: range, options: Mapping[str, Any]) -> list[RowCounts]:
     """Return the counts of the last of these batches. UnreadableOutputError when the sink cannot be read."""
-    if sink.format not in (*file_log.COUNTERS, delta_log.FORMAT) or sink.place is None:
+    if sink.format not in (*COUNTERS, DELTA) or sink.place is None:
         raise UnreadableOutputError(f"nulls in a sink of format {sink.format} are not counted")
     try:
         folder = Folder.open(sink.place, dict(options))
-        if sink.format == delta_log.FORMAT:
-            commits = delta_log.commits(folder, checkpoint.query_id(), batches, READ_COMMITS)
-            return [add_up(map(delta_log.count, files)) for _, _, files in islice(commits, READ_BATCHES)]
-        return list(file_log.count(folder, sink, file_log.batches(folder, batches)[-READ_BATCHES:], READ_BYTES))
+        if sink.format == DELTA:
+            commits = delta_commits(folder, checkpoint.query_id(), batches, READ_COMMITS)
+            return [add_up(map(count_added, files)) for _, _, files in islice(commits, READ_BATCHES)]
+        return list(count_batches(folder, sink, file_batches(folder, batches)[-READ_BATCHES:], READ_BYTES))
     except Exception as error:  # another storage, other rights, a damaged file: nothing depends on it
         raise UnreadableOutputError(f"the output cannot be read from here: {error or repr(error)}") from error

@@ -1,10 +1,11 @@
-"""An event that a signal's handler may set."""
+"""A thread that repeats an action, and an event that a signal's handler may set."""
 
 from __future__ import annotations
 
 import contextlib
 import queue
 import threading
+from collections.abc import Callable, Iterator
 
 
 class Alarm(threading.Event):
@@ -31,3 +32,23 @@ class Alarm(threading.Event):
             with contextlib.suppress(queue.Empty):
                 self._came.get(timeout=timeout)
         return self._on
+
+
+@contextlib.contextmanager
+def repeating(seconds: float, action: Callable[[], object], *errors: type[Exception]) -> Iterator[None]:
+    """Call `action` at an interval in seconds. After one of `errors` it is called again, since the next call may
+    succeed."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(seconds):
+            with contextlib.suppress(*errors):
+                action()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
