@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
 from .. import clock
 from ..names import named
 from ..text_enum import TextEnum
 from .deployment import Current
+
+if TYPE_CHECKING:  # it would import cattrs, which the command line does without
+    from .deployment import Current
 
 RUN_FOR_SECONDS = 10.0  # a new version runs so long before it is called healthy, unless told otherwise
 RUN_FOR_VARIABLE = "STREAMUPDATE_VERIFY_FOR"  # of the environment: another value for that
