@@ -16,7 +16,7 @@ from ..process import Alive
 
 @attrs.frozen
 class Client:
-    """How a cluster is reached from here: spark-submit's path, and the environment to run it in."""
+    """The client of a cluster: spark-submit's path, and the environment to run it in."""
 
     spark_submit: str
     environment: Mapping[str, str]
