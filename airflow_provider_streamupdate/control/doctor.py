@@ -172,7 +172,7 @@ def _copies(context: Context, name: str) -> Iterator[Finding]:
 
 
 def _owners(context: Context, name: str) -> Iterator[Finding]:
-    """Folders that another user made, which the root's owner, its group and the driver cannot write to."""
+    """Report folders of other users that the root's owner, its group or the driver cannot write to."""
     root, app = context.registry.folder.path_here, context.registry.app(name).folder.path_here
     if root is None or app is None or not (foreign := foreign_folders(str(root), str(app))):
         return

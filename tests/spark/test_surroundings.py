@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-import attrs
 import pytest
 from bench import HDFS, Bench, stage
 from pairs import data_source
@@ -328,13 +327,3 @@ def test_the_number_of_parts_is_what_a_cluster_was_asked_for(spark) -> None:
     given = Context(spark, spark_master="yarn", spark_default_parallelism="6")
     given.defaultParallelism = 6  # type: ignore[attr-defined]
     assert spark_internals.parallelism(given) == "6"
-
-
-def test_plans_of_earlier_versions_do_not_say_and_are_not_asked(bench: Bench) -> None:
-    plan, _ = bench.plan(by_hour)
-    query = plan.queries[0]
-    added = (PYTHON_ZONE, JVM_LOCALE, JVM_ZONE, PARALLELISM)
-    assert set(added) <= query.conf.keys()
-    without = {k: v for k, v in query.conf.items() if k not in added}
-    old = attrs.evolve(plan, queries=(attrs.evolve(query, conf=without, hadoop=None),))
-    assert not [i for i in compare(old, plan, "s1").items if i.thing == "setting"]

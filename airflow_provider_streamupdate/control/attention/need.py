@@ -50,7 +50,7 @@ _SHOULD_BE_HEARD = (STARTING, RESTORING, RUNNING, DRAINING)
 
 
 class Severity(TextEnum):
-    """How bad it is."""
+    """The severity of a need."""
 
     CRITICAL = "critical"  # results are late now, or nobody knows
     WARNING = "warning"  # results may be late, or the app could not be brought back

@@ -110,7 +110,7 @@ def _followed(
             raise NotFoundError(log)
 
         def elsewhere() -> bool:
-            """Whether the cluster has the driver, and its log, by now."""
+            """Return whether the cluster has started the driver, so that it has its log."""
             nonlocal found
             found = cluster.follow_log(launch, max(lines, LINES), over) if launch.handed_over else None
             return found is not None

@@ -168,7 +168,7 @@ def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
 
 
 class _Processes:
-    """One look at the processes of this machine."""
+    """A snapshot of the processes of this machine."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

@@ -39,7 +39,7 @@ class FileDiff:
 
 @attrs.frozen(kw_only=True)
 class CodeDiff:
-    """How the code of two deployments differs."""
+    """The differences between the code of two deployments."""
 
     old: str
     new: str

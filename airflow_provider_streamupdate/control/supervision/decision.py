@@ -22,7 +22,7 @@ from ...core.text_enum import TextEnum
 
 @attrs.frozen(kw_only=True)
 class Backoff:
-    """Named as Flink's exponential-delay restart strategy. The first start in a row has no delay.
+    """Exponential delays between starts, named as in Flink's restart strategy. The first start has no delay.
 
     initial: seconds before the second start; multiplier: of each delay to the next; most: seconds at most
     attempts: starts in a row without a recovery, after which the app is left alone
@@ -44,7 +44,7 @@ class Backoff:
             )
 
     def delay(self, attempts: int) -> float:
-        """Seconds from the last start to the next one, after so many in a row."""
+        """Return the seconds from the last start to the next one, after this many in a row."""
         if attempts == 0:
             return 0.0
         # the exponent is bounded, so that no number of attempts overflows

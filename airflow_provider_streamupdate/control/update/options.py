@@ -230,7 +230,7 @@ class UpdateOptions:
 
     @property
     def limits(self) -> Limits:
-        """How much the new version's figures may differ."""
+        """The limits on differences between the versions' figures."""
         return parse_limits(self.max_slower, self.max_rows_changed, self.max_state_changed)
 
     @property
@@ -261,7 +261,7 @@ class UpdateOptions:
 
     @property
     def compares(self) -> bool:
-        """Whether a difference between the versions may end the update."""
+        """True when a difference between the versions may end the update."""
         return self.limits.any or bool(self.diff)
 
 

@@ -47,7 +47,7 @@ class Stretch:
 
 
 def make_spans(registry: AppRegistry, deployment: str) -> list[ReadableSpan]:
-    """Return the spans of the update to a deployment, the root first, without secrets. NotFoundError: there is none."""
+    """Return the spans of the update to a deployment, the root first, without secrets. NotFoundError without one."""
     record, hiding, memory = registry.update(deployment), Hiding.in_app(registry), InMemorySpanExporter()
     if record is None:
         raise NotFoundError(f"app {registry.name} has had no update to {deployment!r}")
@@ -131,7 +131,7 @@ def _parts(registry: AppRegistry, record: UpdateRecord, hiding: Hiding) -> Itera
 
 
 def send(spans: list[ReadableSpan], seconds: float) -> None:
-    """Send spans to where the environment says, for at most so long. StreamUpdateError when they do not arrive."""
+    """Send spans to the collector that the environment names; StreamUpdateError when they do not arrive in time."""
     protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     exporter = (HttpExporter if protocol == "http/protobuf" else GrpcExporter)(timeout=seconds)
     if spans and exporter.export(spans) is not SpanExportResult.SUCCESS:

@@ -39,12 +39,12 @@ class Update:
 
     @property
     def pending(self) -> bool:
-        """Whether the old version is still the current one."""
+        """True while the old version is the current one."""
         return self.registry.current_id() == self.record.old
 
     @property
     def fresh(self) -> bool:
-        """Whether the new version starts from the state the old one ends with, not from a given snapshot."""
+        """True when the new version starts from the old one's final state, not from a given snapshot."""
         return self.options.snapshot is None
 
     @property

@@ -56,7 +56,7 @@ def alive(launch: Launch, status: Status | None = None) -> bool | None:
 
 
 class Living:
-    """`alive` for many launches, with one look per cluster, made when its first driver is asked for."""
+    """`alive` for many launches, with one request per cluster, made for its first driver."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -16,7 +16,7 @@ from ..process import Alive
 
 @attrs.frozen
 class Client:
-    """How a cluster is reached from here: spark-submit's path, and the environment to run it in."""
+    """The client of a cluster: spark-submit's path, and the environment to run it in."""
 
     spark_submit: str
     environment: Mapping[str, str]
@@ -55,7 +55,7 @@ class Cluster(ABC):
     """A kind of cluster.
 
     name: its name in the registry
-    finds: whether it can say which drivers run in it (`found`)
+    finds: it can list the drivers that run in it (`running_drivers`)
     first_sign_seconds: how long a driver whose process cannot be inspected may take until its first heartbeat
     """
 
@@ -116,17 +116,19 @@ class Cluster(ABC):
         return deployment
 
     def place(self, launch: Launch) -> str:
-        """Return where a driver is looked for: those of one app and one place are found together."""
+        """Return the place that is searched for a driver. Drivers of one app and place are found by one request."""
         return ""
 
     def running_drivers(self, launch: Launch) -> list[RunningDriver]:
-        """Return all drivers of the launch's app that run where it was started, also those that no launch tells of any
-        more. DriverError when the cluster could not be asked."""
+        """Return all running drivers of the launch's app in the launch's place, also those without a record.
+
+        DriverError when the cluster could not be reached.
+        """
         return []
 
     @abstractmethod
     def alive_check(self, many: bool = False) -> Alive:
-        """Return a look at the drivers of this cluster. many: it will be used for several drivers."""
+        """Return a function that tells whether a driver lives. many: list all drivers now, for many calls."""
 
     @abstractmethod
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
@@ -136,12 +138,11 @@ class Cluster(ABC):
         """
 
     def told_of(self, launch: Launch) -> str | None:
-        """Return why a driver does not run yet, or why it ended, in the cluster's words; None: it says nothing."""
+        """Return the cluster's message on why a driver does not run yet, or ended; None without one."""
         return None
 
     def grace_seconds(self, launch: Launch) -> float | None:
-        """Return how long a driver that runs may take to end when the cluster asks it to; None: it is not asked, or
-        that is not known."""
+        """Return the seconds that a driver has to end after the cluster's request; None: unknown, or no request."""
         return None
 
     def last_log(self, launch: Launch, lines: int) -> tuple[str, str] | None:

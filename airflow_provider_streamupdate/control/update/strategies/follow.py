@@ -157,7 +157,7 @@ class Chase:
         self._told_at = clock.monotonic()
 
     def batches_left(self) -> int:
-        """Return the number of batches that are left. Tell it from time to time."""
+        """Return the number of batches that are left, and report progress from time to time."""
         there, done, left = 0, 0, 0
         for logged, committed in self._positions():
             there, done, left = there + logged, done + committed, max(left, logged - committed)
@@ -178,7 +178,7 @@ class Chase:
         return left
 
     def _positions(self) -> list[tuple[int, int]]:
-        """The last batch that was logged, and the last that has committed here, of each query that both have."""
+        """Return the last logged batch, and the last one that the new version committed, for each query of both."""
         record, found = self._update.record, []
         for there, here in self._update.registry.checkpoints_of_both(str(record.old), record.new).values():
             logged, committed = Checkpoint(there).logged_batch(), Checkpoint(here).committed_batch()

@@ -46,7 +46,7 @@ def plan(update: Update, start: Callable[[Update], object], drop: Callable[[Upda
 
 
 def _is_other(update: Update) -> bool:
-    """Whether an earlier try of the update made the deployment with other agreements or renames."""
+    """Return whether an earlier try of the update stored the deployment with other agreements or renames."""
     spec, version = stored_spec(update.registry, update.version), update.version
     return spec is not None and (spec.agree, spec.renames) != (version.agree, dict(version.renames or {}))
 

@@ -253,7 +253,7 @@ class CatchUp:
 
 
 class _Chase:
-    """How far a deployment is behind another one, over repeated looks."""
+    """The distance of a deployment from another one, measured again and again."""
 
     def __init__(self, registry: AppRegistry, old: str, new: str) -> None:
         self._registry, self._old, self._new = registry, old, new

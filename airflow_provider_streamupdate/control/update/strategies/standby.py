@@ -126,7 +126,7 @@ def stand_by(update: Update) -> None:
 
 
 def note_ready(update: Update) -> None:
-    """Tell that the new version's driver is ready to take over, or that it will as the old version died."""
+    """Report that the new version's driver is ready to take over, or that it will as the old version died."""
     boundary("standby-ready")
     if old_died(update):
         update.progress(f"{update.record.old} died; {update.record.new} takes over from its checkpoint")

@@ -32,7 +32,7 @@ class Witness:
             )
 
     def start(self, update: Update, batches: int) -> None:
-        """Start it, unless it runs. It begins with so many of the running version's last batches."""
+        """Start the witness unless it runs. batches: how many of the running version's last batches it begins with"""
         registry, drivers = self._registry, update.drivers
         old, epoch = registry.running()
         if self.name not in registry.deployment_ids():
@@ -42,7 +42,7 @@ class Witness:
             update.progress(f"{self.name}: driver started, to compare the rows of {self._new} with those of {old}")
 
     def end(self) -> None:
-        """End it, if it was started: the hand-over needs its processors."""
+        """End the witness if it was started: the hand-over needs its processors."""
         if self._registry.launch(self.name) is not None and self._registry.spec(self.name).owner == self._owner:
             stop_deployment(self._context, self._registry.name, self.name)
 
@@ -56,11 +56,11 @@ class Witness:
 
     @property
     def ended(self) -> bool:
-        """True once it was started and has ended."""
+        """True once the witness has run and ended."""
         return self.state in FINAL_STATES
 
     def check(self, update: Update) -> None:
-        """Raise DriverError when it has ended."""
+        """Raise DriverError when the witness has ended."""
         if (state := self.state) in FINAL_STATES:
             raise DriverError(
                 f"the rows of {self._new} and {update.record.old} cannot be compared: "
@@ -68,6 +68,6 @@ class Witness:
             )
 
     def query(self, name: str) -> QueryStatus | None:
-        """Return its last status of a query."""
+        """Return the witness's last status of a query."""
         status = self._registry.status(self.name)
         return status.queries.get(name) if status is not None else None

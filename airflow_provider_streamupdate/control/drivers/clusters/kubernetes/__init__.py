@@ -91,7 +91,7 @@ class Kubernetes(Cluster):
         return alive
 
     def _unfinished(self, launch: Launch, pod: PodState, status: Status | None, submitting: bool | None) -> bool:
-        """Whether spark-submit was lost between the pod and its config map, which it makes next (Client.run)."""
+        """Return whether spark-submit died after it made the pod and before it made its config map (Client.run)."""
         if status is not None or pod.phase != "Pending" or submitting is True:
             return False
         if submitting is None and (pod.created_at is None or clock.age(pod.created_at) < SUBMIT_SECONDS):
@@ -163,11 +163,11 @@ class Kubernetes(Cluster):
         ]
 
     def pod(self, launch: Launch) -> PodState | None:
-        """The driver's pod; None when it has none. DriverError when the API server cannot be asked."""
+        """Return the driver's pod; None without one. DriverError when the API server cannot be reached."""
         return self._pod_of(launch, None)
 
     def _pod_of(self, launch: Launch, seen: dict[str, list[PodState] | DriverError] | None) -> PodState | None:
-        """seen: pods by place, of earlier looks; None: look now."""
+        """Return the driver's pod. seen: the pods listed before, by place; None: ask the API server now."""
         pods = self._pods(_place(launch))
         if seen is None:
             pod = pods.get(launch.record["pod"])
@@ -214,7 +214,7 @@ class Kubernetes(Cluster):
 
 
 def _submitting(launch: Launch) -> bool | None:
-    """Whether spark-submit, which makes the pod, still runs; None: that cannot be seen from here."""
+    """Return whether spark-submit, which makes the pod, still runs; None: it cannot be inspected from here."""
     return process.alive(attrs.evolve(launch, handed_over=False))
 
 
@@ -237,7 +237,7 @@ def _wait_for_end(pods: Pods, pod: PodState, gone: bool = False) -> None:
 
 
 def _has(pod: PodState, labels: Mapping[str, str]) -> bool:
-    """Whether the pod is the driver's, and not one of another app or root with the same name."""
+    """Return whether the pod belongs to this driver, not to another app or root with the same name."""
     return all(pod.labels.get(key) == value for key, value in labels.items())
 
 

@@ -32,17 +32,17 @@ class Pods(Protocol):
         """Return the pods that have all of these labels."""
 
     def lacks(self, pod: PodState) -> str | None:
-        """The name of a config map that the pod mounts and that is not there; None: all are."""
+        """Return the name of a config map that the pod mounts and that does not exist; None: all exist."""
 
     def delete(self, pod: PodState, grace: int) -> None:
         """Have this very pod end, with a grace period of so many seconds; nothing when it is gone, or another one has
         its name."""
 
     def log(self, pod: PodState, lines: int) -> str:
-        """The last lines of its driver; empty without any."""
+        """Return the last lines of its driver's log; empty without any."""
 
     def follow_log(self, pod: PodState, lines: int, over: Callable[[], bool]) -> Iterator[str]:
-        """The last lines, and each later one until the driver has ended, or nobody wants more (`over`)."""
+        """Yield the last lines, then each new one, until the driver has ended or `over` returns true."""
 
 
 class ApiPods:
@@ -179,7 +179,7 @@ def _lines(answer: Any) -> Iterator[str]:
 
 
 def _is_of(error: Any, kind: str) -> bool:
-    """Whether a 404 is the API server's own about a thing of this kind, and no proxy's about the path."""
+    """Return whether a 404 comes from the API server about a thing of this kind, not from a proxy about the path."""
     try:
         body = json.loads(error.body or "{}")
     except ValueError:
@@ -188,7 +188,7 @@ def _is_of(error: Any, kind: str) -> bool:
 
 
 def _server_message(error: Any) -> str:
-    """The server's own words, e.g. which right is missing."""
+    """Return the server's message, e.g. which permission is missing."""
     try:
         message = json.loads(error.body or "{}").get("message")
     except ValueError:

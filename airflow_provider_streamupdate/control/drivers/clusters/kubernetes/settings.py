@@ -95,7 +95,7 @@ _SWITCHES = frozenset({"--verbose", "-v", "--supervise", "--usage-error", "--hel
 
 
 def _application(command: Sequence[str]) -> int:
-    """The place of the application in the command: the first word that is no option and no option's value."""
+    """Return the index of the application in the command: the first word that is neither an option nor its value."""
     place = 1
     while place < len(command) and command[place].startswith("-"):
         place += 1 if command[place] in _SWITCHES or "=" in command[place].split(" ")[0] else 2
