@@ -8,6 +8,7 @@ The "application" is a Python file of constants:
     FAIL = None | "plan" (planning raises) | "start" (dies before running) | "run" (fails in its first batch)
          | "practise" (its restore will raise) | "adopt" (the checkpoint is not this application's)
          | "stuck" (commits nothing) | "never" (never gets to run)
+         | "follow" (a followed batch fails) | "lag" (it never catches up with the version that it follows)
     WARNINGS = ()         what it warns of when it is planned
     INPUT = None          how many batches there is input for (None: it never ends); then it is idle
     ENDS = False          whether its query ends by itself when there is no more input (Spark's trigger availableNow)
@@ -189,8 +190,12 @@ class FakeEngine:
             self._followed = Checkpoint(saved.folders[QUERY])
 
     def keep_up(self) -> bool:
+        if self._fails("follow"):
+            raise CorruptError("a followed batch fails")
         if self._followed is None:
             return True
+        if self._fails("lag"):
+            return False
         there = self._followed.committed_batch() if self._only_committed else self._followed.logged_batch()
         self._follow_to(there or 0)
         return True

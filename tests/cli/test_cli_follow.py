@@ -80,6 +80,20 @@ def test_a_limit_that_cannot_be_used_stops_nothing(running: Site, options: tuple
     assert result.exit_code == 2 and told in result.stderr and untouched(running)
 
 
+def test_one_that_does_not_keep_up_is_not_brought_in(running: Site) -> None:
+    result = follow(running, "--catch-up-timeout", "6", FAIL="lag")
+    text = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and "v2 of alarm has not caught up with v1 within 6 s: it is" in text
+    assert "batches behind; v1 runs" in text and "v2 0" in text
+    assert untouched(running)
+
+
+def test_one_whose_followed_batch_fails_is_not_brought_in(running: Site) -> None:
+    result = follow(running, FAIL="follow")
+    assert result.exit_code == 1 and "a followed batch fails" in result.stderr
+    assert untouched(running)
+
+
 def test_what_cannot_be_followed_is_refused_by_the_plan(running: Site) -> None:
     result = follow(running, STAGES={"rooms": ["room", "floor"]})
     assert result.exit_code == 1 and untouched(running)

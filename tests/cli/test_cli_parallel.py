@@ -139,3 +139,21 @@ def test_how_long_both_run_is_for_this_strategy(running: Site, run: Run) -> None
             "--catch-up-timeout": "with strategy standby the new version has nothing to catch up with",
         }
         assert why[option] in result.stderr
+
+
+def test_an_old_version_that_dies_comes_back_and_the_new_one_is_dropped(both: Site) -> None:
+    both.crash("v1")
+    result = both.run(*arguments(both))
+    assert result.exit_code == 1 and "v1 runs again: the old version died: the driver of deployment v1" in result.stderr
+    assert "run the update again" in result.stderr and "streamupdate restart" not in result.stderr, result.stderr
+    assert both.alive() == ["v1"] and place(both) == ("v1", 2, True)
+
+
+def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
+    result = running.run(*arguments(running, "--run-beside", "0.1", "--catch-up-timeout", "1", FAIL="stuck"))
+    assert result.exit_code == 1
+    assert (
+        "v2 of alarm has not caught up with v1 within 1 s: query events has committed 0 of 2 batches" in result.stderr
+    )
+    assert "give it more time (--catch-up-timeout" in result.stderr
+    assert running.alive() == ["v1"] and place(running)[:2] == ("v1", 1)
