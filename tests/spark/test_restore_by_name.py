@@ -84,7 +84,7 @@ def test_an_added_filter_is_no_change(bench: Bench) -> None:
     rows = feed(bench, FIRST)
     first = bench.run(totals)
     [stage_item] = [i for i in bench.check(first, filtered).items if i.thing == "stage"]
-    assert stage_item.verdict == "carried" and "now lessthan(source-1.a, 20" in stage_item.reason
+    assert stage_item.verdict == "carried" and "now source-1.a < 20" in stage_item.reason
     rows += [r for r in feed(bench, SECOND) if r["a"] < 20]
     bench.run(filtered, snapshot=first)
     assert bench.last("k") == totals_of(rows)
