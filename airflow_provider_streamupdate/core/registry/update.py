@@ -9,7 +9,6 @@ import attrs
 from .. import clock
 from ..names import named
 from ..text_enum import TextEnum
-from .deployment import Current
 
 if TYPE_CHECKING:  # it would import cattrs, which the command line does without
     from .deployment import Current
