@@ -60,7 +60,10 @@ def test_code_of_the_jvm_that_is_called_by_name_cannot_be_compared(bench: Bench,
 def test_a_key_that_asks_for_the_time_is_refused(bench: Bench) -> None:
     """A dry run's optimizer takes the moment of planning for a constant, and drops it from the keys."""
     plan, _ = bench.plan(by("date_trunc('hour', current_timestamp())"))
-    assert "keys could not be traced to the source (?asks for the time(trunctimestamp(" in compare(plan, plan, "it").problems[0]
+    assert (
+        "keys could not be traced to the source (?asks for the time(trunctimestamp("
+        in compare(plan, plan, "it").problems[0]
+    )
 
 
 def filled(*sources: str) -> Callable:
