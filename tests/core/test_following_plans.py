@@ -323,6 +323,7 @@ def test_what_reads_the_keys_of_a_deduplication_alone_is_followed() -> None:
         pytest.param({"definition": {"keys": ["upper(source-1.k)", "source-1.ts"]}}, {}, id="a key that is computed"),
         pytest.param({"types": {**KEY_TYPES, "source-1.k": "double"}}, {}, id="0.0 and -0.0"),
         pytest.param({"types": {**KEY_TYPES, "source-1.k": "string collate UTF8_LCASE"}}, {}, id="a and A"),
+        pytest.param({"types": {}}, {}, id="a type that is unknown"),
     ],
 )
 def test_a_deduplication_below_is_refused_where_the_first_one_may_matter(once: dict, daily: dict) -> None:

@@ -229,9 +229,11 @@ def _differs_by_row(expression: Expression) -> bool:
 
 
 def _is_looser_than_equal(key: Expression) -> bool:
-    """Return whether values of the column may count as equal and differ: 0.0 and -0.0, texts of some collations."""
-    kind = key.type if isinstance(key, Column) else ""
-    return re.search("float|double|collate", kind, re.IGNORECASE) is not None
+    """Return whether values of the column may count as equal and differ: 0.0 and -0.0, texts of some collations. So may
+    those of a column whose type is unknown."""
+    return isinstance(key, Column) and (
+        not key.type or bool(re.search("float|double|collate", key.type, re.IGNORECASE))
+    )
 
 
 def _counts_only(query: QueryPlan) -> bool:
