@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SPARK_SUBMIT, Ground
 
 from airflow_provider_streamupdate.control.waiting import wait_for
+from tests.e2e.ground import SPARK_SUBMIT, Ground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import Ground
 from demolib.airflow_server import AirflowServer
 
 from airflow_provider_streamupdate.control.waiting import wait_for
+from tests.e2e.ground import Ground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 DAG = "stream_update"

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SPARK_SUBMIT
+
+from tests.e2e.ground import ROOT, SPARK_SUBMIT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CASES = (

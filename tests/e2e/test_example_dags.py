@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, SPARK_SUBMIT, Ground
 from demolib.airflow_server import without_airflow
 
 from airflow_provider_streamupdate.control.waiting import wait_for
+from tests.e2e.ground import ROOT, SPARK_SUBMIT, Ground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

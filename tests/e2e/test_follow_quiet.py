@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Ground
 
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.step import Step
 from airflow_provider_streamupdate.control.update.strategies import strategy_named
 from airflow_provider_streamupdate.control.waiting import wait_for
+from tests.e2e.ground import Ground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,11 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Ground
 from demolib.source_log import files_of_snapshot
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from tests.e2e.ground import Ground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import SPARK_SUBMIT
 
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
@@ -28,6 +27,7 @@ from airflow_provider_streamupdate.pipelines.operations import (
     pipeline_record,
     run_pipeline,
 )
+from tests.e2e.ground import SPARK_SUBMIT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from conftest import SPARK_SUBMIT
-
 from airflow_provider_streamupdate.control.drivers import runtime
+from tests.e2e.ground import SPARK_SUBMIT
 
 CODE = """
 import sys

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from conftest import Ground
 
 from airflow_provider_streamupdate.control.waiting import wait_for
+from tests.e2e.ground import Ground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

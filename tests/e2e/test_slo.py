@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Ground
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
+from tests.e2e.ground import Ground
 
 APP = """
 from pyspark.sql import functions as F

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import Ground
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.slo.rules import SLACK_SECONDS
+from tests.e2e.ground import Ground
 from tests.levels.versions import APPS, AS_GOOD, MODES, NO_CLAIM, OLD, WORSE, Version, row
 
 LEVELS = Path(__file__).parents[1] / "levels"

@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 from airflow_provider_streamupdate.streaming import code
 from airflow_provider_streamupdate.streaming.code import owner
 
-SECONDS = 1.0  # of computing for one app: a mutant may loop for ever
+SECONDS = 4.0  # of computing for one app, on a busy machine too: a mutant may loop for ever
 
 
 def outcome(job: dict[str, Any]) -> dict[str, Any]:
