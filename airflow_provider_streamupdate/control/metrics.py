@@ -65,14 +65,7 @@ FAMILIES = {
 }
 
 
-class Labels(NamedTuple):
-    """The labels of a series, and how both formats write them."""
-
-    values: dict[str, str]
-    text: str
-
-    def also(self, name: str, value: str) -> Labels:
-        return Labels({**self.values, name: value}, f"{self.text},{_label(name, value)}")
+Labels = tuple[str, ...]  # name, value, name, value, ...
 
 
 @functools.lru_cache(256)  # an app has the same states and outcomes as the one before
@@ -80,10 +73,6 @@ def _label(name: str, value: str) -> str:
     """Return a label as text. Half of a surrogate pair cannot be written, so it is escaped: two names stay two."""
     escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
     return f'{name}="{escaped.encode("utf-8", "backslashreplace").decode()}"'
-
-
-def _labels_of(app: str) -> Labels:
-    return Labels({"app": app}, _label("app", app))
 
 
 class Sample(NamedTuple):
@@ -98,11 +87,15 @@ class Sample(NamedTuple):
     def name(self) -> str:
         return f"{PREFIX}_{self.family}{self.suffix}"
 
+    def label_values(self) -> dict[str, str]:
+        """Return the labels by name."""
+        return dict(zip(self.labels[::2], self.labels[1::2], strict=True))
+
     def line(self) -> str:
         """Return the sample as both formats write it."""
-        family, (_, labels), value, suffix = self
-        labels = f"{{{labels}}}" if labels else ""
-        return f"{PREFIX}_{family}{suffix}{labels} {float(value)!r}\n"
+        family, labels, value, suffix = self
+        text = f"{{{','.join(map(_label, labels[::2], labels[1::2]))}}}" if labels else ""
+        return f"{PREFIX}_{family}{suffix}{text} {float(value)!r}\n"
 
 
 @attrs.define
@@ -124,8 +117,8 @@ class Times:
     def samples(self, family: str, labels: Labels) -> Iterator[Sample]:
         """Yield a histogram; without bounds a summary."""
         if self.bounds:
-            for bound, count in zip((*self.bounds, "+Inf"), itertools.accumulate(self.counts), strict=True):
-                yield Sample(family, labels.also("le", str(bound)), count, "_bucket")
+            for bound, count in zip((*map(str, self.bounds), "+Inf"), itertools.accumulate(self.counts), strict=True):
+                yield Sample(family, (*labels, "le", bound), count, "_bucket")
         yield Sample(family, labels, sum(self.counts), "_count")
         yield Sample(family, labels, self.total, "_sum")
 
@@ -179,7 +172,7 @@ class Metrics:
             yield from _state(app, UNREADABLE) if isinstance(of_app, StreamUpdateError) else of_app
         for removed in set(self.known) - found:
             self.known.pop(removed, None)
-        yield Sample("apps", Labels({}, ""), len(found))
+        yield Sample("apps", (), len(found))
 
     def text(self, content_type: str = OPENMETRICS) -> bytes:
         """Return all as text: each family's samples together, as both formats want them."""
@@ -218,8 +211,7 @@ def content_type_of(accept: str) -> str:
 
 
 def _state(app: str, state: str) -> Iterator[Sample]:
-    labels = _labels_of(app)
-    return (Sample("app_state", labels.also("state", each), each == state) for each in STATES)
+    return (Sample("app_state", ("app", app, "state", each), each == state) for each in STATES)
 
 
 def _of_app(
@@ -231,9 +223,8 @@ def _of_app(
     else:
         registry.check_spec(current.deployment)  # without it the app could not be started again
         state, status = context.drivers(registry, watch=False, alive=alive).state_and_status(current.deployment)
-        yield Sample(
-            "app_info", _labels_of(app).also("deployment", current.deployment).also("epoch", str(current.epoch)), 1
-        )
+        runs = ("app", app, "deployment", current.deployment, "epoch", str(current.epoch))
+        yield Sample("app_info", runs, 1)
     yield from _state(app, str(state))
     if status is not None:
         yield from _of_driver(app, status)
@@ -244,7 +235,7 @@ def _of_app(
 
 
 def _of_driver(app: str, status: Status) -> Iterator[Sample]:
-    labels = _labels_of(app)
+    labels = ("app", app)
     yield Sample("heartbeat_age_seconds", labels, max(clock.age(status.heartbeat_at), 0.0))
     if status.requests is not None:
         yield Sample("requests", labels, max(status.requests, 0), "_total")  # below 0 spoils all apps' metrics
@@ -253,7 +244,7 @@ def _of_driver(app: str, status: Status) -> Iterator[Sample]:
 def _of_queries(app: str, status: Status) -> Iterator[Sample]:
     now = clock.utc_now()
     for query, found in status.queries.items():
-        labels = _labels_of(app).also("query", query)
+        labels = ("app", app, "query", query)
         for name, value in (
             ("batch", found.batch),
             ("batch_seconds", found.batch_seconds),
@@ -267,9 +258,9 @@ def _of_queries(app: str, status: Status) -> Iterator[Sample]:
             if value is not None:
                 yield Sample(name, labels, value)
         for source, behind in found.source_lag.items():
-            yield Sample("source_lag_records", labels.also("source", source), behind)
+            yield Sample("source_lag_records", (*labels, "source", source), behind)
         for stage, rows in found.state_rows.items():
-            yield Sample("state_rows", labels.also("stage", stage), rows)
+            yield Sample("state_rows", (*labels, "stage", stage), rows)
 
 
 def _of_snapshots(app: str, registry: AppRegistry, known: AppFigures) -> Iterator[Sample]:
@@ -294,7 +285,7 @@ def _of_snapshots(app: str, registry: AppRegistry, known: AppFigures) -> Iterato
             damaged += 1
         elif result is not None:
             verified = max(verified, created_at)
-    labels = _labels_of(app)
+    labels = ("app", app)
     yield Sample("snapshots", labels, len(known.snapshots) + unreadable)
     yield Sample("damaged_snapshots", labels, unreadable + damaged)
     for family, moment in (("snapshot_age_seconds", taken), ("verified_snapshot_age_seconds", verified)):
@@ -303,7 +294,7 @@ def _of_snapshots(app: str, registry: AppRegistry, known: AppFigures) -> Iterato
 
 
 def _of_updates(app: str, registry: AppRegistry, known: AppFigures, current: str | None) -> Iterator[Sample]:
-    names, ended, labels = set(registry.update_ids()), known.ended, _labels_of(app)
+    names, ended, labels = set(registry.update_ids()), known.ended, ("app", app)
     if not ended.names <= names:  # one was removed
         ended = Ended()
     for name in sorted(names - ended.names):
@@ -313,15 +304,15 @@ def _of_updates(app: str, registry: AppRegistry, known: AppFigures, current: str
         if record.outcome is not None:
             ended.add(record)
         elif record.under_way(current):  # one that was left behind needs nobody
-            under_way = labels.also("deployment", record.new).also("step", record.step)
+            under_way = (*labels, "deployment", record.new, "step", record.step)
             yield Sample("update_under_way_seconds", under_way, max(clock.age(record.started_at), 0.0))
     known.ended = ended
     # All are there from the beginning, so that the first of its kind is an increase.
     for outcome, count in ended.outcomes.items():
-        yield Sample("updates", labels.also("outcome", outcome), count, "_total")
+        yield Sample("updates", (*labels, "outcome", outcome), count, "_total")
     for strategy, times in ended.pauses.items():
-        yield from times.samples("update_pause_seconds", labels.also("strategy", strategy))
+        yield from times.samples("update_pause_seconds", (*labels, "strategy", strategy))
     for (strategy, step), times in ended.steps.items():
-        yield from times.samples("update_step_seconds", labels.also("strategy", strategy).also("step", step))
+        yield from times.samples("update_step_seconds", (*labels, "strategy", strategy, "step", step))
     if ended.last_pause is not None:
         yield Sample("last_update_pause_seconds", labels, ended.last_pause[1])

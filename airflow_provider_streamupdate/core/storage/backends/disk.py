@@ -56,12 +56,12 @@ class Disk(Backend):
         return f"file://{path}"
 
     def read(self, path: str, first: int | None = None) -> bytes:
-        with self.open(path) as file:
+        with self.open(path, buffering=0) as file:  # a third faster (measured): lists read tens of thousands
             return file.read(-1 if first is None else first)
 
-    def open(self, path: str) -> IO[bytes]:
+    def open(self, path: str, buffering: int = -1) -> IO[bytes]:
         """Open a file for reading; CorruptError for a pipe or a device, which may never end."""
-        file = open(path, "rb", opener=_opener)  # noqa: SIM115 (the caller closes it)
+        file = open(path, "rb", buffering, opener=_opener)  # noqa: SIM115 (the caller closes it)
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
             raise CorruptError(f"{path} is not a regular file, but a pipe or a device; remove it")
