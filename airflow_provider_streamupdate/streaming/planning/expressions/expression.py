@@ -94,9 +94,10 @@ def _call(node: Node, scope: Scope) -> Expression:
     if name == "CallMethodViaReflection" and not _of_java(node.children[0]):
         return _function("java_method", {}, arguments)  # a class of the user's jars, whose code is not read
     name, fields, arguments = _normal_form(node, arguments)
-    return _in_partitions(node, Call(name.lower(), tuple(arguments), details(name, fields)), scope)
+    return _in_partitions(node, Call(name.lower(), tuple(arguments), details(name, fields, scope)), scope)
 
 
+_NOTHING = Scope()
 _USER_FUNCTIONS = ("UDF", "UDAF", "UDTF", "UserDefined", "Udf")
 
 
@@ -201,21 +202,22 @@ def not_null(condition: Node, scope: Scope) -> set[Expression]:
     return found
 
 
-def details(name: str, fields: dict[str, Any]) -> tuple[tuple[str, Expression], ...]:
-    """Return all fields of a node that count."""
+def details(name: str, fields: dict[str, Any], scope: Scope = _NOTHING) -> tuple[tuple[str, Expression], ...]:
+    """Return all fields of a node that count. Some hold expressions: what BETWEEN and its like were written with, and
+    the column around a subquery."""
     found = []
     for field, value in sorted(fields.items()):
         if noise.counts(name, field, value):
-            shown = Literal(zone(value)) if field == "timeZoneId" and isinstance(value, str) else option(value)
+            shown = Literal(zone(value)) if field == "timeZoneId" and isinstance(value, str) else option(value, scope)
             if noise.USUAL.get(field) != shown.text.strip("'"):
                 found.append((field, shown))
     return tuple(found)
 
 
-def option(value: Any) -> Expression:
+def option(value: Any, scope: Scope = _NOTHING) -> Expression:
     """Return a field's value."""
     if is_tree(value):
-        return expression(parse(value), Scope())
+        return expression(parse(value), scope)
     if isinstance(value, dict):
         if "rendered" in value:
             return Literal(str(value["rendered"]))
@@ -225,9 +227,9 @@ def option(value: Any) -> Expression:
             return Literal(str(value["object"]).rsplit(".", 1)[-1].strip("$").rsplit("$", 1)[-1])
         if "type" in value:
             return _type(value)
-        return Call("map", (), tuple((key, option(inner)) for key, inner in sorted(value.items())))
+        return Call("map", (), tuple((key, option(inner, scope)) for key, inner in sorted(value.items())))
     if isinstance(value, list):
-        made = tuple(map(option, value))
+        made = tuple(option(each, scope) for each in value)
         plain = all(isinstance(each, Literal) for each in made)
         return Literal(f"[{', '.join(map(str, made))}]") if plain else Call("list", made)
     return Literal(repr(value) if isinstance(value, str) and not value.isidentifier() else str(value))

@@ -373,7 +373,7 @@ def _subquery(node: Node, scope: Scope) -> Expression:
         arguments += [each for _, each in lineage.columns(plan)] + [rows(lineage, plan)]
         # No batch gives these another seed: Spark looks at the expressions of the plan around it only.
         told["seeds"] = [s for inner in plan.walk() for e in inner.all_expressions() for s in _seeds(e)] or None
-    return Call(name, tuple(arguments), details(node.name, told))
+    return Call(name, tuple(arguments), details(node.name, told, scope))
 
 
 def _seeds(node: Node) -> Iterator[str]:
