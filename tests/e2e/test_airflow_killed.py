@@ -116,6 +116,11 @@ def starting(ground: AirflowGround) -> bool | None:
     return ground.drivers("two") != [] or None
 
 
+def logs(ground: AirflowGround) -> str:
+    """The ends of what version 2's drivers said."""
+    return "\n".join(f"{path}\n{path.read_text()[-3000:]}" for path in sorted(ground.root.rglob("two/driver-*.log")))
+
+
 def finish(ground: AirflowGround) -> None:
     ground.settle()
     status = ground.client.status(ground.app)
@@ -157,5 +162,5 @@ def test_the_whole_airflow_is_killed_while_version_2_starts(ground: AirflowGroun
     ground.start_airflow()
     assert ground.end_of(run_id) == "success", ground.airflow.task_states(DAG, run_id)
     assert int(str(ground.task(run_id, "update.plan")["try_number"])) > 1
-    assert ground.drivers() == [driver]
+    assert ground.drivers() == [driver], logs(ground)
     finish(ground)
