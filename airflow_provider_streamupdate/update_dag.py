@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, BaseOperator, TaskGroup, chain
 
 from .control.update.options import OPTIONS
-from .control.update.step import Step
 from .control.update.strategies import STRATEGIES
-from .core.registry.update import DEFAULT_STRATEGY
+from .core.registry.update import DEFAULT_STRATEGY, Step
 from .forms import refuse_unknown_conf
 from .hooks.settings import DEFAULT_CONN_ID
 from .hooks.update_options import UpdateArguments, blank_text, check_names
@@ -46,7 +45,7 @@ class StreamUpdateArguments(UpdateArguments, total=False):
 def stream_update(*, app: Any, application: Any, **given: Unpack[StreamUpdateArguments]) -> TaskGroup:
     """Return the task group of an update, for use inside a DAG.
 
-    plan -> check -> (rehearse) -> (approve) -> standby -> snapshot with cancel -> submit from snapshot -> verify ->
+    plan -> check -> (rehearse) -> (approve) -> prepare -> snapshot_and_cancel -> submit_from_snapshot -> verify ->
     promote; rollback; outcome.
 
     If a step fails after the old version was stopped, `rollback` brings the old version back; otherwise it changes
@@ -82,7 +81,7 @@ def stream_update(*, app: Any, application: Any, **given: Unpack[StreamUpdateArg
         by_step = {task.label: task for task in tasks}
         before = [name for name in (Step.PLAN, Step.CHECK, Step.REHEARSE) if name in by_step]
         if own["approval"]:  # the last before anything is touched; after the versions were compared, where they are
-            seen = [by_step[Step.CHECK], *([by_step[Step.STANDBY]] if _compares(strategy) else [])]
+            seen = [by_step[Step.CHECK], *([by_step[Step.PREPARE]] if _compares(strategy) else [])]
             tasks.insert(len(before) + len(seen) - 1, _approve(app, seen))
         chain(*tasks)
         steps = {task.task_id: task.label for task in tasks}
@@ -159,7 +158,7 @@ def _steps(strategy: Any, rehearse: Any) -> tuple[Step, ...]:
 
 
 def _compares(strategy: Any) -> bool:
-    """Return whether the step `standby` compares both versions on the same batches.
+    """Return whether the step `prepare` compares both versions on the same batches.
 
     False when the strategy is known only when the DAG runs: then a rejection must leave nothing to undo.
     """

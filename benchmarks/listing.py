@@ -156,7 +156,7 @@ def make_app(root: Path, snapshots: int) -> None:
     from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem, Verdict
     from airflow_provider_streamupdate.core.registry.deployment import Current
     from airflow_provider_streamupdate.core.registry.registry import Registry
-    from airflow_provider_streamupdate.core.registry.update import PROMOTED, UpdateRecord
+    from airflow_provider_streamupdate.core.registry.update import PROMOTED, Step, UpdateRecord
     from airflow_provider_streamupdate.core.serde import to_json
     from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
     from tests.core.builders import CheckpointFiles, deploy, set_status, status, take
@@ -180,8 +180,8 @@ def make_app(root: Path, snapshots: int) -> None:
             old="v1",
             new="v2",
             started_at=clock.now(),
-            step="promoted",
-            step_times={"planned": clock.now(), "promoted": clock.now()},
+            step=Step.PROMOTE,
+            step_times={Step.PLAN: clock.now(), Step.PROMOTE: clock.now()},
             outcome=PROMOTED,
             pause_seconds=1.25,
         )

@@ -19,11 +19,11 @@ from feed import BIG_SECONDS, COMMIT_SECONDS, FEED_SECONDS, CommitLog, Feed
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.control.update.step import NOTED, Step
 from airflow_provider_streamupdate.control.update.strategies.follow import Follow
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.update import Step
 from airflow_provider_streamupdate.core.snapshots.superseded import Retention
 
 APP, QUERY = "counts", "q"
@@ -185,7 +185,7 @@ class Managed:
         """The pause of the last update, which was asked for at `began`; ordinary batches have run since."""
         record = self.client.registry.app(APP).update(self.deployment)
         assert record is not None and record.pause_seconds is not None, record
-        self.whole = clock.parse(record.step_times[NOTED[Step.PROMOTE]]).timestamp() - began
+        self.whole = clock.parse(record.step_times[Step.PROMOTE]).timestamp() - began
         commits, old = self.commits(self.deployment), self.commits(f"v{self.number - 1}")
         first = commits.times().get(old.newest() + 1)  # Spark purges old ones
         self.live = None if first is None else first - began

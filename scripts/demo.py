@@ -170,7 +170,7 @@ class Demo:
             left = len(replay.files) - replay.arrived
             if left <= RESERVE_3:
                 replay.gap = GAP_RESERVE
-            elif "update.submit" in shown:
+            elif "update.submit_from_snapshot" in shown:
                 replay.gap = GAP_VERIFYING
             elif left <= RESERVE:
                 replay.gap = GAP_RESERVE

@@ -14,6 +14,7 @@ from ..core.history.history import HOURS_KEPT, minute_of
 from ..core.history.recorded import HOUR, MINUTE, Recorded, recorded
 from ..core.history.span import Span
 from ..core.registry.registry import AppRegistry
+from ..core.registry.update import Step
 from .operations.context import Context
 from .overview import total
 from .update.strategies import STRATEGIES
@@ -45,7 +46,7 @@ def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
 def main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
     """Without what new versions did beside the app, in sinks of their own."""
     begins = {
-        update.new: update.step_times.get("snapshotted")
+        update.new: update.step_times.get(Step.SNAPSHOT_AND_CANCEL)
         for update in registry.updates()
         if (strategy := STRATEGIES.get(update.strategy)) is not None and strategy.runs_beside
     }

@@ -21,12 +21,12 @@ from ..core.history.span import watermark_age
 from ..core.names import is_name
 from ..core.registry.deployment import FINAL_STATES, NEW, Current, DriverState, Status
 from ..core.registry.registry import AppRegistry
-from ..core.registry.update import PROMOTED, Outcome, UpdateRecord
+from ..core.registry.update import PROMOTED, Outcome, Step, UpdateRecord
 from ..core.snapshots.snapshots import SnapshotStore
 from .drivers.clusters import Living
 from .operations.context import Context
 from .overview import each_app, gc_paused
-from .update.step import step_seconds
+from .update.record import step_seconds
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class Ended:
     def add(self, record: UpdateRecord) -> None:
         # One that was promoted stays so, also when it was rolled back later: a counter does not go down.
         self.names.add(record.new)
-        self.outcomes[str(PROMOTED if PROMOTED in record.step_times else record.outcome)] += 1
+        self.outcomes[str(PROMOTED if Step.PROMOTE in record.step_times else record.outcome)] += 1
         for name, _, seconds in step_seconds(record):
             self.steps.setdefault((record.strategy, name), Times()).add(seconds)
         if record.pause_seconds is not None:

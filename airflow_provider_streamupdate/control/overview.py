@@ -21,7 +21,7 @@ from ..core.registry.events import latest_lines
 from ..core.registry.hiding import Hiding
 from ..core.registry.hot_standby import snapshot_of
 from ..core.registry.registry import AppRegistry
-from ..core.registry.update import UpdateRecord
+from ..core.registry.update import Step, UpdateRecord
 from ..core.serde import parse_json, to_dict
 from ..core.snapshots.snapshots import SnapshotStore
 from .attention.attention import Attention, assess
@@ -33,8 +33,8 @@ from .operations.context import Context
 from .picture import figures as node_figures
 from .picture import report_document, running_picture
 from .status import WITHOUT_WORD, UnpromotedVersion, unpromoted_version
+from .update.record import step_seconds
 from .update.rollback_target import WayBack, versions_before, way_back
-from .update.step import NOTED, Step, step_seconds
 from .update.strategies import STRATEGIES
 
 T = TypeVar("T")
@@ -314,7 +314,7 @@ def update_document(record: UpdateRecord) -> dict[str, Any]:
     out."""
     steps = [{"step": name, "at": at, "seconds": seconds} for name, at, seconds in step_seconds(record)]
     strategy = STRATEGIES.get(record.strategy) if record.outcome is None else None
-    left = [n for n in strategy.noted if n not in record.step_times and n != NOTED[Step.REHEARSE]] if strategy else []
+    left = [s for s in strategy.steps if s not in record.step_times and s != Step.REHEARSE] if strategy else []
     noted = {name: value for name, value in to_dict(record).items() if name != "attempts"}
     found: dict[str, Any] = {**noted, "steps": steps, "left": left, "runs": record.runs}
     return found
@@ -436,7 +436,7 @@ def _deployment_document(
         "reason": status.reason if status else None,
         "error": (status.error if status else None) or _told_by_cluster(drivers, spec, state, current),
         "driver_log": launch.log if launch else None,
-        "update": (record.outcome or f"under way ({record.step})") if record else None,
+        "update": (record.outcome or f"under way (after {record.step})") if record else None,
         "changes": [
             {
                 "at": change.at,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from ..control.update.step import step_seconds
+from ..control.update.record import step_seconds
 from ..core import clock
 from ..core.registry.update import UpdateRecord
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..assets import PROMOTED, app_asset
-from ..control.update.step import Step
 from ..core.errors import InvalidInputError
 from ..core.names import check_name
+from ..core.registry.update import Step
 from ..hooks.templated_values import optional_text
 from ..hooks.xcom import plain
 from .base import StreamUpdateOperator

@@ -11,14 +11,13 @@ from ..control.operations.submit import Deployed
 from ..control.review.preview import preview_changes
 from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.rollback import RollbackOptions
-from ..control.update.step import Step
 from ..control.update.update import Update
 from ..core import clock
 from ..core.compatibility.report import CompatibilityReport, IncompatibleError
 from ..core.difference.report import DifferenceError, DifferenceReport
 from ..core.errors import DriverError
 from ..core.names import check_name
-from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED, Outcome
+from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED, Outcome, Step
 from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.references import secrets_in_conf
@@ -87,8 +86,8 @@ class StreamUpdateBeginOperator(UpdateTaskOperator):
 class StreamUpdateStepOperator(UpdateTaskOperator):
     """One step of an update that StreamUpdateBeginOperator began.
 
-    The steps are ``check``, ``rehearse``, ``standby``, ``snapshot`` and ``submit``. It does nothing when the update's
-    strategy lacks the step, or an earlier try has done it.
+    The steps are ``check``, ``rehearse``, ``prepare``, ``snapshot_and_cancel`` and ``submit_from_snapshot``. It does
+    nothing when the update's strategy lacks the step, or an earlier try has done it.
 
     Returns the result of the step, as plain data: the report of a check or a rehearsal, the snapshot's name, or the
     deployment that runs. A report is also in XCom, even after a refusal: under ``report``, and as text under
@@ -140,10 +139,10 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
             record = update.record
             began = {} if engine.options.check_only else {"deployment": record.runs, "update": record.new}
             self.touch(self.app, **began)
-            if deferrable and self.step_name == Step.SNAPSHOT:
+            if deferrable and self.step_name == Step.SNAPSHOT_AND_CANCEL:
                 self._defer_until_caught_up(update)
             result = _STEP_RUNNERS.get(self.step_name, _run_step)(self, context, engine, update)
-            if self.step_name == Step.SNAPSHOT:
+            if self.step_name == Step.SNAPSHOT_AND_CANCEL:
                 self.touch(self.app, snapshot=result, **began)
         rehearses = self.options.get("rehearse") is not None  # else there is no such task
         last = Step.REHEARSE if rehearses else Step.CHECK
@@ -175,9 +174,9 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
 _COLORS = {
     Step.CHECK: "#fdf3d8",
     Step.REHEARSE: "#fdf3d8",
-    Step.STANDBY: "#d5ecd9",
-    Step.SNAPSHOT: "#dfeaf8",
-    Step.SUBMIT: "#d5ecd9",
+    Step.PREPARE: "#d5ecd9",
+    Step.SNAPSHOT_AND_CANCEL: "#dfeaf8",
+    Step.SUBMIT_FROM_SNAPSHOT: "#d5ecd9",
 }
 
 
@@ -218,7 +217,8 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     A killed task stops the driver it started.
     """
     strategy, record = strategy_of(update), update.record
-    starts = task.step_name == (Step.STANDBY if strategy.starts_early else Step.SUBMIT) and not strategy.in_place
+    starting = Step.PREPARE if strategy.starts_early else Step.SUBMIT_FROM_SNAPSHOT
+    starts = task.step_name == starting and not strategy.in_place
     try:
         with driver_lines(task.client, lambda: (record.app, record.runs), task.log, task.get_logs):
             result = engine.run(task.step_name, update)
@@ -226,7 +226,7 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
         _show(context, update, error.report)
         raise
     except DriverError as error:
-        if task.step_name == Step.SUBMIT:  # the old version is down: go back without delay
+        if task.step_name == Step.SUBMIT_FROM_SNAPSHOT:  # the old version is down: go back without delay
             raise AirflowFailException(str(error)) from error
         raise
     except BaseException as error:
@@ -253,9 +253,9 @@ def _with_difference(task: StreamUpdateStepOperator, context: Any, engine: Updat
 _STEP_RUNNERS: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
     Step.CHECK: _with_report,
     Step.REHEARSE: _with_report,
-    Step.STANDBY: _with_driver,
-    Step.SNAPSHOT: _with_difference,
-    Step.SUBMIT: _with_driver,
+    Step.PREPARE: _with_driver,
+    Step.SNAPSHOT_AND_CANCEL: _with_difference,
+    Step.SUBMIT_FROM_SNAPSHOT: _with_driver,
 }
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..control.update.step import Step
 from ..core.names import check_name
+from ..core.registry.update import Step
 from ..core.slo.limits import LONGEST_SECONDS, parse_slo
 from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import optional_text, text_list
@@ -92,5 +92,5 @@ class StreamHealthSensor(StreamSensor):
         return given
 
     def result_of(self, value: Any) -> Any:
-        note_step(self.client, self.app, optional_text(self.deployment_id), "verified", value.get("holds", ()))
+        note_step(self.client, self.app, optional_text(self.deployment_id), Step.VERIFY, value.get("holds", ()))
         return value

@@ -32,7 +32,7 @@ DAGS = [
     "stream_supervise",
     "stream_update",
 ]
-STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
+STEPS = ("plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_serialize(bag: Any, dag_id: str) -> None:
     stored = json.loads(json.dumps(serialization.to_dict(bag.dags[dag_id])))
     again = serialization.from_dict(stored)
     assert sorted(again.task_dict) == sorted(bag.dags[dag_id].task_dict)
-    submit = again.task_dict.get("update.submit")
+    submit = again.task_dict.get("update.submit_from_snapshot")
     if submit is not None:
         assert {"Spark UI", "Driver log"} <= set(submit.extra_links)
 
@@ -100,18 +100,18 @@ def test_a_rehearsal_and_an_approval_are_there_when_asked_for() -> None:
         stream_update(app="alarm", application="/a.py", approval=True, group_id="up")
         stream_update(app="alarm", application="/a.py", strategy="follow", approval=True, group_id="follows")
     assert "plain.rehearse" not in dag.task_ids
-    assert dag.get_task("rehearsed.standby").upstream_task_ids >= {"rehearsed.rehearse"}
+    assert dag.get_task("rehearsed.prepare").upstream_task_ids >= {"rehearsed.rehearse"}
     approve = dag.get_task("up.approve")
-    assert approve.upstream_task_ids == {"up.check"} and "up.approve" in dag.get_task("up.standby").upstream_task_ids
+    assert approve.upstream_task_ids == {"up.check"} and "up.approve" in dag.get_task("up.prepare").upstream_task_ids
     assert "task_ids='up.check', key='report_markdown'" in approve.body
     assert "task_ids='up.check', key='changes_markdown'" in approve.body
     assert "up.approve" in dag.get_task("up.outcome").steps
     assert dag.get_task("up.promote").outlets[0].uri.startswith("streamupdate://alarm")
     approve = dag.get_task("follows.approve")
-    assert approve.upstream_task_ids == {"follows.standby"}
-    assert "follows.approve" in dag.get_task("follows.snapshot").upstream_task_ids
-    assert "task_ids='follows.check'" in approve.body and "task_ids='follows.standby'" in approve.body
-    assert "follows.standby" in dag.get_task("follows.rollback").upstream_task_ids, "what was rejected is undone"
+    assert approve.upstream_task_ids == {"follows.prepare"}
+    assert "follows.approve" in dag.get_task("follows.snapshot_and_cancel").upstream_task_ids
+    assert "task_ids='follows.check'" in approve.body and "task_ids='follows.prepare'" in approve.body
+    assert "follows.prepare" in dag.get_task("follows.rollback").upstream_task_ids, "what was rejected is undone"
 
 
 def test_the_form_of_the_manual_dag(bag: Any) -> None:

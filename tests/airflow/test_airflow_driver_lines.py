@@ -78,7 +78,7 @@ def test_a_step_of_an_update_shows_the_new_driver(site: Site, context: Context, 
     site.submit()
     site.client.begin_update("alarm", "v2", strategy="standby")
     options = {"application": site.application("v2"), "drain_timeout": 20}
-    operator = StreamUpdateStepOperator(task_id="t", step="standby", app="alarm", options=options, deployment_id="v2")
+    operator = StreamUpdateStepOperator(task_id="t", step="prepare", app="alarm", options=options, deployment_id="v2")
     lines.of(operator).execute(context)
     assert lines.count(f"[v2] {OPENS}") == 1
 

@@ -87,12 +87,12 @@ def test_an_update_tells_what_the_app_reads_and_writes_and_what_became_of_it(sit
     told = events(site, "update_alarm", application=application, deployment_id="v2")
     assert told["plan", "START"].facet["app"] == "alarm" and not told["plan", "START"].inputs
     snapshot = ("file", f"{site.root}/alarm/snapshots/before-v2")
-    for step in ("plan", "check", "standby"):  # the new version has written nothing
+    for step in ("plan", "check", "prepare"):  # the new version has written nothing
         event = told[step, "COMPLETE"]
         assert event.facet["deployment"] == "v2" and not event.inputs and not event.outputs
-    submit = told["submit", "COMPLETE"]
+    submit = told["submit_from_snapshot", "COMPLETE"]
     assert (submit.inputs, submit.outputs) == ({ROOMS, snapshot}, {OUT})
-    assert snapshot in told["snapshot", "COMPLETE"].outputs
+    assert snapshot in told["snapshot_and_cancel", "COMPLETE"].outputs
     promoted = told["promote", "COMPLETE"]
     assert promoted.outputs == {OUT, ("streamupdate", "alarm")}
     facet = told["outcome", "COMPLETE"].facet
@@ -106,7 +106,7 @@ def test_an_update_tells_what_the_app_reads_and_writes_and_what_became_of_it(sit
         "snapshot": "before-v2",
         "update": "v2",
         "strategy": "standby",
-        "step": "promoted",
+        "step": "promote",
         "outcome": "promoted",
         "sparkVersion": "4.3.0",
         "unnamed": [],

@@ -199,7 +199,7 @@ def test_a_killed_task_stops_the_driver_it_started(site: Site, context: Context,
     """on_kill is called as Airflow's task runner calls it: by a SIGTERM handler in the main thread."""
     if started == "standby":
         site.submit()
-        operator, deployment = step_of_v2(site, "standby", FAIL="never"), "v2"
+        operator, deployment = step_of_v2(site, "prepare", FAIL="never"), "v2"
     else:
         operator, deployment = submit(site.application(FAIL="never"), deployment_id="v1"), "v1"
     launched = site.root / "alarm" / "deployments" / deployment / "status.json"

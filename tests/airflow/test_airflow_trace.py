@@ -68,7 +68,15 @@ def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: T
     assert len(collector.requests) == 1
     root, *spans = collector.spans
     steps = [span for span in spans if "streamupdate.step" in attributes(span)]
-    assert [s.name for s in steps] == ["plan", "check", "standby", "snapshot", "submit", "verify", "promote"]
+    assert [s.name for s in steps] == [
+        "plan",
+        "check",
+        "prepare",
+        "snapshot_and_cancel",
+        "submit_from_snapshot",
+        "verify",
+        "promote",
+    ]
     assert all(before.end_time_unix_nano <= after.start_time_unix_nano for before, after in pairwise(steps))
     for step in steps:  # with its task
         asked_by = f"airflow:update_alarm/{run.run.run_id}/update.{step.name}/-1"
@@ -80,7 +88,7 @@ def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: T
     assert [each for each in told if each[0] == "incr"] == [("incr", "updates", 1, {**tags, "outcome": "promoted"})]
     assert ("timing", "update.pause", timedelta(seconds=record.pause_seconds), tags) in told
     timed = [each[3]["step"] for each in told if each[1] == "update.step"]
-    assert timed == ["planned", "checked", "standby", "snapshotted", "submitted", "verified", "promoted"]
+    assert timed == ["plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]
     (duration,) = [each for each in told if each[1] == "update.duration"]
     assert duration[3] == {**tags, "outcome": "promoted"} and duration[2] > timedelta(0)
 

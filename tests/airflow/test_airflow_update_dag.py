@@ -29,7 +29,7 @@ from airflow_provider_streamupdate.operators.update import (
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
-STEPS = ("plan", "check", "standby", "snapshot", "submit", "verify", "promote")
+STEPS = ("plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote")
 PROMOTED = {**dict.fromkeys((*STEPS, "outcome"), "success"), "rollback": "skipped"}
 
 
@@ -117,12 +117,12 @@ def test_update_of_a_running_app(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     assert spec is not None and spec.from_snapshot == "before-v2" and spec.parent == "v1"
     record = run.xcom("update.outcome")
     assert record["outcome"] == "promoted" and record["pause_seconds"] is not None
-    steps = ["planned", "checked", "standby", "snapshotted", "submitted", "verified", "promoted"]
+    steps = ["plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]
     assert sorted(record["step_times"], key=record["step_times"].get) == steps
     assert lease_is_free(site)
     assert promoted_assets(run) == [{"app": "alarm", "deployment": "v2", "snapshot": "before-v2"}]
-    assert run.xcom("update.submit", "_link_SparkUiLink") == "http://localhost:4040"
-    assert Path(run.xcom("update.submit", "_link_DriverLogLink").removeprefix("file://")).is_file()
+    assert run.xcom("update.submit_from_snapshot", "_link_SparkUiLink") == "http://localhost:4040"
+    assert Path(run.xcom("update.submit_from_snapshot", "_link_DriverLogLink").removeprefix("file://")).is_file()
     report = Path(run.xcom("update.check", "_link_CompatibilityReportLink").removeprefix("file://"))
     assert "**compatible**" in report.read_text()
 
@@ -133,8 +133,8 @@ def test_update_of_a_running_app(site: Site, monkeypatch: pytest.MonkeyPatch) ->
         ("standby", set()),
         ("follow", set()),
         ("parallel", set()),
-        ("restart", {"standby"}),
-        ("in_flight", {"standby", "snapshot"}),
+        ("restart", {"prepare"}),
+        ("in_flight", {"prepare", "snapshot_and_cancel"}),
         ("{{ params.strategy }}", set()),  # it is known when the DAG runs
     ],
 )
@@ -142,7 +142,7 @@ def test_a_dag_has_the_steps_of_its_strategy(strategy: str, left_out: set[str]) 
     dag = build_update_dag("one", app="alarm", application="/v2.py", strategy=strategy, approval=True)
     tasks = {task.label: task for task in dag.tasks}
     assert set(tasks) == {*STEPS, "approve", "rollback", "outcome"} - left_out
-    approved_after = "update.standby" if strategy == "follow" else "update.check"  # a follower has differences to show
+    approved_after = "update.prepare" if strategy == "follow" else "update.check"  # a follower has differences to show
     assert tasks["approve"].upstream_task_ids == {approved_after}
     undone = {task.removeprefix("update.") for task in tasks["rollback"].upstream_task_ids}
     assert undone == {*STEPS[2:]} - left_out
@@ -181,7 +181,7 @@ def test_a_check_only_touches_nothing_and_has_its_report(site: Site) -> None:
     ("strategy", "fail", "step", "reason"),
     [
         ("restart", "stuck", "verify", "timed out"),
-        ("standby", "run", "snapshot", "a row the new version cannot read"),
+        ("standby", "run", "snapshot_and_cancel", "a row the new version cannot read"),
     ],
 )
 def test_a_new_version_that_fails_is_rolled_back(site: Site, strategy: str, fail: str, step: str, reason: str) -> None:
@@ -273,8 +273,8 @@ def test_the_time_beside_is_waited_for_in_the_triggerer(site: Site, context: dic
     site.submit(SINK=SINKS[0])
     update = {"application": site.application("v2", SINK=SINKS[1]), "strategy": "parallel", "run_beside": "PT3S"}
     plan_of(deployment_id="v2", **update).execute(context)
-    step_of("standby", **update).execute(context)
-    stop = step_of("snapshot", **update)
+    step_of("prepare", **update).execute(context)
+    stop = step_of("snapshot_and_cancel", **update)
     stop.deferrable = True
     with pytest.raises(TaskDeferred) as deferred:
         stop.execute(context)
@@ -321,7 +321,7 @@ def test_the_manual_dag_with_its_form(site: Site) -> None:
     assert spec.application.conf == {"spark.sql.shuffle.partitions": "2"} and spec.from_snapshot == "monday"
     report = run.xcom("update.rehearse", "report")
     assert report["passed"] and len(report["old"]["queries"][0]["batches"]) == 2
-    assert "rehearsed" in site.client.registry.app("alarm").update("v2").step_times
+    assert "rehearse" in site.client.registry.app("alarm").update("v2").step_times
 
 
 def test_what_differs_too_much_just_before_the_old_version_would_end_is_shown(
@@ -331,10 +331,10 @@ def test_what_differs_too_much_just_before_the_old_version_would_end_is_shown(
     site.submit()
     update = {"application": site.application("v2", ROWS_OUT=11), "strategy": "follow"}
     plan_of(deployment_id="v2", **update).execute(context)
-    step_of("standby", **update).execute(context)
+    step_of("prepare", **update).execute(context)
     context["ti"].pushed.clear()
     with pytest.raises(AirflowFailException, match="differs too much"):
-        step_of("snapshot", max_rows_changed="5%", **update).execute(context)
+        step_of("snapshot_and_cancel", max_rows_changed="5%", **update).execute(context)
     assert context["ti"].pushed["report"]["problems"] and "too different" in context["ti"].pushed["report_markdown"]
     assert "v1" in site.drivers_alive() and site.client.status("alarm").current.deployment == "v1"
 
@@ -344,7 +344,7 @@ def test_a_rehearsal_that_fails_is_before_the_old_version_is_touched(site: Site)
     site.client.save_snapshot("alarm", "monday")
     application = site.application("v2", REHEARSAL="ValueError: no")
     run = site.run_dag("stream_update", app="alarm", application=application, deployment_id="v2", rehearse=2)
-    assert (run.state, run.states["rehearse"], run.states["standby"]) == ("failed", "failed", "upstream_failed")
+    assert (run.state, run.states["rehearse"], run.states["prepare"]) == ("failed", "failed", "upstream_failed")
     assert run.xcom("update.rehearse", "report")["problems"] == ["query events: ValueError: no"]
     record = site.client.registry.app("alarm").update("v2")
     assert record.outcome == "refused" and site.drivers_alive() == ["v1"] and lease_is_free(site)

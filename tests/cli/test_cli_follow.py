@@ -174,7 +174,7 @@ def test_what_is_not_compared_any_more_is_told(running: Site, monkeypatch: pytes
 
     def witness_dies(update: Any) -> None:
         real(update)
-        if running.app.update("v2").step_times.get("standby"):  # type: ignore[union-attr]
+        if running.app.update("v2").step_times.get("prepare"):  # type: ignore[union-attr]
             running.crash("v2-witness")
 
     monkeypatch.setattr(follow_strategy, "wait_caught_up", witness_dies)

@@ -58,11 +58,11 @@ def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
     assert "t0k3n" not in result.stdout
     found = document(updated.run("history", "alarm", "v2", "--diff", "--json"))
     assert "t0k3n" not in json.dumps(found)
-    assert [step["step"] for step in found["update"]["steps"]][-1] == "promoted"
+    assert [step["step"] for step in found["update"]["steps"]][-1] == "promote"
     assert found["rollback"]["back_to"] == "v1" and found["code"]["files"][0]["removed"] == 1
     # the pause lies between the commits of the two
     record = found["update"]
-    begin, end = clock.parse(record["paused_at"]), clock.parse(record["step_times"]["promoted"])
+    begin, end = clock.parse(record["paused_at"]), clock.parse(record["step_times"]["promote"])
     assert begin < begin + timedelta(seconds=record["pause_seconds"]) < end
     assert "code" not in document(updated.run("history", "alarm", "v2", "--json"))
 

@@ -63,7 +63,7 @@ def test_both_run_until_the_new_version_has_caught_up_and_is_promoted(running: S
     assert (record["outcome"], record["strategy"], record["snapshot"]) == ("promoted", "parallel", "before-v2")
     assert record["pause_seconds"] is None
     steps = sorted(record["step_times"], key=record["step_times"].get)
-    assert steps == ["planned", "checked", "beside", "snapshotted", "submitted", "verified", "promoted"]
+    assert steps == ["plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]
     assert running.alive() == ["v2"] and place(running) == ("v2", 2, True)
     client = running.client
     snapshot = client.snapshot("alarm", "before-v2")

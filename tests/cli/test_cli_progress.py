@@ -9,7 +9,7 @@ import pytest
 import rich.progress
 
 from airflow_provider_streamupdate.cli import progress as module
-from airflow_provider_streamupdate.control.update.step import usual_step_times
+from airflow_provider_streamupdate.control.update.record import usual_step_times
 from airflow_provider_streamupdate.control.waiting import Phase
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
@@ -78,7 +78,7 @@ def test_a_terminal_shows_the_phase_that_is_under_way(
 
 
 def record(new: str, seconds: float, outcome: str | None = "promoted", strategy: str = "standby") -> UpdateRecord:
-    times = {"planned": 0, "checked": 0.2, "standby": seconds, "promoted": seconds + 3}
+    times = {"plan": 0, "check": 0.2, "prepare": seconds, "promote": seconds + 3}
     return UpdateRecord(
         app="flights",
         old="v0",
@@ -94,10 +94,10 @@ def test_what_the_steps_took_before() -> None:
     updates = [record("v1", 10.2), record("v2", 20.2), record("v3", 12.2), record("v4", 50, None)]
     updates += [record("v5", 50, "rolled-back"), record("v6", 50, strategy="restart")]
     assert usual_step_times(updates, "standby") == (
-        "earlier durations of the steps (median of 3 updates): standby 12 s, promoted 3 s"
+        "earlier durations of the steps (median of 3 updates): prepare 12 s, promote 3 s"
     )
     assert (
         usual_step_times(updates, "restart")
-        == "earlier durations of the steps (the last time): standby 50 s, promoted 3 s"
+        == "earlier durations of the steps (the last time): prepare 50 s, promote 3 s"
     )
     assert usual_step_times(updates, "parallel") is None

@@ -126,13 +126,15 @@ def test_status_shows_an_update_under_way_how_others_ended_and_an_error_as_it_is
     app.create_deployment(spec("v0", submitted_at="2020-01-01T00:00:00+00:00"))
     app.set_update(UpdateRecord(app="flights", old="v0", new="v1", started_at=now, outcome="promoted"))
     under_way = UpdateRecord(
-        app="flights", old="v1", new="v2", started_at=now, step="snapshotted", snapshot="before-v2"
+        app="flights", old="v1", new="v2", started_at=now, step="snapshot_and_cancel", snapshot="before-v2"
     )
     app.set_update(under_way)
     lease.acquire(app.folder, "v2", ProcessIdentity.own())
     set_status(app, "v1", status("failed", error="no [bold]column[/bold] [/nope]"))
     result = run("status", "flights")
-    assert "to v2 has been under way since" in result.stdout and "snapshotted, snapshot before-v2" in result.stdout
+    assert (
+        "to v2 has been under way since" in result.stdout and "snapshot_and_cancel, snapshot before-v2" in result.stdout
+    )
     assert [row[0] for row in table(result)[-2:]] == ["v0", "v1"] and table(result)[-1][-1] == "promoted"
     assert "failed" in table(result)[1] and "no [bold]column[/bold] [/nope]" in result.stdout, "it is no markup"
 
@@ -160,8 +162,8 @@ def interrupted(app: AppRegistry) -> str:
     with subprocess.Popen(["sleep", "600"]) as process:
         holder = ProcessIdentity.of(process.pid)
         process.kill()
-    times = {"planned": clock.now(), "checked": clock.now()}
-    record = UpdateRecord(app=app.name, old="v1", new="v2", started_at=clock.now(), step="checked", step_times=times)
+    times = {"plan": clock.now(), "check": clock.now()}
+    record = UpdateRecord(app=app.name, old="v1", new="v2", started_at=clock.now(), step="check", step_times=times)
     app.set_update(record)
     held = lease.acquire(app.folder, "v2", holder)
     return clock.parse(held.renewed_at).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -169,7 +171,7 @@ def interrupted(app: AppRegistry) -> str:
 
 def test_everybody_is_told_that_an_update_was_interrupted(run: Run, root: Path, app: AppRegistry) -> None:
     at = interrupted(app)
-    told = f"the update to v2 was interrupted at {at} after step 'checked', and no process works on it"
+    told = f"the update to v2 was interrupted at {at} after step 'check', and no process works on it"
     ways = "run the same update again to continue it, or streamupdate rollback flights"
     client = StreamUpdateClient(str(root))
     shown = {

@@ -97,6 +97,6 @@ def test_an_update_rehearses_first(running: Site) -> None:
     record = registry.update("v3")
     assert record is not None and record.outcome == "promoted"
     steps = sorted(record.step_times, key=lambda s: record.step_times[s])
-    assert steps.index("checked") < steps.index("rehearsed") < steps.index("standby")
+    assert steps.index("check") < steps.index("rehearse") < steps.index("prepare")
     assert registry.folder.exists("updates/v3.rehearsal.report.json")
     assert [r.new for r in registry.updates()] == ["v2", "v3"]

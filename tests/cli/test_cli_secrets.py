@@ -43,7 +43,7 @@ def app(root: Path) -> AppRegistry:
             old="v0",
             new="v1",
             started_at=now,
-            step_times={"planned": now},
+            step_times={"plan": now},
             outcome=PROMOTED,
             reason=QUOTED,
             verified=(QUOTED,),

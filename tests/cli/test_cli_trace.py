@@ -13,7 +13,7 @@ from tests.otlp_receiver import Receiver, receiver
 
 from .conftest import Site, document
 
-STEPS = ["plan", "check", "standby", "snapshot", "submit", "verify", "promote"]
+STEPS = ["plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Si
     assert [span["name"] for span in steps] == STEPS
     assert all(before["end_time"] <= after["start_time"] for before, after in pairwise(steps))
     handed = {"draining", "handed over", "restoring", "restored", "running"}
-    assert {f"driver: {part}" for part in handed} <= set(children(spans, "snapshot"))
+    assert {f"driver: {part}" for part in handed} <= set(children(spans, "snapshot_and_cancel"))
     (pause,) = [span for span in spans if span["name"] == "pause"]
     root = spans[0]
-    (snapshot,) = [step for step in steps if step["name"] == "snapshot"]
+    (snapshot,) = [step for step in steps if step["name"] == "snapshot_and_cancel"]
     # It begins with the old version's last commit, which may be before anything was asked of it.
     around = snapshot if pause["start_time"] >= snapshot["start_time"] else root
     assert pause["parent_id"] == around["context"]["span_id"]

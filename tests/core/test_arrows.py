@@ -284,7 +284,7 @@ def test_a_strategy_is_known_by_its_name_in_its_folder_only() -> None:
         constants, operands = compared(node)
         assert constants.isdisjoint(STRATEGIES), where
         asked = any(operand.endswith(".strategy") for operand in operands)
-        assert not asked or file.name == "step.py", where  # those of two records
+        assert not asked or file.name == "record.py", where  # those of two records
     assert looked_at > 1000
 
 

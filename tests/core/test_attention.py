@@ -73,12 +73,12 @@ def minutes(count: int = 60, **of: Any) -> tuple[Span, ...]:
 
 
 def update(**changes: Any) -> UpdateRecord:
-    values = {"app": "flights", "old": "v1", "new": "v2", "started_at": ago(60), "step": "checked"}
+    values = {"app": "flights", "old": "v1", "new": "v2", "started_at": ago(60), "step": "check"}
     return UpdateRecord(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def stopped(killed: bool) -> Interruption:
-    return Interruption(app="flights", deployment="v2", step="checked", since=ago(300), killed=killed)
+    return Interruption(app="flights", deployment="v2", step="check", since=ago(300), killed=killed)
 
 
 BEHIND = {"q": query(lag=9_000.0)}  # of 10 rows a second: it takes 15 minutes

@@ -106,7 +106,7 @@ def test_a_minute_of_two_drivers_is_one_point(app: AppRegistry, client: StreamUp
 def test_a_version_beside_the_app_counts_from_its_cut_over_on(
     app: AppRegistry, client: StreamUpdateClient, over: bool
 ) -> None:
-    times = {"snapshotted": (ago(minutes=3) + timedelta(seconds=20)).isoformat()} if over else {}
+    times = {"snapshot_and_cancel": (ago(minutes=3) + timedelta(seconds=20)).isoformat()} if over else {}
     record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now(), strategy="parallel", step_times=times)
     app.set_update(record)
     at = [ago(minutes=n) for n in (5, 4, 3, 2)]
@@ -145,7 +145,7 @@ def test_the_hour_that_is_not_over_has_its_rate_so_far(
 @pytest.mark.parametrize("summed_up", [True, False])
 def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamUpdateClient, summed_up: bool) -> None:
     hour = hour_of(NOW) - timedelta(hours=30)
-    times = {"snapshotted": (hour + timedelta(minutes=15)).isoformat()}
+    times = {"snapshot_and_cancel": (hour + timedelta(minutes=15)).isoformat()}
     record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now(), strategy="parallel", step_times=times)
     app.set_update(record)
     both = [span(hour + timedelta(minutes=n), rows_in=60) for n in range(60)]

@@ -148,12 +148,12 @@ def test_updates_are_counted_and_timed(app: AppRegistry, client: StreamUpdateCli
     def at(seconds: float) -> str:
         return (clock.parse(begin) + timedelta(seconds=seconds)).isoformat()
 
-    times = {"planned": at(2), "checked": at(10), "promoted": at(10.5)}
+    times = {"plan": at(2), "check": at(10), "promote": at(10.5)}
     for number, pause in enumerate((0.3, 0.7, 400.0)):
         record = UpdateRecord(app=APP, old="v1", new=f"v{number}", started_at=begin, strategy="standby")
         app.set_update(attrs.evolve(record, outcome="promoted", pause_seconds=pause, step_times=times))
     update(app, "v8", 500, strategy="standby", outcome="refused")
-    update(app, "v9", 90, strategy="follow", step="standby")
+    update(app, "v9", 90, strategy="follow", step="prepare")
     expected = {"promoted": 3.0, "rolled-back": 0.0, "refused": 1.0, "superseded": 0.0, "cancelled": 0.0}
     assert samples(client, "updates_total") == {(("outcome", name),): count for name, count in expected.items()}
     of_standby = (("strategy", "standby"),)
@@ -162,10 +162,10 @@ def test_updates_are_counted_and_timed(app: AppRegistry, client: StreamUpdateCli
     counts = {dict(k)["le"]: v for k, v in samples(client, "update_pause_seconds_bucket").items()}
     assert counts == {str(b): float(sum(p <= b for p in (0.3, 0.7, 400.0))) for b in PAUSES} | {"+Inf": 3.0}
     steps = {dict(k)["step"]: v for k, v in samples(client, "update_step_seconds_sum").items()}
-    assert steps == {"planned": 6.0, "checked": 24.0, "promoted": 1.5}
+    assert steps == {"plan": 6.0, "check": 24.0, "promote": 1.5}
     assert samples(client, "last_update_pause_seconds")[()] in (0.3, 0.7, 400.0)
     [(labels, seconds)] = samples(client, "update_under_way_seconds").items()
-    assert dict(labels) == {"deployment": "v9", "step": "standby"} and seconds == pytest.approx(90, abs=5)
+    assert dict(labels) == {"deployment": "v9", "step": "prepare"} and seconds == pytest.approx(90, abs=5)
 
 
 def outcomes(client: StreamUpdateClient) -> dict[str, float]:
@@ -174,8 +174,8 @@ def outcomes(client: StreamUpdateClient) -> dict[str, float]:
 
 def test_a_counter_does_not_go_down(app: AppRegistry, client: StreamUpdateClient) -> None:
     """An update that was promoted and is rolled back later."""
-    times = {"planned": ago(9), "promoted": ago(8)}
-    update(app, "v2", 10, strategy="standby", step_times={"planned": ago(9)})
+    times = {"plan": ago(9), "promote": ago(8)}
+    update(app, "v2", 10, strategy="standby", step_times={"plan": ago(9)})
     assert outcomes(client) == {}
     update(app, "v2", 10, strategy="standby", step_times=times, outcome="promoted")
     assert outcomes(client) == {"promoted": 1.0}
@@ -189,7 +189,7 @@ def test_an_update_that_has_ended_is_read_once(
 ) -> None:
     for number in range(20):
         update(app, f"v{number + 2}", 100 - number, strategy="standby", outcome="refused")
-    update(app, "v99", 5, strategy="standby", step="standby")
+    update(app, "v99", 5, strategy="standby", step="prepare")
     read: list[str] = []
     real = AppRegistry.update
     monkeypatch.setattr(AppRegistry, "update", lambda self, name: (read.append(name), real(self, name))[1])
@@ -199,7 +199,7 @@ def test_an_update_that_has_ended_is_read_once(
     client.metrics()
     assert set(read) <= {"v99"}
     assert outcomes(client) == {"refused": 20.0}
-    update(app, "v99", 5, strategy="standby", outcome="promoted", step_times={"promoted": ago(1)})
+    update(app, "v99", 5, strategy="standby", outcome="promoted", step_times={"promote": ago(1)})
     assert outcomes(client) == {"refused": 20.0, "promoted": 1.0}
     app.remove_update("v99")
     assert outcomes(client) == {"refused": 20.0}
@@ -230,7 +230,7 @@ def test_folders_whose_names_are_no_text_stay_two_apps(client: StreamUpdateClien
 
 def test_what_is_below_zero_spoils_nothing(app: AppRegistry, client: StreamUpdateClient) -> None:
     """By the clocks of two machines; the format allows no counter and no sum below 0."""
-    update(app, "v2", 10, outcome="promoted", pause_seconds=-0.4, step_times={"planned": ago(60)})
+    update(app, "v2", 10, outcome="promoted", pause_seconds=-0.4, step_times={"plan": ago(60)})
     set_status(app, heartbeat_at=ago(1), requests=-1)
     for name in ("update_pause_seconds_sum", "update_step_seconds_sum"):
         assert list(samples(client, name).values()) == [0.0]
@@ -264,7 +264,7 @@ def test_names_are_escaped(app: AppRegistry, client: StreamUpdateClient, name: s
 
 
 def test_both_formats(app: AppRegistry, client: StreamUpdateClient) -> None:
-    update(app, "v2", 10, outcome="promoted", pause_seconds=1.0, step_times={"planned": ago(5)})
+    update(app, "v2", 10, outcome="promoted", pause_seconds=1.0, step_times={"plan": ago(5)})
     accepted = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.5,*/*;q=0.1"
     assert content_type_of(accepted) == content_type_of("") == OPENMETRICS
     assert content_type_of("text/plain") == content_type_of("*/*") == PROMETHEUS
@@ -295,7 +295,7 @@ def test_buckets_hold_what_is_at_most_their_bound() -> None:
 
 def test_a_large_root_takes_bounded_memory(app: AppRegistry, client: StreamUpdateClient) -> None:
     """300 apps with 30 updates each: neither samples nor records of all of them are held at a time."""
-    times = {"planned": ago(5), "checked": ago(4), "promoted": ago(3)}
+    times = {"plan": ago(5), "check": ago(4), "promote": ago(3)}
     for number in range(30):
         update(app, f"u{number}", 10, outcome="promoted", pause_seconds=1.0, step_times=times)
     for number in range(300):
@@ -313,7 +313,7 @@ def test_a_large_root_takes_bounded_memory(app: AppRegistry, client: StreamUpdat
 def test_all_metrics_are_described(app: AppRegistry, client: StreamUpdateClient) -> None:
     query = QueryStatus(lag=1.0, source_lag={"s": 1.0}, state_rows={"t": 1}, state_bytes=1, watermark=ago(1))
     set_status(app, heartbeat_at=ago(1), queries={"q": query}, requests=1)
-    update(app, "v2", 10, outcome="promoted", pause_seconds=1.0, step_times={"planned": ago(5)})
+    update(app, "v2", 10, outcome="promoted", pause_seconds=1.0, step_times={"plan": ago(5)})
     made = {family.name for family in text_string_to_metric_families(client.metrics().decode())}
     page = (REPOSITORY / "docs" / "guides" / "monitoring.md").read_text()
     described = {re.sub("_total$", "", name) for name in re.findall(r"`(streamupdate_\w+)`", page)}

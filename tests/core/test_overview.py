@@ -59,7 +59,7 @@ def test_the_last_update_is_the_one_written_last(app: AppRegistry) -> None:
 
 
 def test_a_list_of_apps_holds_those_that_cannot_be_read(tmp_path: Path, app: AppRegistry) -> None:
-    app.set_update(record("v2", step="standby", strategy="standby"))
+    app.set_update(record("v2", step="prepare", strategy="standby"))
     broken = Registry(str(tmp_path)).app("broken")
     deploy(broken)
     broken.folder.write("current.json", b"{")
@@ -96,7 +96,7 @@ def test_what_is_removed_while_it_is_looked_at_hides_no_other_app(
 def test_an_app_as_json_holds_deployments_stages_snapshots_and_updates(tmp_path: Path, app: AppRegistry) -> None:
     application = Application(file="v2.py", params={"input": "/in", "api_token": "abc"})
     app.create_deployment(spec("v2", application=application, from_snapshot="s2", parent="v1"))
-    times = {"planned": "2026-11-21T10:00:01+00:00", "checked": "2026-11-21T10:00:11.500+00:00"}
+    times = {"plan": "2026-11-21T10:00:01+00:00", "check": "2026-11-21T10:00:11.500+00:00"}
     app.set_update(record("v2", started_at="2026-11-21T10:00:00+00:00", step_times=times, snapshot="s2"))
     items = (
         ReportItem(thing="stage", name="windows/daily", verdict="carried", reason="same"),
@@ -114,7 +114,7 @@ def test_an_app_as_json_holds_deployments_stages_snapshots_and_updates(tmp_path:
         ("v2", "new", False, "v1"),
     ]
     assert found["deployments"][1]["application"]["params"] == {"input": "/in", "api_token": "(hidden)"}
-    assert found["deployments"][1]["update"] == "under way (planned)"
+    assert found["deployments"][1]["update"] == "under way (after plan)"
     assert [(s["name"], s["state_rows"], s["verdict"]) for s in found["stages"]] == [
         ("windows/daily", 42, "carried"),
         ("windows/gone", None, "ignored"),
@@ -218,17 +218,15 @@ def _launch(identity: ProcessIdentity) -> Launch:
 @pytest.mark.parametrize(
     ("strategy", "left"),
     [
-        ("restart", ["snapshotted", "submitted", "verified", "promoted"]),
-        ("standby", ["standby", "snapshotted", "submitted", "verified", "promoted"]),
-        ("parallel", ["beside", "snapshotted", "submitted", "verified", "promoted"]),
-        ("in_flight", ["submitted", "verified", "promoted"]),
+        ("restart", ["snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]),
+        ("standby", ["prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]),
+        ("parallel", ["prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]),
+        ("in_flight", ["submit_from_snapshot", "verify", "promote"]),
         ("one of a newer release", []),
     ],
 )
 def test_the_steps_that_an_update_has_left(strategy: str, left: list[str]) -> None:
-    under_way = record(
-        "v2", strategy=strategy, step="checked", step_times=dict.fromkeys(("planned", "checked"), clock.now())
-    )
+    under_way = record("v2", strategy=strategy, step="check", step_times=dict.fromkeys(("plan", "check"), clock.now()))
     assert update_document(under_way)["left"] == left
     assert update_document(attrs.evolve(under_way, outcome="promoted"))["left"] == []
 

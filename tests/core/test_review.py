@@ -255,7 +255,7 @@ def minutes(app: AppRegistry, deployment: str, epoch: int, first: int, last: int
 
 def taken_over(app: AppRegistry, ago: float, **changes: Any) -> UpdateRecord:
     at = (minute_of(NOW) - timedelta(minutes=ago) + timedelta(seconds=20)).isoformat()
-    times = {"planned": at, "snapshotted": at}
+    times = {"plan": at, "snapshot_and_cancel": at}
     return note(app, step_times=times, paused_at=at, pause_seconds=1.0, outcome="promoted", **changes)
 
 
@@ -292,7 +292,7 @@ def test_an_update_of_last_month_is_compared_by_hours(app: AppRegistry, client: 
     deploy(app, "v1")
     deploy(app, "v2", epoch=2)
     cut = hour_of(NOW) - timedelta(days=20) + timedelta(minutes=30)
-    note(app, step_times={"snapshotted": cut.isoformat()}, outcome="promoted")
+    note(app, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
 
     def of(first: int, last: int, rows: int) -> tuple[Span, ...]:
         hours = (hour_of(cut) + timedelta(hours=h) for h in range(first, last))
@@ -336,7 +336,7 @@ def test_a_rate_is_of_the_time_whatever_the_number_of_drivers(
     deploy(app, "v1")
     deploy(app, "v2", epoch=200)
     cut = hour_of(NOW) - timedelta(days=3)
-    note(app, step_times={"snapshotted": cut.isoformat()}, outcome="promoted")
+    note(app, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
     note(app, new="v3", old="v2", started_at=(cut + timedelta(hours=10)).isoformat())
     for epoch, (begin, length) in enumerate(drivers, start=1):
         hours_of(app, "v1", epoch, cut + timedelta(minutes=begin), length)
@@ -352,7 +352,7 @@ def test_an_hour_on_each_side_of_half_past(app: AppRegistry, client: StreamUpdat
     deploy(app, "v1")
     deploy(app, "v2", epoch=2)
     cut = hour_of(NOW) - timedelta(days=3) + timedelta(minutes=30)
-    note(app, step_times={"snapshotted": cut.isoformat()}, outcome="promoted")
+    note(app, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
     note(app, new="v3", old="v2", started_at=(cut + timedelta(minutes=56)).isoformat())
     hours_of(app, "v1", 1, cut - timedelta(hours=10), 600)
     hours_of(app, "v2", 2, cut + timedelta(minutes=1), 55)
@@ -362,8 +362,15 @@ def test_an_hour_on_each_side_of_half_past(app: AppRegistry, client: StreamUpdat
 
 @pytest.mark.parametrize(
     ("outcome", "times", "after"),
-    [("refused", {}, 89), ("refused", {"snapshotted": "2026-01-01T00:00:00+00:00"}, 89), ("rolled-back", {}, 89)]
-    + [(outcome, {"snapshotted": "2026-01-01T00:00:00+00:00"}, 29) for outcome in ("promoted", "rolled-back", None)]
+    [
+        ("refused", {}, 89),
+        ("refused", {"snapshot_and_cancel": "2026-01-01T00:00:00+00:00"}, 89),
+        ("rolled-back", {}, 89),
+    ]
+    + [
+        (outcome, {"snapshot_and_cancel": "2026-01-01T00:00:00+00:00"}, 29)
+        for outcome in ("promoted", "rolled-back", None)
+    ]
     + [(None, {}, 29)],
 )
 def test_an_update_that_never_ran_ends_no_hours(
@@ -396,7 +403,7 @@ def test_moments_that_nobody_lived_in_break_nothing(
     )
     again = client.review(APP, "v2").hours
     assert again is not None and again.figures == found.figures
-    app.set_update(attrs.evolve(made, paused_at=moment, step_times={"snapshotted": moment}))
+    app.set_update(attrs.evolve(made, paused_at=moment, step_times={"snapshot_and_cancel": moment}))
     assert client.review(APP, "v2").hours is None
 
 

@@ -78,7 +78,7 @@ def app(tmp_path: Path) -> AppRegistry:
 def update(new: str = "v2", old: str = "v1", **more: Any) -> UpdateRecord:
     began = more.pop("began", ago(3))
     cut = more.pop("cut", ago(2))
-    times = {"planned": began.isoformat(), "snapshotted": cut.isoformat()}
+    times = {"plan": began.isoformat(), "snapshot_and_cancel": cut.isoformat()}
     return UpdateRecord(app="a", old=old, new=new, started_at=began.isoformat(), step_times=times, **more)
 
 

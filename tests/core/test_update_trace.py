@@ -87,7 +87,7 @@ def attempt(step: str, begin: float, end: float | None, **more: Any) -> Attempt:
 
 def update(*attempts: Attempt, end: float | None = 10, **more: Any) -> UpdateRecord:
     """One that was promoted after `end` seconds, unless it is said otherwise."""
-    times = {"planned": at(1)} if end is None else {"planned": at(1), "promoted": at(end)}
+    times = {"plan": at(1)} if end is None else {"plan": at(1), "promote": at(end)}
     outcome, ended = (None, None) if end is None else (PROMOTED, at(end))
     given = {"step_times": times, "outcome": outcome, "ended_at": ended, **more}
     return UpdateRecord(app=APP, old="v1", new="v2", strategy="standby", started_at=at(1), attempts=attempts, **given)

@@ -136,13 +136,13 @@ def test_the_tasks_are_killed_on_either_side_of_the_cutover(ground: AirflowGroun
     ground.start_airflow()
     ground.wait_for_batches(2)
     run_id = ground.trigger("two")
-    for task_id, due in (("update.plan", starting), ("update.snapshot", draining)):
+    for task_id, due in (("update.plan", starting), ("update.snapshot_and_cancel", draining)):
         wait_for(lambda due=due: due(ground), f"the moment to kill {task_id}", 400, poll_seconds=0.02)
         task = ground.task(run_id, task_id)
         assert task["state"] == "running", task
         os.kill(int(str(task["pid"])), signal.SIGKILL)
     assert ground.end_of(run_id) == "success", ground.airflow.task_states(DAG, run_id)
-    for task_id in ("update.plan", "update.snapshot"):
+    for task_id in ("update.plan", "update.snapshot_and_cancel"):
         assert int(str(ground.task(run_id, task_id)["try_number"])) > 1
     finish(ground)
 

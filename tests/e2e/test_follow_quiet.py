@@ -13,9 +13,9 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.control.update.step import Step
 from airflow_provider_streamupdate.control.update.strategies import strategy_named
 from airflow_provider_streamupdate.control.waiting import wait_for
+from airflow_provider_streamupdate.core.registry.update import Step
 from tests.e2e.ground import Ground
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -115,7 +115,7 @@ def stepwise(ground: Three, version: Path, during: Callable[[], None]) -> None:
     engine = UpdateEngine(ground.client.context, options)
     update = engine.begin()
     for step in strategy_named("follow").steps[1:]:
-        if step == Step.SNAPSHOT:
+        if step == Step.SNAPSHOT_AND_CANCEL:
             during()
         engine.run(step, update)
 

@@ -139,7 +139,15 @@ def test_an_update_is_one_trace_in_a_real_collector(
     assert told["streamupdate.pause_seconds"] == record.pause_seconds
 
     steps = [span for span in spans if "streamupdate.step" in attributes(span)]
-    assert names(steps) == ["plan", "check", "standby", "snapshot", "submit", "verify", "promote"]
+    assert names(steps) == [
+        "plan",
+        "check",
+        "prepare",
+        "snapshot_and_cancel",
+        "submit_from_snapshot",
+        "verify",
+        "promote",
+    ]
     assert all(times(before)[1] <= times(after)[0] for before, after in pairwise(steps))
     assert all(span["parentSpanId"] == root["spanId"] for span in steps)
     handed = {"draining", "handed over", "restoring", "restored", "running"}

@@ -155,7 +155,7 @@ def verified(folder: Path, old: Driver, new: Driver, run_for: float = 10.0) -> t
     deploy(app, "v2", 2)
     _write_down(app, old.spans(zero))
     set_status(app, "v1", old.status(zero, old.now))
-    times = {"planned": moment(zero, -60), "snapshotted": moment(zero, 0)}
+    times = {"plan": moment(zero, -60), "snapshot_and_cancel": moment(zero, 0)}
     app.set_update(UpdateRecord(app="a", old="v1", new="v2", started_at=moment(zero, -60), step_times=times))
     write_json(app, "updates/v2.report.json", CompatibilityReport(app="a", source="deployment v1", items=()))
     gate, at = Gate(registry=app, limits=SloLimits(), run_for=run_for), new.begin

@@ -164,12 +164,12 @@ def update(**changes: Any) -> dict[str, Any]:
         "runs": "page-views-9d21b0c4",
         "strategy": "standby",
         "started_at": at(-28),
-        "step": "checked",
+        "step": "check",
         "steps": [
-            {"step": "planned", "at": at(-28), "seconds": 0.0},
-            {"step": "checked", "at": at(-20), "seconds": 8.0},
+            {"step": "plan", "at": at(-28), "seconds": 0.0},
+            {"step": "check", "at": at(-20), "seconds": 8.0},
         ],
-        "left": ["standby", "snapshotted", "submitted", "verified", "promoted"],
+        "left": ["prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"],
         "snapshot": None,
         "outcome": None,
         "reason": None,
@@ -184,17 +184,23 @@ def update(**changes: Any) -> dict[str, Any]:
 def promoted(**changes: Any) -> dict[str, Any]:
     """An update of 90 seconds with a pause of 1.2 s."""
     steps, before = [], -200.0
-    for step, took in (("planned", 1), ("checked", 30), ("standby", 40), ("snapshotted", 4), ("submitted", 0.5)):
+    for step, took in (
+        ("plan", 1),
+        ("check", 30),
+        ("prepare", 40),
+        ("snapshot_and_cancel", 4),
+        ("submit_from_snapshot", 0.5),
+    ):
         before += took
         steps.append({"step": step, "at": at(before), "seconds": float(took)})
     steps += [
-        {"step": "verified", "at": at(-112), "seconds": 12.5},
-        {"step": "promoted", "at": at(-110), "seconds": 2.0},
+        {"step": "verify", "at": at(-112), "seconds": 12.5},
+        {"step": "promote", "at": at(-110), "seconds": 2.0},
     ]
     return update(
         started_at=at(-200),
         ended_at=at(-110),
-        step="promoted",
+        step="promote",
         steps=steps,
         left=[],
         outcome="promoted",
@@ -353,7 +359,7 @@ def listed(**changes: Any) -> dict[str, Any]:
         "updating_to": None,
         "next_step": None,
         "needs": [],
-        "last_update": {"deployment": "v4", "outcome": "promoted", "step": "promoted", "pause_seconds": 1.25},
+        "last_update": {"deployment": "v4", "outcome": "promoted", "step": "promote", "pause_seconds": 1.25},
     }
     return {**found, **changes}
 

@@ -246,7 +246,7 @@ def test_an_update_that_nobody_works_on_can_be_continued_or_rolled_back(show: Sh
     new = "page-views-9d21b0c4"
     answers.app["deployments"][-1]["parent"] = None
     answers.app["updates"] = [made.update(old="v4")]
-    answers.app["interrupted"] = {"deployment": new, "step": "checked", "since": made.at(-20), "killed": True}
+    answers.app["interrupted"] = {"deployment": new, "step": "check", "since": made.at(-20), "killed": True}
     reason = f"the update to {new} was interrupted"
     answers.app["needs"] = [made.need("update-interrupted", "warning", reason=reason, button="rollback")]
     page = show()
@@ -646,8 +646,8 @@ def test_the_steps_of_an_update_and_its_pause_are_drawn_to_scale(show: Show) -> 
 
 def test_an_update_that_was_rolled_back_or_refused_is_told(show: Show, answers: Answers) -> None:
     steps = [
-        {"step": "planned", "at": made.at(-100), "seconds": 0.0},
-        {"step": "checked", "at": made.at(-90), "seconds": 10.0},
+        {"step": "plan", "at": made.at(-100), "seconds": 0.0},
+        {"step": "check", "at": made.at(-90), "seconds": 10.0},
     ]
     back = {"number": 1, "left": "v3", "back_to": "v2", "started_at": made.at(-60), "ended_at": made.at(-40)}
     answers.app["rollbacks"] = [
@@ -659,7 +659,7 @@ def test_an_update_that_was_rolled_back_or_refused_is_told(show: Show, answers: 
     answers.review.update(settings=None, hours=None, agreed=[], verdicts={}, problems=["stage views/daily: it is gone"])
     page = show()
     page.get_by_role("button", name="Details of the update to v3").click()
-    told = ("planned", "checked 10.0 s", "failed 30.0 s", "rolled back 20.0 s")
+    told = ("plan", "check 10.0 s", "failed 30.0 s", "rolled back 20.0 s")
     expect(page.locator(".step-list li")).to_have_text([re.compile(f"^{each}") for each in told])
     expect(page.locator(".review")).to_contain_text(f"Reason: it died {made.HOSTILE}")
     page.get_by_role("button", name="Details of the update to v3").click()

@@ -70,7 +70,7 @@ def _list(settings: Settings, registry: AppRegistry) -> None:
             u.old,
             u.new,
             u.strategy,
-            u.outcome or f"under way ({u.step})",
+            u.outcome or f"under way (after {u.step})",
             u.pause_seconds,
             u.asked_by,
             u.reason,
@@ -104,7 +104,7 @@ def _list(settings: Settings, registry: AppRegistry) -> None:
 
 
 def _print(found: Review) -> None:
-    from ...control.update.step import step_seconds
+    from ...control.update.record import step_seconds
 
     update = found.update
     paused = "" if update.paused_at is None else f", from {moment(update.paused_at)} on"
@@ -112,7 +112,7 @@ def _print(found: Review) -> None:
         {
             "app": update.app,
             "update": f"from {update.old} to {update.new}, {update.strategy}",
-            "outcome": update.outcome or f"under way ({update.step})",
+            "outcome": update.outcome or f"under way (after {update.step})",
             "reason": update.reason,
             "started": moment(update.started_at),
             "requested by": update.asked_by,

@@ -223,7 +223,7 @@ def _revival(evidence: Evidence) -> str:
     app, update, current = evidence.app, evidence.update, evidence.current
     if ongoing := evidence.ongoing:
         return (
-            f"an update to {ongoing.new} is under way ({ongoing.step}): run it again to continue it, or "
+            f"an update to {ongoing.new} is under way (after {ongoing.step}): run it again to continue it, or "
             f"streamupdate rollback {app}"
         )
     if evidence.state == SILENT:

@@ -107,7 +107,7 @@ def _restartable(context: Context, registry: AppRegistry, wanted: str | None) ->
         holder = found.holder if found and lease.held(registry.folder, found) else None
         who = f"process {holder.pid} on {holder.host} works on it" if holder else "no process works on it now"
         raise LeaseHeldError(
-            f"an update of {registry.name} to {update.new} is under way ({update.strategy}, {update.step}), and "
+            f"an update of {registry.name} to {update.new} is under way ({update.strategy}, after {update.step}), and "
             f"{who}; run that update again to continue it, or streamupdate rollback {registry.name}"
         )
     return current

@@ -11,7 +11,7 @@ from ...core import clock
 from ...core.history.history import AHEAD, HOURS_KEPT, MINUTES_KEPT
 from ...core.history.span import Span, merged
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import REFUSED, UpdateRecord
+from ...core.registry.update import REFUSED, Step, UpdateRecord
 from ..history import Recorded, main_line, recorded
 
 LONGEST = timedelta(hours=24)  # on each side: a day has its hours with more input and with less
@@ -121,7 +121,8 @@ def _growth(found: Sequence[Recorded], level: Callable[[Span], float | None]) ->
 
 def _cut(update: UpdateRecord) -> datetime | None:
     """Return when the new version took over; None when it did not."""
-    at = update.paused_at or update.step_times.get("snapshotted") or update.step_times.get("submitted")
+    times = update.step_times
+    at = update.paused_at or times.get(Step.SNAPSHOT_AND_CANCEL) or times.get(Step.SUBMIT_FROM_SNAPSHOT)
     return clock.parse(at) if at else None
 
 

@@ -20,7 +20,7 @@ from ...core.errors import ApplicationError, StreamUpdateError
 from ...core.names import check_name
 from ...core.registry.deployment import FINISHED
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import Attempt, UpdateRecord
+from ...core.registry.update import Attempt, Step, UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ...core.users import user_and_host
 from ..app_lease import holding
@@ -35,7 +35,7 @@ from . import preflight, record, rollback
 from .inheritance import resolve, setting_changes
 from .options import UpdateOptions
 from .promotion import promote
-from .step import Step, usual_step_times
+from .record import usual_step_times
 from .strategies import Strategy, strategy_named
 from .update import Update
 
@@ -77,9 +77,9 @@ class UpdateEngine:
         self._steps: dict[Step, Callable[[Update], Any]] = {
             Step.CHECK: self._check,
             Step.REHEARSE: self._rehearse,
-            Step.STANDBY: self._get_ready,
-            Step.SNAPSHOT: self._stop_old,
-            Step.SUBMIT: self._start_new,
+            Step.PREPARE: self._get_ready,
+            Step.SNAPSHOT_AND_CANCEL: self._stop_old,
+            Step.SUBMIT_FROM_SNAPSHOT: self._start_new,
             Step.VERIFY: self._verify,
             Step.PROMOTE: self._promote,
         }
@@ -273,7 +273,7 @@ class UpdateEngine:
             )
         for line in report.changes if report is not None and update.pending else ():
             self.progress(line)
-        self._record_step(update, "checked")
+        self._record_step(update, Step.CHECK)
         boundary("checked")
         return report
 
@@ -285,7 +285,7 @@ class UpdateEngine:
         record_now = update.registry.update(update.record.new)
         if not self.options.rehearse or not update.pending:
             return None
-        if record_now is not None and "rehearsed" in record_now.step_times:
+        if record_now is not None and Step.REHEARSE in record_now.step_times:
             return None
         version = update.version
         options = rehearse.RehearseOptions(
@@ -309,7 +309,7 @@ class UpdateEngine:
             )
         for line in report.notes():
             self.progress(line)
-        self._record_step(update, "rehearsed")
+        self._record_step(update, Step.REHEARSE)
         return report
 
     def _get_ready(self, update: Update) -> DifferenceReport | None:
@@ -317,26 +317,26 @@ class UpdateEngine:
             return None
         strategy = strategy_of(update)
         report = strategy.get_ready(update)
-        self._record_step(update, strategy.ready, snapshot=update.snapshot if strategy.runs_beside else None)
+        self._record_step(update, Step.PREPARE, snapshot=update.snapshot if strategy.runs_beside else None)
         boundary("standby-noted")
         return report
 
     def _stop_old(self, update: Update) -> str:
         strategy, noted = strategy_of(update), update.registry.update(update.record.new)
-        if Step.STANDBY in strategy.steps and noted is not None and strategy.ready not in noted.step_times:
+        if Step.PREPARE in strategy.steps and noted is not None and Step.PREPARE not in noted.step_times:
             self._get_ready(update)  # the update was begun with a strategy whose step this DAG has no task for
         elif strategy.standby_is_lost(update):
             self.progress(f"{update.record.new} does not stand by any more, and gets ready again")
             self._get_ready(update)
         if update.record.old is not None:
             strategy.stop_old(update)
-        self._record_step(update, "snapshotted", snapshot=update.snapshot)
+        self._record_step(update, Step.SNAPSHOT_AND_CANCEL, snapshot=update.snapshot)
         boundary("snapshotted")
         return update.snapshot
 
     def _start_new(self, update: Update) -> Deployed:
         deployed = strategy_of(update).start_new(update)
-        self._record_step(update, "submitted")
+        self._record_step(update, Step.SUBMIT_FROM_SNAPSHOT)
         boundary("submitted")
         return deployed
 
@@ -352,7 +352,7 @@ class UpdateEngine:
         )
         health = verify.wait_healthy(self.context, options)
         boundary("healthy")
-        self._record_step(update, "verified", verified=health.holds)
+        self._record_step(update, Step.VERIFY, verified=health.holds)
         boundary("verified")
         return health
 
@@ -360,10 +360,10 @@ class UpdateEngine:
         return promote(self.context, update.app, update.record.new)
 
     def _record_step(
-        self, update: Update, noted: str, snapshot: str | None = None, verified: tuple[str, ...] = ()
+        self, update: Update, done: Step, snapshot: str | None = None, verified: tuple[str, ...] = ()
     ) -> None:
         if not self.options.check_only:
-            record.step(update.registry, update.record.new, noted, snapshot=snapshot, verified=verified)
+            record.step(update.registry, update.record.new, done, snapshot=snapshot, verified=verified)
 
     def _plan_by_own_driver(self, update: Update, known: bool) -> Planned | None:
         """Plan an update that has just begun by the new version's own driver, where the strategy does so.

@@ -8,7 +8,7 @@ from ...core import clock
 from ...core.registry.application import Application
 from ...core.registry.deployment import RUNNING
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import PROMOTED, UpdateRecord
+from ...core.registry.update import PROMOTED, Step, UpdateRecord
 from ...core.snapshots.snapshots import SnapshotStore
 from ..app_lease import check_free
 from ..operations.context import Context
@@ -30,7 +30,7 @@ class Unchanged:
     def __str__(self) -> str:
         how = "was submitted with this application"
         if self.record is not None and self.record.outcome == PROMOTED:
-            at = self.record.step_times.get("promoted", self.record.started_at)
+            at = self.record.step_times.get(Step.PROMOTE, self.record.started_at)
             how = f"was promoted by this update at {clock.format_timestamp(at)}"
         return (
             f"{self.app}: {self.deployment} {how} and runs; nothing to do (give another deployment id to run the same "

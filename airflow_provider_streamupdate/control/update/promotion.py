@@ -10,7 +10,7 @@ from ...core.coordination.commands import CommandBox
 from ...core.errors import AppCancelledError, NotRunningError
 from ...core.registry.deployment import FINISHED, Status
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import PROMOTED, UpdateRecord
+from ...core.registry.update import PROMOTED, Step, UpdateRecord
 from ..app_lease import holding
 from ..drivers.drivers import not_started
 from ..operations.context import Context
@@ -43,7 +43,7 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
             for rollback in registry.rollbacks():
                 if rollback.left == deployment and rollback.ended_at is None:  # interrupted; the update went on instead
                     registry.remove_rollback(rollback)
-            step(registry, deployment, "promoted")
+            step(registry, deployment, Step.PROMOTE)
             noted = registry.update(deployment)
             assert noted is not None
             seconds, since = pause(registry, record) or (None, None)

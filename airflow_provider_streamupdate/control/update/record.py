@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -23,7 +24,7 @@ from ...core.names import check_name, check_new_id
 from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import DEAD_STATES, FINISHED, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
-from ...core.registry.update import PROMOTED, Attempt, Outcome, UpdateRecord
+from ...core.registry.update import PROMOTED, Attempt, Outcome, Step, UpdateRecord
 from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import not_started
@@ -31,6 +32,7 @@ from ..operations.abandoned import supersede
 from ..operations.context import Context
 
 MOST_ATTEMPTS = 100  # of the steps of an update that are noted; no more, so that its record stays small
+USUAL_UPDATES = 5  # the newest updates whose times are the usual ones
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 TRACE_SECONDS = 5.0  # that an update which has ended waits for the collector of its trace
 log = logging.getLogger(__name__)
@@ -80,7 +82,7 @@ def draft(
         strategy=strategy,
         in_place=in_place,
         started_at=now,
-        step_times={"planned": now},
+        step_times={Step.PLAN: now},
         asked_by=asked_by or user_and_host(),
     )
 
@@ -160,7 +162,7 @@ def _remedy(app: str, state: DriverState) -> str:
 
 
 def step(
-    registry: AppRegistry, deployment: str, name: str, snapshot: str | None = None, verified: tuple[str, ...] = ()
+    registry: AppRegistry, deployment: str, done: Step, snapshot: str | None = None, verified: tuple[str, ...] = ()
 ) -> None:
     """Record a completed step, and renew the lease for the next one.
 
@@ -169,8 +171,8 @@ def step(
     with holding(registry, deployment):
         record = registry.update(deployment)
         if record is not None:
-            times = {**record.step_times, name: record.step_times.get(name, clock.now())}
-            record = attrs.evolve(record, step=name, step_times=times, snapshot=snapshot or record.snapshot)
+            times = {**record.step_times, done: record.step_times.get(done, clock.now())}
+            record = attrs.evolve(record, step=done, step_times=times, snapshot=snapshot or record.snapshot)
             registry.set_update(attrs.evolve(record, verified=verified or record.verified))
 
 
@@ -272,3 +274,29 @@ def interrupted(context: Context, digest: str, deployment: str | None, app: str 
                 if record.outcome is None and record.digest == digest and deployment in (None, record.new):
                     return record
     return None
+
+
+def step_seconds(record: UpdateRecord) -> list[tuple[Step, str, float]]:
+    """Return the steps of an update in order: name, time of completion (ISO), and seconds since the step before."""
+    found, before = [], record.started_at
+    for name, at in sorted(record.step_times.items(), key=lambda item: item[1]):
+        found.append((name, at, round((clock.parse(at) - clock.parse(before)).total_seconds(), 3)))
+        before = at
+    return found
+
+
+def usual_step_times(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
+    """Return the median time of each step in the newest promoted updates with this strategy; None without any.
+
+    updates: oldest first
+    """
+    known = [u for u in updates if u.outcome == PROMOTED and u.strategy == strategy][-USUAL_UPDATES:]
+    steps: dict[Step, list[float]] = {}
+    for record in known:
+        for name, _, seconds in step_seconds(record):
+            steps.setdefault(name, []).append(seconds)
+    told = [f"{name} {statistics.median(took):.0f} s" for name, took in steps.items() if statistics.median(took) >= 1]
+    if not told:
+        return None
+    times = "the last time" if len(known) == 1 else f"median of {len(known)} updates"
+    return f"earlier durations of the steps ({times}): {', '.join(told)}"

@@ -36,7 +36,7 @@ from ...core.registry.deployment import (
     Current,
 )
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, RollbackRecord, UpdateRecord
+from ...core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, Outcome, RollbackRecord, Step, UpdateRecord
 from ...core.snapshots.superseded import check_kept
 from ...core.users import user_and_host
 from ..app_lease import holding
@@ -215,7 +215,7 @@ def _go_back(leaving: Leaving) -> Deployed | None:
     ]
     for step in steps if ends_update else reversed(steps):
         step()
-    if record is not None and str(PROMOTED) not in record.step_times:  # else its trace was sent then
+    if record is not None and Step.PROMOTE not in record.step_times:  # else its trace was sent then
         send_trace(registry, leaving.new)
     return deployed
 

@@ -28,7 +28,7 @@ from ...core.formats import EVENT
 from ...core.registry.events import latest_lines
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
-from ...core.registry.update import PROMOTED, UpdateRecord
+from ...core.registry.update import PROMOTED, Step, UpdateRecord
 from ...core.serde import parse_json
 
 ASIDE = ("command", "snapshot", "renumbered")  # events that change nothing in what a driver does
@@ -86,7 +86,7 @@ def _task(stretch: Stretch) -> trace.Span | None:
 
 def _steps(registry: AppRegistry, record: UpdateRecord) -> Iterator[Stretch]:
     """Yield the whole update, each try of a step, and the way back."""
-    outcome = PROMOTED if str(PROMOTED) in record.step_times else record.outcome
+    outcome = PROMOTED if Step.PROMOTE in record.step_times else record.outcome
     failed = f"{outcome}: {record.reason}" if outcome not in (None, PROMOTED) else None
     begin = min(clock.parse(at) for at in (record.started_at, *(attempt.began_at for attempt in record.attempts)))
     end = clock.parse(record.ended_at or clock.now())

@@ -24,8 +24,22 @@ STRATEGY_SUMMARIES = {
     "in_flight": "only reloadable parameters differ, and the running driver continues with them",
 }
 DEFAULT_STRATEGY = "standby"
-# What is noted of the steps, in order; a record's `step` is the last one. An update has those of its strategy.
-STEPS = ("planned", "checked", "rehearsed", "standby", "beside", "snapshotted", "submitted", "verified", "promoted")
+
+
+class Step(TextEnum):
+    """A step of an update, in order: what a record, a DAG's task, the page and the metrics call it.
+
+    docs/update-dag.md says what each does in each strategy; an update has those of its strategy.
+    """
+
+    PLAN = "plan"
+    CHECK = "check"
+    REHEARSE = "rehearse"
+    PREPARE = "prepare"
+    SNAPSHOT_AND_CANCEL = "snapshot_and_cancel"
+    SUBMIT_FROM_SNAPSHOT = "submit_from_snapshot"
+    VERIFY = "verify"
+    PROMOTE = "promote"
 
 
 class Outcome(TextEnum):
@@ -46,7 +60,7 @@ REFUSED, SUPERSEDED = Outcome.REFUSED, Outcome.SUPERSEDED
 class Attempt:
     """One try of a step."""
 
-    step: str  # the step's name (control/update/step.py)
+    step: Step
     began_at: str = attrs.field(validator=clock.is_moment)
     ended_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # None: under way, or its process died
     by: str = ""  # who ran it: a user and host, or a task of a DAG's run
@@ -67,8 +81,8 @@ class UpdateRecord:
     strategy: str = "restart"  # how the old one is replaced (control/update/strategies)
     in_place: bool = False  # no deployment is brought in: the old one continues, and `new` is the update's own id
     old_dead: bool = False  # the old version's driver had failed, was lost or had finished when the update began
-    step: str = "planned"
-    step_times: dict[str, str] = attrs.field(factory=dict, validator=clock.is_moment)
+    step: Step = Step.PLAN  # the last one that was done
+    step_times: dict[Step, str] = attrs.field(factory=dict, validator=clock.is_moment)  # when each was done
     snapshot: str | None = attrs.field(default=None, validator=named("snapshot"))
     # when every byte of `snapshot` was last verified
     snapshot_checked_at: str | None = attrs.field(default=None, validator=clock.is_moment)

@@ -15,7 +15,7 @@ from ..history.recorded import Recorded, recorded
 from ..history.span import Span
 from ..registry.deployment import QueryStatus
 from ..registry.registry import AppRegistry
-from ..registry.update import UpdateRecord
+from ..registry.update import Step, UpdateRecord
 
 A_DAY, MINUTE = timedelta(hours=24), timedelta(minutes=1)
 UNIT = Span(at=clock.from_epoch_ms(0), timed=1)
@@ -70,7 +70,7 @@ def read_baselines(registry: AppRegistry, record: UpdateRecord) -> dict[str, Bas
 
 def _minutes(registry: AppRegistry, record: UpdateRecord, unread: list[str]) -> Iterator[Recorded]:
     """Yield the old version's minutes until the cut-over, without the first one of each driver, which is slow."""
-    until = minute_of(clock.parse(record.step_times.get("snapshotted", clock.now())))
+    until = minute_of(clock.parse(record.step_times.get(Step.SNAPSHOT_AND_CANCEL, clock.now())))
     drivers = set[tuple[int, str]]()
     for one in recorded(registry.folder, clock.utc_now() - A_DAY, unread):
         if one.deployment == record.old and clock.parse(one.span.at) + MINUTE <= until:

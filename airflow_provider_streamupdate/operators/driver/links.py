@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 from ...control.update import record as records
 from ...core import clock
 from ...core.errors import StreamUpdateError
-from ...core.registry.update import Attempt
+from ...core.registry.update import Attempt, Step
 from ...hooks.errors import AirflowRescheduleException
 from ...links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..base import owner_of, traceparent_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def note_step(
-    client: StreamUpdateClient, app: str, deployment: str | None, step: str, verified: Iterable[str] = ()
+    client: StreamUpdateClient, app: str, deployment: str | None, step: Step, verified: Iterable[str] = ()
 ) -> None:
     """Record that the update to `deployment` has completed `step`, and renew its lease.
 
@@ -38,7 +38,7 @@ def note_step(
 
 @contextmanager
 def trying(
-    client: StreamUpdateClient, app: str, deployment: str | None, step: str, context: Any, begins: bool = True
+    client: StreamUpdateClient, app: str, deployment: str | None, step: Step, context: Any, begins: bool = True
 ) -> Iterator[None]:
     """Note the block as a try of an update's step. One that waits in the triggerer continues in a later block.
 

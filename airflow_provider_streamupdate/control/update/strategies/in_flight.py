@@ -17,14 +17,13 @@ from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES, RUNNING
 from ....core.registry.in_flight import ChangeRequest, check_applications, in_force, kept_out
 from ....core.registry.registry import AppRegistry
-from ....core.registry.update import UpdateRecord
+from ....core.registry.update import Step, UpdateRecord
 from ....core.users import user_and_host
 from ...app_lease import holding
 from ...drivers.drivers import Drivers
 from ...operations.submit import Deployed
 from ...waiting import Phase, Progress, wait_for
 from ..options import UpdateOptions
-from ..step import Step
 from ..update import Update
 from .strategy import ALL_STEPS, Strategy
 
@@ -33,7 +32,9 @@ class InFlight(Strategy):
     """An update without a new driver or a restart; only reloadable parameters may differ."""
 
     name = "in_flight"
-    steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step not in (Step.STANDBY, Step.SNAPSHOT))
+    steps: ClassVar[tuple[Step, ...]] = tuple(
+        step for step in ALL_STEPS if step not in (Step.PREPARE, Step.SNAPSHOT_AND_CANCEL)
+    )
     in_place = True
 
     def accept(self, options: UpdateOptions) -> Strategy:

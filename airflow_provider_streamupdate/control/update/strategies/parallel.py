@@ -25,6 +25,7 @@ from ....core.registry.deployment import (
     DriverRole,
 )
 from ....core.registry.registry import AppRegistry
+from ....core.registry.update import Step
 from ....core.snapshots.shared_objects import check_shared
 from ...app_lease import holding, keep
 from ...drivers.drivers import Drivers, not_started
@@ -49,7 +50,6 @@ class Parallel(Strategy):
     """Two drivers until the new version has caught up. Both write, so the new one needs its own sink parameters."""
 
     name = "parallel"
-    ready = "beside"
     runs_beside = True
     starts_early = True
     catches_up = True
@@ -220,7 +220,7 @@ class CatchUp:
         self.old, self.new = old, new
         self._registry, self._drivers = registry, context.drivers(registry)
         self._baseline = under_new_names(registry, new, snapshot)
-        self._since = (noted.step_times.get(Parallel.ready) if noted else None) or clock.now()
+        self._since = (noted.step_times.get(Step.PREPARE) if noted else None) or clock.now()
         self._seconds = run_beside or 0.0
         self._timeout = catch_up_timeout or CATCH_UP_SECONDS
         self._chase = _Chase(registry, old, new)

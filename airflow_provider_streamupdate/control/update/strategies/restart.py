@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ....core.registry.update import Step
 from ...operations.snapshots.snapshot import save_snapshot
 from ...operations.stop import drain
 from ..record import note_checked
-from ..step import Step
 from ..update import Update
 from .strategy import ALL_STEPS, Strategy, check_saved
 
@@ -16,7 +16,7 @@ class Restart(Strategy):
     """One driver at a time. The pause lasts as long as a driver takes to start."""
 
     name = "restart"
-    steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step != Step.STANDBY)
+    steps: ClassVar[tuple[Step, ...]] = tuple(step for step in ALL_STEPS if step != Step.PREPARE)
     replaces_dead: ClassVar[bool] = True
 
     def stop_old(self, update: Update) -> None:

@@ -9,7 +9,7 @@ from ....core.errors import DriverError, InvalidInputError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import DEAD_STATES, FINAL_STATES
 from ....core.registry.registry import AppRegistry
-from ....core.registry.update import UpdateRecord
+from ....core.registry.update import Step, UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
 from ...drivers.drivers import Drivers
 from ...operations.context import Context
@@ -17,14 +17,13 @@ from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import verify_snapshot
 from ...operations.submit import Deployed, SubmitOptions, check_adopted, submit
 from ..options import UpdateOptions
-from ..step import NOTED, Step
 from ..update import Update
 
 ALL_STEPS = tuple(Step)
 
 
 class Pursuit(Protocol):
-    """A condition that the step `snapshot` polls before it ends the old version."""
+    """A condition that the step `snapshot_and_cancel` polls before it ends the old version."""
 
     def missing(self) -> str:
         """Return what is still missing; empty when nothing is."""
@@ -43,9 +42,8 @@ class Strategy:
 
     name: its name everywhere
     steps: the steps it has
-    ready: the name of its step `standby` in the record
     runs_beside: the new version runs beside the old one, under its own query ids, until it takes over
-    starts_early: its driver is started by the step `standby`, not by `submit`
+    starts_early: its driver is started by the step `prepare`, not by `submit_from_snapshot`
     in_place: the running deployment continues, and no new one is made
     replaces_dead: it can replace a version whose driver failed, was lost or has finished
     catches_up: the new version runs behind the old one, and has to come close before it takes over
@@ -55,7 +53,6 @@ class Strategy:
 
     name: ClassVar[str]
     steps: ClassVar[tuple[Step, ...]] = ALL_STEPS
-    ready: ClassVar[str] = "standby"
     runs_beside: ClassVar[bool] = False
     starts_early: ClassVar[bool] = False
     in_place: ClassVar[bool] = False
@@ -63,11 +60,6 @@ class Strategy:
     compares: ClassVar[bool] = False
     has_pause: ClassVar[bool] = True
     replaces_dead: ClassVar[bool] = False
-
-    @property
-    def noted(self) -> tuple[str, ...]:
-        """The names of the finished steps in an update's record, in order."""
-        return tuple(NOTED.get(step, self.ready) for step in self.steps)
 
     def accept(self, options: UpdateOptions) -> Strategy:
         """Return the strategy for these options: this one, or its substitute.
@@ -103,14 +95,14 @@ class Strategy:
         gone."""
 
     def standby_is_lost(self, update: Update) -> bool:
-        """Return whether the result of the step `standby` is gone and must be rebuilt before the old version ends."""
+        """Return whether the result of the step `prepare` is gone and must be rebuilt before the old version ends."""
         return False
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         """Raise RefusedError when the strategy cannot bring in a version with this plan."""
 
     def get_ready(self, update: Update) -> DifferenceReport | None:
-        """The step `standby`: do what can be done while the old version works. Return what was found where the versions
+        """The step `prepare`: do what can be done while the old version works. Return what was found where the versions
         were compared."""
         return None
 
@@ -119,10 +111,10 @@ class Strategy:
         return None
 
     def stop_old(self, update: Update) -> None:
-        """The step `snapshot`: end the old version, with the state that the new one continues from."""
+        """The step `snapshot_and_cancel`: end the old version, with the state that the new one continues from."""
 
     def start_new(self, update: Update) -> Deployed:
-        """The step `submit`: start the new version where the old one ended, unless it runs."""
+        """The step `submit_from_snapshot`: start the new version where the old one ended, unless it runs."""
         version = update.version
         options = SubmitOptions(
             application=version.application,

@@ -10,24 +10,15 @@ interface Step {
 
 type Task = Request["tasks"][number];
 
-// What an update's record calls a step when it is done (control/update/step.py): what is being done before.
+// By the name of a step, or of another task of a run (core/registry/update.py: Step).
 const DOING: Record<string, string> = {
-  checked: "checking",
-  standby: "getting the new version ready",
-  beside: "starting the new version beside the old one",
-  snapshotted: "taking over from the old version",
-  submitted: "starting the new version",
-  verified: "watching the new version",
-  promoted: "promoting",
-};
-const TASKS: Record<string, string> = {
   plan: "planning",
   check: "checking",
   rehearse: "rehearsing",
   approve: "waiting for an approval",
-  standby: "getting the new version ready",
-  snapshot: "taking over from the old version",
-  submit: "starting the new version",
+  prepare: "getting the new version ready",
+  snapshot_and_cancel: "taking over from the old version",
+  submit_from_snapshot: "starting the new version",
   verify: "watching the new version",
   promote: "promoting",
   rollback: "rolling back",
@@ -52,7 +43,7 @@ export function runningTask(request: Request | undefined): Task | undefined {
 
 export function taskStep(task: Task): Step {
   const name = taskName(task);
-  return { doing: `${TASKS[name] ?? name}${WAITING[task.state] ?? ""}`, since: task.started_at };
+  return { doing: `${DOING[name] ?? name}${WAITING[task.state] ?? ""}`, since: task.started_at };
 }
 
 /** The step an update is at: the running task's, if a run works on it, else what follows the step it has completed. */

@@ -158,20 +158,20 @@ const short = (name: string): string => (name.length > 24 ? `${name.slice(0, 23)
 function found(step: string, app: AppDocument, update: Update, review: Maybe<Review>): string[] {
   const report = app.report?.deployment === update.new ? app.report : null;
   switch (step) {
-    case "planned":
+    case "plan":
       return [`strategy ${update.strategy}`];
-    case "checked": {
+    case "check": {
       const verdicts = Object.entries(review?.verdicts ?? {}).map(([verdict, count]) => `${count} ${verdict}`);
       const agreed = review?.agreed.length ? [`${review.agreed.length} agreed to`] : [];
       return verdicts.length ? [...verdicts, ...agreed] : report ? [report.outcome] : [];
     }
-    case "standby": {
+    case "prepare": {
       const compared = review?.compared ?? (app.difference?.deployment === update.new ? app.difference.outcome : null);
       return compared ? [`both versions on the same batches: ${compared}`] : [];
     }
-    case "snapshotted":
+    case "snapshot_and_cancel":
       return [...(update.snapshot ? [`snapshot ${update.snapshot}`] : []), ...(update.pause_seconds === null ? [] : [`pause ${seconds(update.pause_seconds)}`])];
-    case "verified":
+    case "verify":
       return update.verified;
     default:
       return [];
