@@ -14,7 +14,6 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from ..control.picture import with_picture
 from ..hooks.settings import DEFAULT_CONN_ID
 
 KEYS = ("app", "deployment")
@@ -159,7 +158,7 @@ def _reports(session: Any, dag_id: str, run_id: str) -> dict[str, Any]:
         )
     )
     found = {row.task_id.rpartition(".")[2]: XComModel.deserialize_value(row) for row in rows}
-    return {"report": with_picture(found.get("check")), "rehearsal": found.get("rehearse")}
+    return {"report": found.get("check"), "rehearsal": found.get("rehearse")}
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -8,12 +8,10 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.graph import Change, Graph, Node, graph
 from airflow_provider_streamupdate.core.compatibility.picture import (
     SIGNS,
     WIDTH,
-    Change,
-    Picture,
-    PicturedNode,
     picture_lines,
     picture_of,
 )
@@ -26,7 +24,6 @@ from airflow_provider_streamupdate.core.compatibility.report import (
     Verdict,
 )
 from airflow_provider_streamupdate.core.plan.expressions import Literal
-from airflow_provider_streamupdate.core.plan.graph import graph
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 
@@ -38,7 +35,7 @@ def item(thing: str, name: str, verdict: Verdict = CARRIED, **changes: object) -
     return ReportItem(**{"thing": thing, "name": name, "verdict": verdict, "reason": "why", **changes})  # type: ignore[arg-type]
 
 
-def node(picture: Picture, name: str, of: str = "windows") -> PicturedNode:
+def node(picture: Graph, name: str, of: str = "windows") -> Node:
     return next(n for q in picture.queries if q.name == of for n in q.nodes if n.id == name)
 
 

@@ -10,14 +10,13 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.picture import figures, with_picture
+from airflow_provider_streamupdate.control.overview import node_figures
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.registry.deployment import DriverState, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
-from airflow_provider_streamupdate.core.serde import to_dict, to_json
+from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.hooks.xcom import report_dict
 
 from .builders import app_plan, deploy, set_status, spec, status, write_json
@@ -73,15 +72,15 @@ def test_what_runs_is_shown_with_its_figures(app: AppRegistry, tmp_path: Path) -
 
 @pytest.mark.parametrize("state", ["cancelled", "failed", "lost", "silent"])
 def test_a_driver_that_is_gone_has_state_and_no_rates(state: str) -> None:
-    found = figures(DriverState(state), status(queries={"windows": QUERY}))["windows"]
+    found = node_figures(DriverState(state), status(queries={"windows": QUERY}))["windows"]
     assert found == {"": {"state_bytes": 1000}, "sink": {}, "stage daily": {"state_rows": 42}}
 
 
 def test_a_driver_of_an_earlier_version_tells_no_rates_of_sources() -> None:
     older = attrs.evolve(QUERY, source_rates={}, source_lag={}, figures=())
-    found = figures(DriverState.RUNNING, status(queries={"windows": older}))["windows"]
+    found = node_figures(DriverState.RUNNING, status(queries={"windows": older}))["windows"]
     assert "source a" not in found and found["sink"] == {} and found[""]["rows_per_second"] == 12.5
-    assert figures(DriverState.NEW, None) == {}
+    assert node_figures(DriverState.NEW, None) == {}
 
 
 def test_the_report_of_an_update_is_shown_on_both_versions_with_the_old_one_s_figures(
@@ -100,30 +99,6 @@ def test_the_report_of_an_update_is_shown_on_both_versions_with_the_old_one_s_fi
     }
 
 
-def test_a_report_that_a_task_left_gets_its_picture() -> None:
-    report = compare(app_plan(OLD), app_plan(NEW), "deployment v1")
-    left = json.loads(json.dumps(report_dict(report)))
-    shown = with_picture(left)
-    assert nodes(shown["picture"])["stage daily"]["mark"] == "carried"
-    assert {key: shown[key] for key in ("items", "outcome", "problems")} == {
-        key: left[key] for key in ("items", "outcome", "problems")
-    }
-    assert "graph" in left and "graph" not in shown
-
-
-@pytest.mark.parametrize("graph", [{}, [], "x", {"queries": [{"name": 1}]}, {"queries": None}])
-def test_what_is_no_graph_hides_no_report(graph: Any) -> None:
-    left = {**to_dict(CompatibilityReport(app="a", source="s", items=())), "graph": graph}
-    assert with_picture(left) == {**{k: v for k, v in left.items() if k != "graph"}, "picture": None}
-
-
-@pytest.mark.parametrize("left", [None, "text", [], {"items": []}])
-def test_what_is_no_report_stays(left: Any) -> None:
-    assert with_picture(left) == left
-
-
-def test_a_graph_whose_edges_lead_nowhere_hides_no_report() -> None:
-    report = compare(app_plan(OLD), app_plan(NEW), "deployment v1")
-    left = json.loads(json.dumps(report_dict(report)))
-    left["graph"]["queries"][0]["edges"].append({"start": "nowhere", "end": "sink", "old": True, "new": True})
-    assert with_picture(left)["picture"] is None
+def test_a_report_that_a_task_leaves_has_its_picture() -> None:
+    left = json.loads(json.dumps(report_dict(compare(app_plan(OLD), app_plan(NEW), "deployment v1"))))
+    assert nodes(left["picture"])["stage daily"]["mark"] == "carried" and "graph" not in left

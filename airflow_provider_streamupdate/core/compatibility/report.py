@@ -8,8 +8,8 @@ import shlex
 import attrs
 
 from ..errors import StreamUpdateError
-from ..plan.graph import Graph
-from .picture import Picture, picture_lines, picture_of
+from .graph import Graph
+from .picture import picture_lines, picture_of
 from .verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, ReportItem, Verdict
 
 __all__ = [
@@ -66,7 +66,7 @@ class CompatibilityReport:
         return lines
 
     @property
-    def picture(self) -> Picture | None:
+    def picture(self) -> Graph | None:
         """The old version's queries beside the new one's, with the verdicts on them."""
         return None if self.graph is None else picture_of(self.graph, self.items)
 
