@@ -18,7 +18,7 @@ from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
 from ..core.storage.ownership import foreign_folders
 from ..core.users import group_name, user_name
-from .attention.attention import assess
+from .attention import assess
 from .drivers.launcher import (
     check_java,
     check_spark_submit,

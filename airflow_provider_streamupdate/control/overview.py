@@ -36,8 +36,7 @@ from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
 from ..core.serde import parse_json, to_dict
 from ..core.snapshots.snapshots import SnapshotStore
-from .attention.attention import Attention, assess
-from .attention.need import Need, rank, unreadable
+from .attention import Attention, Need, assess, rank, unreadable
 from .drivers.clusters import Living
 from .drivers.drivers import Drivers
 from .operations import hot_standby
@@ -166,15 +165,11 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     old_figures = node_figures(state, status) if current and current.deployment != checked else None
     snapshots, rollbacks = snapshot_documents(read, SnapshotStore(registry)), registry.rollbacks()
     difference = registry.difference(updates[-1].new) if updates else None
-    attention = assess(registry, current, state, status, updates[-1] if updates else None)
     return {
         "app": app,
         "state": state,
-        "next_step": attention.next_step,
-        "interrupted": to_dict(attention.interrupted),
+        **to_dict(assess(registry, current, state, status, updates[-1] if updates else None)),
         "way_back": to_dict(_way_back(registry, drivers, specs, current)),
-        "supervision": to_dict(attention.supervision),
-        "needs": to_dict(attention.needs),
         "current": to_dict(current),
         "status": to_dict(status),
         "hot_standby": to_dict(hot_standby.wanted_standby(registry, drivers)),
@@ -280,10 +275,7 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         "epoch": found.current.epoch if found.current else None,
         **figures(found.status),
         "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
-        "next_step": found.attention.next_step,
-        "interrupted": to_dict(found.attention.interrupted),
-        "supervision": to_dict(found.attention.supervision),
-        "needs": to_dict(found.attention.needs),
+        **to_dict(found.attention),
         "updating_to": update.new if update and found.current and update.under_way(found.current.deployment) else None,
         "last_update": {
             "deployment": update.new,

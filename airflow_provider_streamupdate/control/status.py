@@ -21,15 +21,12 @@ from ..core.registry.deployment import (
 )
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
-from .attention.attention import assess
-from .attention.need import Need
+from .attention import Attention, assess
 from .drivers import driver_log as logs
 from .drivers.drivers import Drivers
-from .interruption import Interruption
 from .operations import hot_standby
 from .operations.context import Context
 from .operations.hot_standby import StandsBy
-from .supervision.outlook import Outlook
 from .update.strategies import strategy_named
 
 WITHOUT_WORD = (STARTING, LOST, FAILED, SILENT)  # states in which the driver itself may not tell what is the matter
@@ -45,8 +42,8 @@ class UnpromotedVersion:
 
 
 @attrs.frozen(kw_only=True)
-class AppStatus:
-    """An app at a glance."""
+class AppStatus(Attention):
+    """An app at a glance, and what it needs a person for."""
 
     app: str
     state: DriverState  # its current deployment's; `new` before the first
@@ -56,12 +53,8 @@ class AppStatus:
     launch: Launch | None
     update: UpdateRecord | None  # the one under way
     beside: UnpromotedVersion | None = None
-    interrupted: Interruption | None = None
-    supervision: Outlook | None = None
     hot_standby: StandsBy | None = None  # the driver that takes over when the current one dies; None: none is wanted
     cluster: str | None = None  # what the cluster says of a driver that does not run: why it waits, or why it ended
-    needs: tuple[Need, ...] = ()
-    next_step: str | None = None
 
 
 def status(context: Context, app: str, watch: bool = True) -> AppStatus:
@@ -86,12 +79,9 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         launch=registry.launch(current.deployment),
         update=update,
         beside=unpromoted_version(registry, drivers, current, update),
-        interrupted=attention.interrupted,
-        supervision=attention.supervision,
         hot_standby=hot_standby.wanted_standby(registry, drivers),
         cluster=drivers.told_by_cluster(current.deployment) if state in WITHOUT_WORD else None,
-        needs=attention.needs,
-        next_step=attention.next_step,
+        **attrs.asdict(attention, recurse=False),
     )
 
 

@@ -142,7 +142,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int | None,
 
 def _list(settings: Settings) -> bool:
     """Print the list. Return whether an app could not be read."""
-    from ...control.attention.need import INFO
+    from ...control.attention import INFO
     from ...control.overview import glances, summary
     from ...core.errors import StreamUpdateError
 

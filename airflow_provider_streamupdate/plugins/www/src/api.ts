@@ -26,7 +26,7 @@ export interface Me {
   restart_dag_id: string;
 }
 
-/** What an app needs somebody for, and what helps (control/attention/need.py). */
+/** What an app needs somebody for, and what helps (control/attention.py). */
 export interface Need {
   kind: string;
   severity: string;
