@@ -18,7 +18,6 @@ import attrs
 
 from ..core import clock
 from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, way_on
-from ..core.formats import EVENT
 from ..core.history.recorded import recorded
 from ..core.history.span import Span, watermark_age
 from ..core.names import is_name
@@ -37,11 +36,10 @@ from ..core.registry.deployment import (
     QueryStatus,
     Status,
 )
-from ..core.registry.events import latest_lines
+from ..core.registry.events import latest_lines, parse_event
 from ..core.registry.hiding import Hiding
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
-from ..core.serde import parse_json
 from ..core.snapshots.snapshots import SnapshotStore
 from ..core.text_enum import TextEnum
 from .interruption import Interruption, interruption
@@ -358,8 +356,8 @@ def _runs_since(app: AppRegistry, current: Current) -> str | None:
     with contextlib.suppress(StorageError):
         for line in reversed(latest_lines(app.deployment_folder(current.deployment))):
             with contextlib.suppress(CorruptError, NewerFormatError, ValueError):
-                event = EVENT.understood(parse_json(line, path, finite=True), path)
-                if isinstance(event, dict) and (event.get("event"), event.get("epoch")) == ("state", current.epoch):
+                event = parse_event(line, path)
+                if (event.get("event"), event.get("epoch")) == ("state", current.epoch):
                     at = str(event.get("at"))
                     return at if event.get("state") == RUNNING and clock.parse(at) else None
     return None
