@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import history
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.history import MOST_SECONDS
 from airflow_provider_streamupdate.core import clock
@@ -34,7 +33,6 @@ DAY, LENGTH = 86_400.0, 90
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_now", lambda: NOW)
     monkeypatch.setattr(clock, "utc_now", lambda: NOW)
 
 
@@ -137,7 +135,7 @@ def test_the_hour_that_is_not_over_has_its_rate_so_far(
     app: AppRegistry, client: StreamUpdateClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = hour_of(NOW) + timedelta(minutes=6)
-    monkeypatch.setattr(history, "_now", lambda: now)
+    monkeypatch.setattr(clock, "utc_now", lambda: now)
     minutes(app, *(span(now - timedelta(minutes=n), rows_in=60) for n in range(66, 0, -1)))
     assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
 
