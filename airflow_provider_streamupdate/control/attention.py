@@ -17,6 +17,7 @@ from typing import TypeVar
 import attrs
 
 from ..core import clock
+from ..core.checkpoint.snapshot import Verified
 from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, way_on
 from ..core.history.recorded import recorded
 from ..core.history.span import Span, watermark_age
@@ -130,14 +131,6 @@ class Attention:
     next_step: str | None = None  # what to do about a dead driver or an interrupted update; None: nothing
 
 
-@attrs.frozen
-class Unverified:
-    """The newest snapshot of the last day, where none of that day has been verified."""
-
-    newest: str | None = None  # None: there is none
-    problem: str | None = None  # what its verification found; None: it was not verified
-
-
 @attrs.frozen(kw_only=True)
 class Evidence:
     """The facts by which an app is judged. The functions read files."""
@@ -151,7 +144,9 @@ class Evidence:
     supervision: Outlook | None = None
     runs_since: Callable[[], str | None]  # when the driver began to run, or was resumed, ISO; None: not known
     minutes: Callable[[], Mapping[str, Sequence[Span]]]  # by query, its last hour, oldest first
-    unverified: Callable[[], Unverified | None]  # None: there is a verified snapshot of the last day
+    snapshots: Callable[
+        [], Iterable[tuple[str, Verified | None]]
+    ]  # of the last day, the newest first; None: not verified
 
     @property
     def ongoing(self) -> UpdateRecord | None:
@@ -181,7 +176,7 @@ def assess(
         supervision=outlook(app, current, state, status),
         runs_since=lambda: _runs_since(app, current),
         minutes=functools.cache(lambda: _minutes(app, current, now)),
-        unverified=lambda: _unverified(app, now),
+        snapshots=lambda: _recent_snapshots(app, now),
     )
     interrupted, dead = evidence.interrupted, state in (*DEAD_STATES, SILENT)
     return Attention(
@@ -336,18 +331,22 @@ def _snapshots(evidence: Evidence, now: datetime) -> Iterator[Need]:
     status, app = evidence.status, evidence.app
     if evidence.state != RUNNING or status is None or _age(status.started_at, now) < SNAPSHOT_GRACE:
         return
-    if (found := evidence.unverified()) is None:
-        return
-    reason, to_verify = "it has no verified snapshot of the last 24 hours", found.newest
-    if found.problem is not None:
-        reason, to_verify = f"{reason}: {found.newest} failed its verification ({_first_line(found.problem)})", None
-    if to_verify is not None:
-        command = f"streamupdate verify-snapshot {app} {shlex.quote(to_verify)}"
-        advice = f"{command} verifies the newest one"
+    unverified = []
+    for name, verified in evidence.snapshots():
+        if verified is not None and verified.problem is None:
+            return
+        unverified.append((name, verified.problem if verified else None))
+    newest, problem = unverified[0] if unverified else (None, None)
+    reason = "it has no verified snapshot of the last 24 hours"
+    if problem is not None:
+        reason = f"{reason}: {newest} failed its verification ({_first_line(problem)})"
+    if newest is not None and problem is None:
+        command = f"streamupdate verify-snapshot {app} {shlex.quote(newest)}"
+        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, f"{command} verifies the newest one", command, snapshot=newest)
     else:
         command = f"streamupdate save-snapshot {app}"
         advice = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
-    yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command, snapshot=to_verify)
+        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command)
 
 
 def _runs_since(app: AppRegistry, current: Current) -> str | None:
@@ -363,25 +362,18 @@ def _runs_since(app: AppRegistry, current: Current) -> str | None:
     return None
 
 
-def _unverified(app: AppRegistry, now: datetime) -> Unverified | None:
-    """Return the newest snapshot of the last day; None when one of that day was verified.
-
-    Reads verifications, the newest first, until one is good.
-    """
-    store, least = SnapshotStore(app), now.timestamp() - SNAPSHOT_AGE
-    manifests = []
+def _recent_snapshots(app: AppRegistry, now: datetime) -> Iterator[tuple[str, Verified | None]]:
+    """Yield the snapshots of the last day, the newest first, each with its verification as far as it can be read."""
+    store, manifests = SnapshotStore(app), []
     for name in filter(is_name, app.folder.names("snapshots")):  # a copy made by hand does not count
         with contextlib.suppress(NotFoundError, FileNotFoundError):  # it is being taken, or deleted
             manifests.append((app.folder.modified(f"snapshots/{name}/snapshot.json"), name))
-    newest: Unverified | None = None
-    for name in [name for modified, name in sorted(manifests, reverse=True) if modified >= least]:
-        result = None
-        with contextlib.suppress(CorruptError, NewerFormatError):
-            result = store.verified(name)
-        if result is not None and result.problem is None:
-            return None
-        newest = newest or Unverified(name, result.problem if result else None)
-    return newest or Unverified()
+    for modified, name in sorted(manifests, reverse=True):
+        if modified >= now.timestamp() - SNAPSHOT_AGE:
+            verified = None
+            with contextlib.suppress(CorruptError, NewerFormatError):
+                verified = store.verified(name)
+            yield name, verified
 
 
 def _minutes(app: AppRegistry, current: Current, now: datetime) -> Mapping[str, Sequence[Span]]:

@@ -43,7 +43,7 @@ def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
 
 
 def main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
-    """Without what new versions did beside the app, in sinks of their own."""
+    """Leave out what new versions did beside the app, in sinks of their own."""
     begins = {
         update.new: update.step_times.get("snapshotted")
         for update in registry.updates()
@@ -57,7 +57,9 @@ def main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Reco
             yield one
         elif left > 0:  # an hour with the cut-over in it, at a constant rate
             span, counts = one.span, ("batches", "timed", "rows_in", "rows_out")
-            of_part = {name: None if (n := getattr(span, name)) is None else round(n * left) for name in counts}
+            of_part: dict[str, Any] = {
+                name: None if (n := getattr(span, name)) is None else round(n * left) for name in counts
+            }
             yield attrs.evolve(one, span=attrs.evolve(span, **of_part, seconds=span.seconds * left))
 
 

@@ -42,7 +42,7 @@ from .drivers.drivers import Drivers
 from .operations import hot_standby
 from .operations.context import Context
 from .report_data import report_data
-from .status import WITHOUT_WORD, UnpromotedVersion, unpromoted_version
+from .status import WITHOUT_WORD, Glance, glance
 from .update.rollback_target import versions_before, way_back
 from .update.step import NOTED, Step, step_seconds
 from .update.strategies import STRATEGIES
@@ -57,19 +57,6 @@ DEPLOYMENTS_SHOWN = 30  # the newest, with all the drivers they have had
 FILES_KNOWN = 20_000
 _OF_UPDATE = ("strategy", "started_at", "step", "outcome", "pause_seconds")
 DAMAGED = "damaged"  # in place of a snapshot's kind
-
-
-@attrs.frozen(kw_only=True)
-class Glance:
-    """An app as a list shows it."""
-
-    app: str
-    state: DriverState  # its current deployment's
-    current: Current | None
-    status: Status | None
-    last_update: UpdateRecord | None  # the one under way, else the last one
-    beside: UnpromotedVersion | None = None  # the new version that runs beside the current deployment
-    attention: Attention = attrs.field(factory=Attention)
 
 
 @attrs.frozen
@@ -139,7 +126,7 @@ def each_app(
 
 def needs_of(app: str, found: Glance | Exception) -> tuple[Need, ...]:
     """Return what an app needs a person for. One that cannot be read always does."""
-    return (unreadable(app, str(found)),) if isinstance(found, Exception) else found.attention.needs
+    return (unreadable(app, str(found)),) if isinstance(found, Exception) else found.needs
 
 
 def app_document(context: Context, app: str, read: Read | None = None) -> dict[str, Any]:
@@ -219,26 +206,15 @@ def _driver_runs(read: Read, registry: AppRegistry, deployment: str) -> list[dic
 
 
 def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance | None:
-    """Return a look at an app; None: the folder is of none."""
+    """Return an app at a glance; None: the folder is of none."""
     current = registry.current()
-    if current is None:
-        if not registry.folder.names("deployments"):
-            return None
+    if current is not None:
+        registry.spec(current.deployment)  # raises here for an app that could not be started again
+    elif not registry.folder.names("deployments"):
+        return None
+    else:
         registry.check_not_deleted()
-        return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
-    registry.spec(current.deployment)  # raises here for an app that could not be started again
-    drivers = context.drivers(registry, watch=False, alive=alive)
-    state, status = drivers.state_and_status(current.deployment)
-    update = registry.last_update()
-    return Glance(
-        app=registry.name,
-        state=state,
-        current=current,
-        status=status,
-        last_update=update,
-        beside=unpromoted_version(registry, drivers, current, update),
-        attention=assess(registry, current, state, status, update),
-    )
+    return glance(registry, context.drivers(registry, watch=False, alive=alive), registry.last_update())
 
 
 def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
@@ -253,8 +229,8 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         **_fields(found.current, "deployment", "epoch"),
         **figures(found.status),
         "beside": found.beside and _fields(found.beside, "deployment", "state"),
-        **to_dict(found.attention),
-        "updating_to": update.new if update and found.current and update.under_way(found.current.deployment) else None,
+        **to_dict(_fields(found, *attrs.fields_dict(Attention))),
+        "updating_to": found.update.new if found.update else None,
         "last_update": update and {"deployment": update.new, **_fields(update, *_OF_UPDATE)},
     }
 

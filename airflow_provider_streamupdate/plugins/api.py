@@ -21,8 +21,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from ..control.attention import Need, rank, with_approval
 from ..control.client import StreamUpdateClient
 from ..control.metrics import content_type_of
-from ..control.overview import Glance, needs_of, summary
+from ..control.overview import needs_of, summary
 from ..control.review.review import review_document
+from ..control.status import Glance
 from ..control.update.strategies import STRATEGIES
 from ..core import errors
 from ..core.errors import StreamUpdateError

@@ -17,7 +17,6 @@ from airflow_provider_streamupdate.control import attention as rule
 from airflow_provider_streamupdate.control.attention import (
     Evidence,
     Kind,
-    Unverified,
     needs,
     rank,
     unreadable,
@@ -39,6 +38,7 @@ from airflow_provider_streamupdate.core.serde import to_json
 from .builders import app_with_snapshots, deploy, set_status, status
 
 NOW = datetime(2026, 11, 24, 20, 0, 30, tzinfo=timezone.utc)
+SOUND = [("s1", Verified(at="2026-11-24T20:00:00+00:00", files=1))]
 V1 = Current(deployment="v1", epoch=1, promoted=True)
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -57,8 +57,10 @@ def found(state: str = "running", **changes: Any) -> Evidence:
     said = {"heartbeat_at": ago(1), "started_at": ago(86_400), **changes.pop("status", {})}
     heard = status(state, queries=queries, **said)
     values = {"app": "flights", "state": DriverState(state), "current": V1, "status": heard}
-    read = {name: changes.pop(name, None) for name in ("runs_since", "minutes", "unverified")}
-    readers = {name: lambda value=value: value for name, value in {**read, "minutes": read["minutes"] or {}}.items()}
+    read = {name: changes.pop(name, None) for name in ("runs_since", "minutes", "snapshots")}
+    snapshots = read["snapshots"] if read["snapshots"] is not None else SOUND
+    facts = {**read, "minutes": read["minutes"] or {}, "snapshots": snapshots}
+    readers = {name: lambda value=value: value for name, value in facts.items()}
     return Evidence(**values, **readers, **changes)  # type: ignore[arg-type]
 
 
@@ -133,9 +135,9 @@ def older(minute: int) -> float:
         (found(queries=STANDS, minutes={"q": minutes(rows_in=0, watermark_age=older)}), []),
         (found(queries=STANDS, minutes={"q": minutes(rows_in=5, watermark_age=7200.0)}), []),  # behind, and moving
         (found(queries=STANDS), []),
-        (found(unverified=Unverified()), ["no-verified-snapshot"]),
-        (found("lost", unverified=Unverified()), ["lost"]),
-        (found(unverified=Unverified(), status={"started_at": ago(60)}), []),
+        (found(snapshots=[]), ["no-verified-snapshot"]),
+        (found("lost", snapshots=[]), ["lost"]),
+        (found(snapshots=[], status={"started_at": ago(60)}), []),
     ],
 )  # fmt: skip
 def test_what_an_app_needs_somebody_for(app: Evidence, kinds: list[str]) -> None:
@@ -148,14 +150,14 @@ def test_what_an_app_needs_somebody_for(app: Evidence, kinds: list[str]) -> None
 
 def test_the_most_urgent_need_comes_first_and_so_does_its_app() -> None:
     many = needs(
-        found(queries={"a": query(lag=1.0, last_commit_at=ago(4000)), "q": query(lag=9000.0)}, unverified=Unverified()),
+        found(queries={"a": query(lag=1.0, last_commit_at=ago(4000)), "q": query(lag=9000.0)}, snapshots=[]),
         NOW,
     )
     assert [each.kind for each in many] == [Kind.NO_PROGRESS, Kind.BEHIND, Kind.NO_SNAPSHOT]
     apps = {
         "a-calm": (),
         "b-suspended": needs(found("suspended"), NOW),
-        "c-snapshot": needs(found(unverified=Unverified()), NOW),
+        "c-snapshot": needs(found(snapshots=[]), NOW),
         "d-lost": needs(found("lost"), NOW),
         "e-lost-for-longer": needs(found("lost", status={"heartbeat_at": ago(9999)}), NOW),
         "f-unreadable": (unreadable("f-unreadable", "it is not valid JSON"),),
@@ -167,7 +169,7 @@ def test_the_most_urgent_need_comes_first_and_so_does_its_app() -> None:
 
 def test_an_update_that_waits_for_a_person_is_neither_stuck_nor_left() -> None:
     for app in (found(update=update(started_at=ago(9999))), found(update=update(), interrupted=stopped(False))):
-        app = attrs.evolve(app, unverified=Unverified)
+        app = attrs.evolve(app, snapshots=list)
         made = with_approval(needs(app, NOW), "v2", ago(259_200))
         assert [each.kind for each in made] == [Kind.WAITS, Kind.NO_SNAPSHOT] and "an approval" in made[0].reason
     killed = found("lost", update=update(), interrupted=stopped(True))
@@ -192,21 +194,21 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     assert str(waits) == str(stopped(False)) and (waits.severity, waits.button) == ("warning", "rollback")
     [behind] = needs(found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 1000.0 + 100 * n)}), NOW)
     assert behind.since == (minute_of(NOW) - timedelta(minutes=39)).isoformat(), "the lag was 3100 for the first time"
-    [bare] = needs(found(unverified=Unverified()), NOW)
+    [bare] = needs(found(snapshots=[]), NOW)
     assert (bare.button, bare.snapshot) == ("snapshot", None)
-    [there] = needs(found(unverified=Unverified("nightly")), NOW)
+    [there] = needs(found(snapshots=[("nightly", None)]), NOW)
     assert (there.button, there.snapshot, there.command) == (
         *("verify", "nightly"),
         "streamupdate verify-snapshot flights nightly",
     )
-    [broken] = needs(found(unverified=Unverified("nightly", "a file is gone")), NOW)
+    [broken] = needs(found(snapshots=[("nightly", Verified(at=ago(9), files=0, problem="a file is gone"))]), NOW)
     assert broken.button == "snapshot" and "nightly failed its verification (a file is gone)" in broken.reason
 
 
 def test_a_command_that_is_offered_is_one_command_to_a_shell() -> None:
     """A folder under the root may be called anything."""
     odd = "x; rm -rf ~"
-    [there] = needs(found(unverified=Unverified(odd)), NOW)
+    [there] = needs(found(snapshots=[(odd, None)]), NOW)
     for command in (unreadable(odd, "it is no name").command, there.command):
         assert command is not None and shlex.split(command)[-1] == odd
     assert f"'{odd}' verifies the newest one" in there.help

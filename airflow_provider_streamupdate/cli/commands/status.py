@@ -34,7 +34,7 @@ LINES = 30  # that `log` shows
 
 if TYPE_CHECKING:
     from ...control.client import AppStatus, StreamUpdateClient
-    from ...control.overview import Glance
+    from ...control.status import Glance
     from ...core.plan.plan import AppPlan
     from ...core.registry.application import Application
     from ...core.registry.deployment import DriverState, Status
@@ -161,7 +161,7 @@ def _list(settings: Settings) -> bool:
         for app, problem in broken:
             echo(f"Error: {app}: {problem}", err=True)
         for app, glance in found:
-            for need in () if isinstance(glance, Exception) else glance.attention.needs:
+            for need in () if isinstance(glance, Exception) else glance.needs:
                 if need.severity != INFO:
                     echo(f"{app}: {need}", err=True)
     return bool(broken)
@@ -213,7 +213,7 @@ def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
     return attrs.evolve(
         found,
         status=found.status and hiding.status(found.status),
-        update=found.update and hiding.update(found.update),
+        last_update=found.last_update and hiding.update(found.last_update),
         beside=beside,
     )
 
@@ -221,7 +221,8 @@ def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
 def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
     from ...core.serde import to_dict
 
-    document: dict[str, Any] = to_dict(found)
+    document: dict[str, Any] = {**to_dict(found), "update": to_dict(found.update)}
+    del document["last_update"]
     if found.spec:
         for part in ("params", "conf", "env_vars"):
             document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))
