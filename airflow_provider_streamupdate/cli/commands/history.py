@@ -153,7 +153,7 @@ def _print(found: Review) -> None:
 def _print_code(code: CodeDiff) -> None:
     echo()
     for file in code.files:
-        echo(one_line(f"{file.name}{file.summary}"))
+        echo(one_line(str(file)))
         for line in file.lines:
             click.secho(printable(line), fg="green" if line[:1] == "+" else "red" if line[:1] == "-" else None)
     if not code.files:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
 import io
 import zipfile
 from collections import Counter
 from collections.abc import Callable
-from itertools import takewhile
 from pathlib import PurePosixPath
 
 import attrs
@@ -18,9 +19,9 @@ from ...core.registry.application import Application
 from ...core.registry.registry import AppRegistry
 
 TOTAL_BYTES = 20_000_000  # of a version's files, those in archives included
-FILE_BYTES = 1_000_000  # of a file that is compared line by line
-LINES = 2000  # that differ, of all files together; comparing more takes too long
-LONGEST = 2000  # characters of a line: no author wrote a longer one
+# What is larger, or no text, is told by its size and digest. Comparing longer files takes too long.
+FILE_BYTES, FILE_LINES, LINE = 1_000_000, 5000, 2000  # bytes and lines of a file, characters of a line
+SHOWN_LINES = 2000  # of all files together
 
 
 @attrs.frozen(kw_only=True)
@@ -29,17 +30,14 @@ class FileDiff:
 
     name: str  # in the new version, or in the old one where it is gone
     before: str | None = None  # its name in the old version, if it had another
-    added: int | None = None  # lines; None: they were not compared
-    removed: int | None = None
-    lines: tuple[str, ...] = ()  # as in a unified diff, without a head
-    note: str | None = None  # why there are no lines
+    added: int  # lines
+    removed: int
+    lines: tuple[str, ...]  # as in a unified diff, without a head
+    note: str | None = None  # why there are no lines, or not all
 
-    @property
-    def summary(self) -> str:
-        """The rest of the file's heading: the name it had, the number of lines, the note."""
-        was = f" (was {self.before})" if self.before else ""
-        counted = f", +{self.added} -{self.removed}" if self.added is not None else ""
-        return f"{was}{counted}{f': {self.note}' if self.note else ''}"
+    def __str__(self) -> str:
+        was, note = f" (was {self.before})" if self.before else "", f": {self.note}" if self.note else ""
+        return f"{self.name}{was}, +{self.added} -{self.removed}{note}"
 
 
 @attrs.frozen(kw_only=True)
@@ -73,20 +71,23 @@ class Version:
         return cls(name=deployment, application=application, read=read)
 
 
-def compare_code(old: Version, new: Version, most: int = LINES) -> CodeDiff:
-    """Compare all files. The application file comes first, whatever its name. Where more than `most` lines differ, the
-    sizes of the files are told."""
-    notes, files, versions = list[str](), list[FileDiff](), (old.application, new.application)
+def compare_code(old: Version, new: Version, most: int = SHOWN_LINES) -> CodeDiff:
+    """Compare all files, and show at most so many lines. The application file comes first, whatever its name."""
+    notes, files, applications = list[str](), list[FileDiff](), (old.application, new.application)
     before, after = _files(old, notes), _files(new, notes)
-    secrets = secret_values(*(part for a in versions for part in (a.params, a.conf, a.env_vars)))
+    secrets = secret_values(*(part for a in applications for part in (a.params, a.conf, a.env_vars)))
     every = sorted({*before, *after})
     for name in (name for name in every if before.get(name) != after.get(name)):
-        lines, note = _compare(before.get(name), after.get(name), secrets, most)
-        most -= len(lines or ())
-        was, now = (name or PurePosixPath(version.file).name for version in versions)
-        added, removed = (sum(line[0] == sign for line in lines) if lines else None for sign in "+-")
-        renamed = was if was != now else None
-        files.append(FileDiff(name=now, before=renamed, added=added, removed=removed, lines=lines or (), note=note))
+        a, b = (_lines(side.get(name, b""), secrets) for side in (before, after))
+        lines = list(difflib.unified_diff(a, b, lineterm=""))[2:]
+        note = None if lines else "it differs in what is hidden, or in the ends of its lines"
+        if len(lines) > most:
+            note = f"{len(lines) - most} more lines are not shown"
+        was, now = (name or PurePosixPath(a.file).name for a in applications)
+        added, removed = (sum(line[0] == sign for line in lines) for sign in "+-")
+        shown, renamed = tuple(lines[:most]), was if was != now else None
+        files.append(FileDiff(name=now, before=renamed, added=added, removed=removed, lines=shown, note=note))
+        most -= len(shown)
     same = len(every) - len(files)
     return CodeDiff(old=old.name, new=new.name, files=tuple(files), same=same, notes=tuple(notes))
 
@@ -132,31 +133,10 @@ def _unpacked(name: str, data: bytes, left: int) -> dict[str, bytes] | None:
         return None
 
 
-def _compare(
-    old: bytes | None, new: bytes | None, secrets: tuple[str, ...], most: int
-) -> tuple[tuple[str, ...] | None, str | None]:
-    """Return the lines of a unified diff, or why there are none. One of the files may be missing (None)."""
-    a, b = (_lines(data or b"", secrets) for data in (old, new))
-    if a is None or b is None:
-        sizes = ["not there" if data is None else f"{len(data)} bytes" for data in (old, new)]
-        return None, f"no text, or too large: {sizes[0]} before, {sizes[1]} after"
-    head = _equal_lines(a, b)
-    tail = _equal_lines(a[head:][::-1], b[head:][::-1])
-    if max(len(a), len(b)) - head - tail > most:
-        return None, f"too much of it differs to be shown: {len(a)} lines before, {len(b)} after"
-    lines = tuple(difflib.unified_diff(a, b, lineterm=""))[2:]
-    return lines or None, None if lines else "it differs in what is hidden, or in the ends of its lines"
-
-
-def _equal_lines(a: list[str], b: list[str]) -> int:
-    """Return how many lines at the start are equal."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
-
-
-def _lines(data: bytes, secrets: tuple[str, ...]) -> list[str] | None:
-    """Return the lines of a text; None for anything else, and for a text that is too large."""
-    try:
+def _lines(data: bytes, secrets: tuple[str, ...]) -> list[str]:
+    """Return the lines of a file, or one line about it when it is no text, or too large."""
+    with contextlib.suppress(UnicodeDecodeError):
         lines = without(data.decode(), secrets).splitlines() if len(data) <= FILE_BYTES else ["\0"]
-    except UnicodeDecodeError:
-        return None
-    return None if any("\0" in line or len(line) > LONGEST for line in lines) else lines
+        if len(lines) <= FILE_LINES and not any("\0" in line or len(line) > LINE for line in lines):
+            return lines
+    return [f"{len(data)} bytes that are not compared line by line, SHA-256 {hashlib.sha256(data).hexdigest()[:12]}"]

@@ -132,7 +132,7 @@ def _settings_table(changes: tuple[Changed, ...], old: str) -> Iterator[str]:
 def _code_blocks(code: CodeDiff) -> Iterator[str]:
     yield f"Code that differs from {code.old}:" if code.files or code.notes else f"The code is that of {code.old}."
     for file in code.files:
-        yield from ("", f"`{file.name}`{file.summary}")
+        yield from ("", f"`{file}`")
         if file.lines:
             yield from fenced("diff", file.lines)
     yield from (f"- {note}" for note in code.notes)
