@@ -10,22 +10,18 @@ from typing import Any, TypeVar
 import attrs
 
 from ..core.checkpoint.snapshot import DamagedSnapshot, Snapshot
-from ..core.compatibility.graph import SINK, graph, source_id, stage_id
-from ..core.compatibility.picture import QUERY, Figures, picture_of
+from ..core.compatibility.graph import graph
 from ..core.compatibility.report import CompatibilityReport
 from ..core.difference.report import DifferenceReport
 from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, StreamUpdateError
 from ..core.plan.plan import AppPlan, StagePlan
 from ..core.redaction import redacted
 from ..core.registry.deployment import (
-    FINAL_STATES,
     NEW,
-    SILENT,
     STARTING,
     Current,
     DeploymentSpec,
     DriverState,
-    QueryStatus,
     Status,
 )
 from ..core.registry.events import latest_lines, parse_event
@@ -155,7 +151,6 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     state, status = drivers.state_and_status(current.deployment) if current else (NEW, None)
     status = status and hiding.status(status)
     checked, report = _current_report(registry, updates, current)
-    old_figures = node_figures(state, status) if current and current.deployment != checked else None
     snapshots, rollbacks = _snapshots(read, SnapshotStore(registry)), registry.rollbacks()
     difference = registry.difference(updates[-1].new) if updates else None
     before = versions_before(current.deployment, specs, updates) if current else []
@@ -171,8 +166,8 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "hot_standby": to_dict(hot_standby.wanted_standby(registry, drivers)),
         "deployments": deployments,
         "stages": list(_stages(status, plan, report)),
-        "picture": plan and to_dict(picture_of(graph(plan), figures=node_figures(state, status))),
-        "report": report and {**report_data(report, old_figures), "deployment": checked},
+        "picture": plan and to_dict(graph(plan)),
+        "report": report and {**report_data(report), "deployment": checked},
         "difference": difference and {**difference_document(difference), "deployment": updates[-1].new},
         "snapshots": snapshots[-SHOWN:],
         "updates": [update_document(record) for record in updates],
@@ -247,28 +242,6 @@ def figures(status: Status | None) -> dict[str, Any]:
         "state_rows": total(n for q in queries for n in q.state_rows.values()),
         "heartbeat_at": status.heartbeat_at if status else None,
     }
-
-
-def node_figures(state: DriverState, status: Status | None) -> Figures:
-    """Return the figures that a driver last reported. Of a driver that ended, only the state is still there."""
-    alive = state not in FINAL_STATES and state != SILENT
-    return {name: _node_figures(query, alive) for name, query in (status.queries if status else {}).items()}
-
-
-def _node_figures(query: QueryStatus, alive: bool) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float | None]] = {QUERY: {"state_bytes": query.state_bytes}, SINK: {}}
-    found |= {stage_id(name): {"state_rows": rows} for name, rows in query.state_rows.items()}
-    if alive:
-        found[QUERY] |= {
-            "rows_per_second": query.input_rows_per_second,
-            "processed_per_second": query.processed_rows_per_second,
-            "lag": query.lag,
-        }
-        found[SINK] = {"batch_rows": query.figures[-1].rows_out if query.figures else None}
-        for name in {*query.source_rates, *query.source_lag}:
-            rate, lag = query.source_rates.get(name), query.source_lag.get(name)
-            found[source_id(name)] = {"rows_per_second": rate, "lag": lag}
-    return {name: {key: n for key, n in of_node.items() if n is not None} for name, of_node in found.items()}
 
 
 def update_document(record: UpdateRecord) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.compatibility.picture import Figures, picture_of
 from ..core.compatibility.report import CompatibilityReport
 from ..core.difference.report import DifferenceReport
 from ..core.serde import to_dict
@@ -13,16 +12,15 @@ from ..core.snapshots.rehearsal import RehearsalReport
 Report = CompatibilityReport | RehearsalReport | DifferenceReport
 
 
-def report_data(report: Report, figures: Figures | None = None) -> dict[str, Any]:
+def report_data(report: Report) -> dict[str, Any]:
     """Return a report with its outcome and problems, and whether it passed (``compatible`` or ``passed``).
 
-    A compatibility report has its picture, with the old version's `figures`, in place of its graph.
+    A compatibility report has its picture in place of its graph.
     """
     data: dict[str, Any] = {**to_dict(report), "outcome": report.outcome, "problems": list(report.problems)}
     if isinstance(report, CompatibilityReport):
         del data["graph"]
-        picture = None if report.graph is None else picture_of(report.graph, report.items, figures)
-        return {**data, "picture": to_dict(picture), "compatible": report.compatible}
+        return {**data, "picture": to_dict(report.picture), "compatible": report.compatible}
     if isinstance(report, RehearsalReport):
         data["compatibility"] = report_data(report.compatibility)
     return {**data, "passed": report.passed}

@@ -7,7 +7,6 @@ plan does not say is left open (`QueryGraph.unknown`), not guessed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 
 import attrs
 
@@ -47,7 +46,7 @@ Lines = tuple[str, ...]
 
 @attrs.frozen(kw_only=True)
 class Node:
-    """A source, a stage, the sink, or the steps between two of them. A picture adds verdicts and figures."""
+    """A source, a stage, the sink, or the steps between two of them. A picture adds verdicts."""
 
     id: str  # unique in its query, the same in both versions
     kind: NodeKind
@@ -58,8 +57,6 @@ class Node:
     reason: str = ""  # of the verdicts
     agreement: str | None = None  # "needed" or "agreed"; None: it needs none
     blocks: bool = False  # the update is refused because of it
-    # of the last batch: rows_per_second that arrive, lag in rows, state_rows, batch_rows
-    figures: Mapping[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -82,8 +79,6 @@ class QueryGraph:
     edges: tuple[Edge, ...]
     unknown: tuple[str, ...] = ()  # a sentence for each version whose plan does not say what feeds the sink
     notes: tuple[ReportItem, ...] = ()  # verdicts on the query as a whole
-    # rows_per_second that arrive, processed_per_second, lag in rows, state_bytes
-    figures: Mapping[str, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

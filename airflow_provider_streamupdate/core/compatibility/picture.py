@@ -1,6 +1,6 @@
-"""The picture of an app's queries: their graph, with a report's verdicts and a driver's figures on it.
+"""The picture of an app's queries: their graph, with a report's verdicts on it.
 
-The page lays it out and draws it; `picture_lines` lists it as text.
+The page lays it out, draws it, and adds what the driver reports; `picture_lines` lists it as text.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import attrs
 from .graph import SINK, Change, Graph, Node, NodeKind, QueryGraph, source_id, stage_id
 from .verdict import ReportItem, Verdict
 
-# Figures by query, node id (QUERY: the query as a whole) and name.
-Figures = Mapping[str, Mapping[str, Mapping[str, float]]]
-QUERY = ""
+QUERY = ""  # in place of a node's id: the query as a whole; of both: the app
 WIDTH = 100  # columns for a node's text, before its verdict
 _SEVERITY = list(Verdict)
 _NODES = {"source": source_id, "stage": stage_id, "sink": lambda _: SINK}
@@ -34,7 +32,7 @@ SIGNS: dict[str, str] = {
 }
 
 
-def picture_of(graph: Graph, items: Iterable[ReportItem] = (), figures: Figures | None = None) -> Graph:
+def picture_of(graph: Graph, items: Iterable[ReportItem] = ()) -> Graph:
     """Return the graph with each item on its node, otherwise among the notes of its query, otherwise of the app."""
     ids = {query.name: {node.id for node in query.nodes} for query in graph.queries}
     placed = defaultdict[tuple[str, str], list[ReportItem]](list)
@@ -42,7 +40,6 @@ def picture_of(graph: Graph, items: Iterable[ReportItem] = (), figures: Figures 
         placed[_place(item, ids)].append(item)
     queries = []
     for query in graph.queries:
-        known = (figures or {}).get(query.name, {})
         nodes = tuple(
             attrs.evolve(
                 node,
@@ -50,12 +47,10 @@ def picture_of(graph: Graph, items: Iterable[ReportItem] = (), figures: Figures 
                 reason="; ".join(item.reason for item in placed[query.name, node.id]),
                 agreement=_agreement(placed[query.name, node.id]),
                 blocks=any(item.blocks for item in placed[query.name, node.id]),
-                figures=known.get(node.id, {}),
             )
             for node in query.nodes
         )
-        notes = tuple(placed[query.name, QUERY])
-        queries.append(attrs.evolve(query, nodes=nodes, notes=notes, figures=known.get(QUERY, {})))
+        queries.append(attrs.evolve(query, nodes=nodes, notes=tuple(placed[query.name, QUERY])))
     return attrs.evolve(graph, queries=tuple(queries), notes=tuple(placed[QUERY, QUERY]))
 
 
