@@ -168,7 +168,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
         "stages": list(_stages(status, plan, report)),
         "picture": plan and to_dict(graph(plan)),
         "report": report and {**report_data(report), "deployment": checked},
-        "difference": difference and {**difference_document(difference), "deployment": updates[-1].new},
+        "difference": difference and {**_difference_document(difference), "deployment": updates[-1].new},
         "snapshots": snapshots[-SHOWN:],
         "updates": [update_document(record) for record in updates],
         "rollbacks": [to_dict(hiding.rollback(record)) for record in rollbacks[-SHOWN:]],
@@ -256,22 +256,22 @@ def update_document(record: UpdateRecord) -> dict[str, Any]:
     return found
 
 
-def difference_document(report: DifferenceReport) -> dict[str, Any]:
+def _difference_document(report: DifferenceReport) -> dict[str, Any]:
     """Return the comparison of an update's versions: outcome, problems, uncompared things, and all tables
     but that of the batches."""
-    found: dict[str, Any] = {
+
+    def table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+        keys = [column.replace(" ", "_") for column in columns]
+        return [dict(zip(keys, row, strict=True)) for row in rows]
+
+    return {
         "outcome": report.outcome,
         "problems": report.problems,
         "notes": list(report.notes()),
+        "figures": table(report.FIGURE_COLUMNS, report.figure_rows()),
+        "rows": table(report.ROW_COLUMNS, report.difference_rows()),
+        "samples": table(report.SAMPLE_COLUMNS, report.sample_rows()),
     }
-    for name, columns, rows in (
-        ("figures", report.FIGURE_COLUMNS, report.figure_rows()),
-        ("rows", report.ROW_COLUMNS, report.difference_rows()),
-        ("samples", report.SAMPLE_COLUMNS, report.sample_rows()),
-    ):
-        keys = [column.replace(" ", "_") for column in columns]
-        found[name] = [dict(zip(keys, row, strict=True)) for row in rows]
-    return found
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
