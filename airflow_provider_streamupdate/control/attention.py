@@ -18,7 +18,7 @@ import attrs
 
 from ..core import clock
 from ..core.checkpoint.snapshot import Verified
-from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, way_on
+from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, failure_advice
 from ..core.history.recorded import recorded
 from ..core.history.span import Span, watermark_age
 from ..core.names import is_name
@@ -59,7 +59,7 @@ SNAPSHOT_AGE = 86_400.0  # the newest verified snapshot may be this old
 SNAPSHOT_GRACE = 3600.0  # a younger driver may have no snapshot yet
 UPDATE_STUCK = 3600.0  # an update has been under way for this long
 
-_SHOULD_BE_HEARD = (STARTING, RESTORING, RUNNING, DRAINING)
+_HEARTBEAT_STATES = (STARTING, RESTORING, RUNNING, DRAINING)
 # By the command that helps, the page's button that does the same.
 _BUTTONS = {"restart": "restart", "rollback": "rollback", "save-snapshot": "snapshot", "verify-snapshot": "verify"}
 
@@ -232,7 +232,7 @@ def _driver(evidence: Evidence, now: datetime) -> Iterator[Need]:
             None if evidence.ongoing else f"streamupdate restart {app}",
             since=gave_up_at or heard,
         )
-    elif state in _SHOULD_BE_HEARD and (age := _age(heard, now)) > NO_HEARTBEAT:
+    elif state in _HEARTBEAT_STATES and (age := _age(heard, now)) > NO_HEARTBEAT:
         command = f"streamupdate log {app}"
         reason = f"its driver has not been heard for {_duration(age)}"
         yield Need(Kind.SILENT, WARNING, reason, f"{command} shows what it does", command, since=heard)
@@ -251,7 +251,7 @@ def _revival(evidence: Evidence) -> str:
     step = f"streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
     if evidence.state == FAILED:
         back = update is not None and update.new == evidence.current.deployment and bool(update.old)
-        step = f"{way_on(app, back)}. streamupdate log {app} shows its error"
+        step = f"{failure_advice(app, back)}. streamupdate log {app} shows its error"
     forecast = evidence.supervision.forecast(app) if evidence.supervision else None
     return f"{forecast}; {step}" if forecast else step
 

@@ -17,7 +17,7 @@ from .operations.context import Context
 from .overview import total
 from .update.strategies import STRATEGIES
 
-MOST_SECONDS = HOURS_KEPT.total_seconds()
+LONGEST_SECONDS = HOURS_KEPT.total_seconds()
 POINT = ["at", "deployment", "in", "out", "lag", "longest_lag", "batch", "longest_batch", "bytes", "watermark_age"]
 
 
@@ -30,19 +30,15 @@ def history(context: Context, app: str, seconds: float) -> dict[str, Any]:
     (seconds), and ``rows`` of state by stage. ``each``: the seconds of a point. A version that ran beside the one
     before is left out until it took over.
     """
-    if not 0 < seconds <= MOST_SECONDS:
-        raise InvalidInputError(f"seconds must be more than 0 and at most {MOST_SECONDS:.0f}, not {seconds:g}")
+    if not 0 < seconds <= LONGEST_SECONDS:
+        raise InvalidInputError(f"seconds must be more than 0 and at most {LONGEST_SECONDS:.0f}, not {seconds:g}")
     registry = context.registry.existing(app)
-    found = list(main_line(registry, recorded(registry.folder, clock.utc_now() - timedelta(seconds=seconds))))
-    return {
-        "app": app,
-        "seconds": seconds,
-        "each": found[0].seconds if found else MINUTE,
-        **_columns(found, clock.utc_now()),
-    }
+    now = clock.utc_now()
+    found = list(without_parallel_versions(registry, recorded(registry.folder, now - timedelta(seconds=seconds))))
+    return {"app": app, "seconds": seconds, "each": found[0].seconds if found else MINUTE, **_columns(found, now)}
 
 
-def main_line(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
+def without_parallel_versions(registry: AppRegistry, found: Iterable[Recorded]) -> Iterator[Recorded]:
     """Leave out what new versions did beside the app, in sinks of their own."""
     begins = {
         update.new: update.step_times.get("snapshotted")
@@ -86,14 +82,14 @@ def _point(at: datetime, all_: list[Recorded], now: datetime) -> dict[str, Any]:
         "in": sum(r.span.rows_in for r in all_) / seconds,
         "out": None if out is None else out / seconds,
         "lag": total(r.span.lag for r in levels),
-        "longest_lag": _most(r.span.lag_most for r in all_),
+        "longest_lag": _largest(r.span.lag_most for r in all_),
         "batch": sum(r.span.seconds for r in all_) / timed if timed else None,
         "longest_batch": max(r.span.longest for r in all_) if timed else None,
         "bytes": total(r.span.state_bytes for r in levels),
-        "watermark_age": _most(r.span.watermark_age for r in levels),
+        "watermark_age": _largest(r.span.watermark_age for r in levels),
         "rows": {f"{r.query}/{stage}": n for r in levels for stage, n in r.span.state_rows.items()},
     }
 
 
-def _most(values: Iterable[float | None]) -> float | None:
+def _largest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)

@@ -38,7 +38,7 @@ from .drivers.drivers import Drivers
 from .operations import hot_standby
 from .operations.context import Context
 from .report_data import report_data
-from .status import WITHOUT_WORD, Glance, glance
+from .status import UNEXPLAINED_STATES, Glance, glance
 from .update.rollback_target import versions_before, way_back
 from .update.step import NOTED, Step, step_seconds
 from .update.strategies import STRATEGIES
@@ -56,7 +56,7 @@ DAMAGED = "damaged"  # in place of a snapshot's kind
 
 
 @attrs.frozen
-class Read:
+class DocumentCache:
     """A cache of what was read: snapshots, whose manifests never change, and the deployments' drivers."""
 
     known: dict[tuple[str, float], Any] = attrs.field(factory=dict)  # by path and modification time of the file
@@ -125,16 +125,16 @@ def needs_of(app: str, found: Glance | Exception) -> tuple[Need, ...]:
     return (unreadable(app, str(found)),) if isinstance(found, Exception) else found.needs
 
 
-def app_document(context: Context, app: str, read: Read | None = None) -> dict[str, Any]:
+def app_document(context: Context, app: str, cache: DocumentCache | None = None) -> dict[str, Any]:
     """Return everything about an app, as JSON. NotFoundError for an unknown app.
 
     That is: its deployments, snapshots (oldest first) and updates with their steps, its stages with the verdicts of
     the last report, what the versions of the last update made of the same batches, its hot standby, and its driver's
     latest events.
 
-    read: cache of earlier calls
+    cache: of earlier calls
     """
-    read = read or Read()
+    cache = cache or DocumentCache()
     registry = context.registry.existing(app)
     drivers = context.drivers(registry, watch=False, alive=Living())
     specs = registry.latest_deployments(SHOWN)
@@ -143,7 +143,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     deployments = [
         {
             **_deployment_document(registry, drivers, spec, current, updates, hiding),
-            "runs": _driver_runs(read, registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
+            "runs": _driver_runs(cache, registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
         }
         for spec in specs
     ]
@@ -151,7 +151,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     state, status = drivers.state_and_status(current.deployment) if current else (NEW, None)
     status = status and hiding.status(status)
     checked, report = _current_report(registry, updates, current)
-    snapshots, rollbacks = _snapshots(read, SnapshotStore(registry)), registry.rollbacks()
+    snapshots, rollbacks = _snapshots(cache, SnapshotStore(registry)), registry.rollbacks()
     difference = registry.difference(updates[-1].new) if updates else None
     before = versions_before(current.deployment, specs, updates) if current else []
     names = {"deployments": registry.folder.names("deployments"), "updates": registry.update_ids()}
@@ -177,13 +177,13 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     }
 
 
-def _snapshots(read: Read, store: SnapshotStore) -> list[dict[str, Any]]:
+def _snapshots(cache: DocumentCache, store: SnapshotStore) -> list[dict[str, Any]]:
     """Return all snapshots of an app as JSON, oldest first, each with what its last verification found."""
     found = []
     for name in store.names():
         try:
             path = f"snapshots/{name}/snapshot.json"
-            document = read.get(store.folder, path, lambda each: snapshot_document(store.get(each)), name)
+            document = cache.get(store.folder, path, lambda each: snapshot_document(store.get(each)), name)
         except (CorruptError, NewerFormatError) as error:
             document = damaged_document(DamagedSnapshot.of(store.app.name, name, error))
         except (NotFoundError, FileNotFoundError):
@@ -192,11 +192,11 @@ def _snapshots(read: Read, store: SnapshotStore) -> list[dict[str, Any]]:
     return sorted(found, key=lambda s: s.get("created_at") or "")
 
 
-def _driver_runs(read: Read, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
+def _driver_runs(cache: DocumentCache, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
     """Return every driver a deployment has had, oldest first: its epoch, first and last event, and last state."""
     with contextlib.suppress(NotFoundError, FileNotFoundError):
         path = f"deployments/{deployment}/events.jsonl"
-        return read.get(registry.folder, path, lambda each: _runs(events(registry, each, EVENTS_READ)), deployment)
+        return cache.get(registry.folder, path, lambda each: _runs(events(registry, each, EVENTS_READ)), deployment)
     return []
 
 
@@ -364,7 +364,7 @@ def _deployment_document(
 def _told_by_cluster(drivers: Drivers, spec: DeploymentSpec, state: DriverState, current: Current | None) -> str | None:
     """Ask the cluster only about expected drivers: each query is a request."""
     wanted = current is None or current.deployment == spec.deployment or state == STARTING
-    return drivers.told_by_cluster(spec.deployment) if wanted and state in WITHOUT_WORD else None
+    return drivers.told_by_cluster(spec.deployment) if wanted and state in UNEXPLAINED_STATES else None
 
 
 def _stages(

@@ -29,7 +29,8 @@ from .operations.context import Context
 from .operations.hot_standby import StandsBy
 from .update.strategies import strategy_named
 
-WITHOUT_WORD = (STARTING, LOST, FAILED, SILENT)  # states in which the driver itself may not tell what is the matter
+# In these states the driver itself may not say what is the matter.
+UNEXPLAINED_STATES = (STARTING, LOST, FAILED, SILENT)
 
 
 @attrs.frozen(kw_only=True)
@@ -103,7 +104,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         spec=registry.spec(deployment),
         launch=registry.launch(deployment),
         hot_standby=hot_standby.wanted_standby(registry, drivers),
-        cluster=drivers.told_by_cluster(deployment) if found.state in WITHOUT_WORD else None,
+        cluster=drivers.told_by_cluster(deployment) if found.state in UNEXPLAINED_STATES else None,
     )
 
 

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.history import MOST_SECONDS
+from airflow_provider_streamupdate.control.history import LONGEST_SECONDS
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.history.history import (
     MINUTES,
@@ -121,7 +121,7 @@ def test_ninety_days_are_hours_and_what_is_not_summed_up_yet(app: AppRegistry, c
     all_minutes = [span(begin + timedelta(minutes=n), rows_in=n % 7) for n in range(0, 3 * 1440, 5)]
     minutes(app, *all_minutes)
     sum_up(app.folder, begin + timedelta(hours=50, minutes=10))
-    found = client.history("a", MOST_SECONDS)
+    found = client.history("a", LONGEST_SECONDS)
     expected: dict[float, int] = {}
     for one in all_minutes:
         hour = hour_of(clock.parse(one.at)).timestamp()
@@ -137,7 +137,7 @@ def test_the_hour_that_is_not_over_has_its_rate_so_far(
     now = hour_of(NOW) + timedelta(minutes=6)
     monkeypatch.setattr(clock, "utc_now", lambda: now)
     minutes(app, *(span(now - timedelta(minutes=n), rows_in=60) for n in range(66, 0, -1)))
-    assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
+    assert client.history("a", LONGEST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
 
 
 @pytest.mark.parametrize("summed_up", [True, False])
@@ -151,7 +151,7 @@ def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamU
     minutes(app, *both, deployment="v2", epoch=2)
     if summed_up:
         sum_up(app.folder, NOW)
-    assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0)]
+    assert client.history("a", LONGEST_SECONDS)["in"] == [pytest.approx(1.0)]
 
 
 def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateClient) -> None:
@@ -163,4 +163,4 @@ def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateC
     app.folder.write(f"{MONTHS}/{hour.strftime('%Y%m')}.json", b"nothing")
     app.folder.write(f"{MONTHS}/999912.json", b"{}")
     app.folder.write(f"{MONTHS}/202701.json", b'{"spans": {"nonsense": {}}}')
-    assert len(client.history("a", DAY)["at"]) == len(client.history("a", MOST_SECONDS)["at"]) == 1
+    assert len(client.history("a", DAY)["at"]) == len(client.history("a", LONGEST_SECONDS)["at"]) == 1

@@ -13,7 +13,7 @@ from ...core.history.recorded import HOUR, Recorded, recorded
 from ...core.history.span import merged
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import REFUSED, UpdateRecord
-from ..history import main_line
+from ..history import without_parallel_versions
 
 LONGEST = timedelta(hours=24)  # on each side: a day has its hours with more input and with less
 LEAST = timedelta(hours=1)
@@ -54,7 +54,7 @@ def hours(registry: AppRegistry, update: UpdateRecord, now: datetime) -> Hours |
     if now - begin > MINUTES_KEPT:  # in two hours lies a whole one, and the hour before tells what was started in it
         begin = min(begin, cut - 2 * LEAST)
         since = begin - LEAST
-    found = list(main_line(registry, recorded(registry.folder, since)))
+    found = list(without_parallel_versions(registry, recorded(registry.folder, since)))
     pause = timedelta(seconds=min(max(update.pause_seconds or 0.0, 0.0), LONGEST.total_seconds()))
     before, after = _within(found, update.old, begin, cut), _within(found, update.runs, cut + pause, end)
     if not before and not after:
@@ -87,14 +87,14 @@ def _within(found: Sequence[Recorded], deployment: str | None, begin: datetime, 
 def _figures(before: Sequence[Recorded], after: Sequence[Recorded]) -> Iterator[Figure]:
     """Yield each known figure of each query, of both sides."""
     for query in sorted({r.query for r in (*before, *after)}):
-        old, new = (_of([r for r in side if r.query == query]) for side in (before, after))
+        old, new = (_query_figures([r for r in side if r.query == query]) for side in (before, after))
         for figure, unit in {**old, **new}:
             sides = (old.get((figure, unit)), new.get((figure, unit)))
             if sides != (None, None):
                 yield Figure(query=query, figure=figure, unit=unit, before=sides[0], after=sides[1])
 
 
-def _of(found: Sequence[Recorded]) -> dict[tuple[str, str], float | None]:
+def _query_figures(found: Sequence[Recorded]) -> dict[tuple[str, str], float | None]:
     """Return the figures of one query, by name and unit."""
     if not found:
         return {}
