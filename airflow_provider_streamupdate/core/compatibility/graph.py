@@ -48,7 +48,7 @@ Lines = tuple[str, ...]
 class Node:
     """A source, a stage, the sink, or the steps between two of them. A picture adds verdicts."""
 
-    id: str  # unique in its query, the same in both versions
+    id: str  # its kind and name; ``sink``: unique in its query, the same in both versions
     kind: NodeKind
     name: str  # a source's or a stage's; a sink's format; empty for steps
     old: Lines | None = None  # what it is in the old version, a line each; None: it is not in that version
@@ -95,14 +95,6 @@ def graph(new: AppPlan, old: AppPlan | None = None) -> Graph:
     names = dict.fromkeys(query.name for plan in (new, old) if plan is not None for query in plan.queries)
     queries = (_query(name, old.query(name) if old else None, new.query(name), old is not None) for name in names)
     return Graph(queries=tuple(queries), compared=old is not None)
-
-
-def source_id(name: str) -> str:
-    return f"source {name}"
-
-
-def stage_id(name: str) -> str:
-    return f"stage {name}"
 
 
 Line = tuple[str, str]  # in words, and exactly
@@ -152,11 +144,11 @@ def _parts(query: QueryPlan) -> tuple[dict[str, _Part], list[tuple[str, str]]]:
     found, edges = dict[str, _Part](), list[tuple[str, str]]()
     for source in query.sources:
         place = source.location and without_credentials(source.location)
-        found[source_id(source.name)] = _Part(NodeKind.SOURCE, source.name, _plain(source.format, place))
+        found[f"source {source.name}"] = _Part(NodeKind.SOURCE, source.name, _plain(source.format, place))
     for stage in sorted(query.stages, key=lambda each: each.operator_id, reverse=True):
         definition = sorted(parts(stage.definition).items())
         of_stage = (_line(f"{part}: {describe_part(v)}", f"{part}: {describe_part(v, str)}") for part, v in definition)
-        found[stage_id(stage.name)] = _Part(NodeKind.STAGE, stage.name, (*_plain(stage.kind), *of_stage))
+        found[f"stage {stage.name}"] = _Part(NodeKind.STAGE, stage.name, (*_plain(stage.kind), *of_stage))
     sink = query.sink
     of_sink = _plain(sink.format, f"{query.output_mode} mode", sink.place and without_credentials(sink.place))
     found[SINK] = _Part(NodeKind.SINK, sink.format, of_sink)
@@ -180,12 +172,12 @@ def _paths(query: QueryPlan) -> dict[tuple[str, str], list[tuple[Step, ...]]]:
     A plan's path begins at a source. Those that pass one stage are one path from there on: a stage has one reader.
     """
     found: dict[tuple[str, str], list[tuple[Step, ...]]] = {}
-    for end, paths in (*((stage_id(stage.name), stage.paths) for stage in query.stages), (SINK, query.paths)):
+    for end, paths in (*((f"stage {stage.name}", stage.paths) for stage in query.stages), (SINK, query.paths)):
         for path in paths or ():
             passed = (stage for stage in query.stages if stage.name in path.stages)
             # Spark numbers operators from the sink on, so that the nearest one on a path has the lowest number.
             nearest = min(passed, key=lambda stage: stage.operator_id, default=None)
-            start = source_id(path.source) if nearest is None else stage_id(nearest.name)
+            start = f"source {path.source}" if nearest is None else f"stage {nearest.name}"
             known = found.setdefault((start, end), [])
             if nearest is None or not known:
                 known.append(path.steps)

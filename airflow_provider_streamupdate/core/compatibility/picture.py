@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-from .graph import SINK, Change, Graph, Node, NodeKind, QueryGraph, source_id, stage_id
+from .graph import SINK, Change, Graph, Node, NodeKind, QueryGraph
 from .verdict import ReportItem, Verdict
 
 QUERY = ""  # in place of a node's id: the query as a whole; of both: the app
 WIDTH = 100  # columns for a node's text, before its verdict
 _SEVERITY = list(Verdict)
-_NODES = {"source": source_id, "stage": stage_id, "sink": lambda _: SINK}
 # A sign beside each mark, for readers who scan a column or see no colours.
 SIGNS: dict[str, str] = {
     Verdict.CARRIED: "=",
@@ -59,9 +58,9 @@ def _place(item: ReportItem, ids: Mapping[str, set[str]]) -> tuple[str, str]:
 
     A query's name may have a colon, and no slash.
     """
-    if item.thing in _NODES:
+    if item.thing in ("source", "stage", "sink"):
         query, _, name = item.name.partition("/")
-        node = _NODES[item.thing](name)
+        node = SINK if item.thing == SINK else f"{item.thing} {name}"
         return (query, node if node in ids[query] else QUERY) if query in ids else (QUERY, QUERY)
     fitting = [query for query in ids if item.thing != "app" and f"{item.name}:".startswith(f"{query}:")]
     return max(fitting, key=len, default=QUERY), QUERY
