@@ -34,10 +34,10 @@ LINES = 30  # that `log` shows
 
 if TYPE_CHECKING:
     from ...control.client import AppStatus, StreamUpdateClient
-    from ...control.status import Glance
+    from ...control.status import Glance, UnpromotedVersion
     from ...core.plan.plan import AppPlan
     from ...core.registry.application import Application
-    from ...core.registry.deployment import DriverState, Status
+    from ...core.registry.deployment import Status
     from ...core.registry.update import UpdateRecord
 
 
@@ -176,27 +176,20 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
         yield app, "unreadable", *(None,) * 6, wanted
         return
     place = (found.current.deployment, found.current.epoch) if found.current else (None, None)
-    yield app, found.state, *place, *_figures(found.state, found.status), wanted
+    yield app, found.state, *place, *_figures(found), wanted
     if found.beside:
-        yield (
-            app,
-            found.beside.state,
-            found.beside.deployment,
-            "beside",
-            *_figures(found.beside.state, found.beside.status),
-            None,
-        )
+        yield app, found.beside.state, found.beside.deployment, "beside", *_figures(found.beside), None
 
 
-def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
+def _figures(found: Glance | UnpromotedVersion) -> tuple[Any, ...]:
     from ...control.overview import figures
 
-    known = figures(status)
+    known = figures(found.status)
     return (
         _batches_in_short(known["batches"]),
         number(known["rows_per_second"]),
         number(known["state_rows"]),
-        heartbeat_age(state, known["heartbeat_at"]),
+        heartbeat_age(found.state, known["heartbeat_at"]),
     )
 
 
