@@ -167,15 +167,10 @@ def batch_text(batch: int) -> str:
 def print_report(as_json: bool, report: Report, markdown: bool, show: Callable[[Any], None]) -> None:
     """Print a report as JSON, as Markdown, or for people with `show`."""
     if as_json:
-        print_json(report_document(report))
+        from ..control.report_data import report_data
+
+        print_json(report_data(report))
     elif markdown:
         echo(report.to_markdown().rstrip("\n"))
     else:
         show(report)
-
-
-def report_document(report: Report) -> dict[str, Any]:
-    """Return a report as JSON: all verdicts or figures, the outcome and the problems."""
-    from ..control.report_data import report_data
-
-    return report_data(report)

@@ -79,7 +79,7 @@ class StreamUpdateClient:
     ) -> None:
         self.context = Context.of(root, launcher, storage_options)
         self.registry, self.root, self.launcher = self.context.registry, self.context.root, launcher
-        self._read = overview.Read()
+        self._cache = overview.DocumentCache()
         self._metrics = Metrics(self.context)
 
     apps = Operation(looking.apps)
@@ -98,7 +98,7 @@ class StreamUpdateClient:
 
     def app_document(self, app: str) -> dict[str, Any]:
         """Return `overview.app_document`. Files that never change are read only once."""
-        return overview.app_document(self.context, app, self._read)
+        return overview.app_document(self.context, app, self._cache)
 
     def metrics(self, content_type: str = OPENMETRICS) -> bytes:
         """Return all apps as metrics, in OpenMetrics or Prometheus' own format."""

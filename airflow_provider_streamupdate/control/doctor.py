@@ -18,7 +18,6 @@ from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
 from ..core.storage.ownership import foreign_folders
 from ..core.users import group_name, user_name
-from .attention.attention import assess
 from .drivers.launcher import (
     check_java,
     check_spark_submit,
@@ -28,7 +27,7 @@ from .drivers.launcher import (
 )
 from .drivers.orphans import orphans
 from .operations.context import Context
-from .status import apps
+from .status import apps, glance
 
 OK, WARNING, FAILED = "ok", "warning", "failed"
 # From this skew on, displayed times and retention mislead: they use several machines' clocks (docs/crash-safety.md).
@@ -208,17 +207,15 @@ def _in_cluster(context: Context, name: str) -> Iterator[Finding]:
 def _app(context: Context, name: str) -> str:
     registry = context.registry.existing(name)
     registry.updates()
-    current = registry.current()
+    found = glance(registry, context.drivers(registry, watch=False), registry.last_update())
+    current, state, status, step = found.current, found.state, found.status, found.next_step
     if current is None:
         return "was never started"
-    state, status = context.drivers(registry, watch=False).state_and_status(current.deployment)
     if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
         raise StreamUpdateError(
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future; synchronize "
             "the clocks of that machine and this one with NTP"
         )
-    attention = assess(registry, current, state, status, registry.last_update())
-    step, interrupted = attention.next_step, attention.interrupted
-    if step and (interrupted is None or interrupted.killed):
+    if step and (found.interrupted is None or found.interrupted.killed):
         raise StreamUpdateError(f"{current.deployment} is {state}: {step}")
     return f"{current.deployment} is {state}" + (f"; {step}" if step else "")

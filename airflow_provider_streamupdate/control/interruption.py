@@ -33,11 +33,10 @@ class Interruption:
     @property
     def reason(self) -> str:
         at = clock.format_timestamp(self.since)
+        what = f"the update to {self.deployment} was interrupted at {at} after step {self.step!r}"
         if self.back_to:
             what = f"the rollback of {self.deployment} to {self.back_to} was interrupted at {at}"
-        elif self.killed:
-            what = f"the update to {self.deployment} was interrupted at {at} after step {self.step!r}"
-        else:
+        elif not self.killed:
             what = f"the update to {self.deployment} has been waiting since {at}, after step {self.step!r}"
         return f"{what}, and no process works on it"
 
@@ -55,43 +54,36 @@ def interruption(
 
     state: the current driver's. When it is cancelled, an interrupted rollback is looked for, too
     """
-    if record is None or record.outcome is not None or not record.under_way(registry.current_id()):
-        return _rollback(registry) if state == CANCELLED else None
-    held = lease.read(registry.folder)
-    mine = held if held is not None and held.owner == record.new and not held.released else None
-    killed = mine is None or (mine.holder is not None and mine.holder.lives() is False)
-    if mine is not None and not killed and _silent_seconds(mine) < QUIET_SECONDS:
+    current, rollback = registry.current(), None
+    if record is not None and not record.under_way(current.deployment if current else None):
+        record = None
+    if record is None and state == CANCELLED and current is not None and not current.cancelled:
+        rollback = next((last for last in registry.rollbacks()[-1:] if last.under_way(current)), None)
+    held = lease.read(registry.folder) if record or rollback else None
+    if held is not None and (held.released or (record is not None and held.owner != record.new)):
+        held = None  # it is about other work
+    if held is not None and _worked_on(held):
         return None
-    since = mine.renewed_at if mine is not None else ""
-    return Interruption(
-        app=record.app,
-        deployment=record.new,
-        step=record.step,
-        since=since or max([record.started_at, *record.step_times.values()]),
-        killed=killed or (mine is not None and mine.holder is not None),
-    )
-
-
-def _rollback(registry: AppRegistry) -> Interruption | None:
-    """Return the rollback that has ended the current driver and that no process works on."""
-    current, last = registry.current(), next(iter(registry.rollbacks()[-1:]), None)
-    if current is None or current.cancelled or last is None or not last.under_way(current):
+    since = held.renewed_at if held else ""
+    if record is not None:
+        return Interruption(
+            app=record.app,
+            deployment=record.new,
+            step=record.step,
+            since=since or max([record.started_at, *record.step_times.values()]),
+            killed=held is None or held.holder is not None,
+        )
+    if rollback is None:
         return None
-    held = lease.read(registry.folder)
-    if (
-        held
-        and not held.released
-        and _silent_seconds(held) < QUIET_SECONDS
-        and not (held.holder and held.holder.lives() is False)
-    ):
-        return None
-    since = (held.renewed_at if held is not None else "") or last.started_at
-    return Interruption(app=last.app, deployment=last.left, step="", since=since, killed=True, back_to=last.back_to)
+    since, to = since or rollback.started_at, rollback.back_to
+    return Interruption(app=rollback.app, deployment=rollback.left, step="", since=since, killed=True, back_to=to)
 
 
-def _silent_seconds(held: Lease) -> float:
-    """Return the seconds since a lease's last sign of life, by the machine's uptime where that is known."""
-    ago = held.uptime.ago() if held.uptime else None
-    if ago is not None:
-        return ago
-    return clock.age(held.renewed_at) if held.renewed_at else QUIET_SECONDS
+def _worked_on(held: Lease) -> bool:
+    """Return whether a lease's holder, or what waits without one, gave a sign of life lately."""
+    if held.holder is not None and held.holder.lives() is False:
+        return False
+    ago = held.uptime.ago() if held.uptime else None  # by the machine's uptime, where that is known
+    if ago is None:
+        ago = clock.age(held.renewed_at) if held.renewed_at else QUIET_SECONDS
+    return ago < QUIET_SECONDS

@@ -10,31 +10,37 @@ from typing import Any, TypeVar
 import attrs
 
 from ..core.checkpoint.snapshot import DamagedSnapshot, Snapshot
+from ..core.compatibility.graph import graph
 from ..core.compatibility.report import CompatibilityReport
 from ..core.difference.report import DifferenceReport
 from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, StreamUpdateError
-from ..core.formats import EVENT
-from ..core.plan.plan import AppPlan
+from ..core.plan.plan import AppPlan, StagePlan
 from ..core.redaction import redacted
-from ..core.registry.deployment import NEW, STARTING, Current, DeploymentSpec, DriverState, Status
-from ..core.registry.events import latest_lines
+from ..core.registry.deployment import (
+    NEW,
+    STARTING,
+    Current,
+    DeploymentSpec,
+    DriverState,
+    Status,
+)
+from ..core.registry.events import latest_lines, parse_event
 from ..core.registry.hiding import Hiding
 from ..core.registry.hot_standby import snapshot_of
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import Step, UpdateRecord
-from ..core.serde import parse_json, to_dict
+from ..core.serde import to_dict
 from ..core.snapshots.snapshots import SnapshotStore
-from .attention.attention import Attention, assess
-from .attention.need import Need, rank, unreadable
+from ..core.storage import Folder
+from .attention import Attention, Need, assess, rank, unreadable
 from .drivers.clusters import Living
 from .drivers.drivers import Drivers
 from .operations import hot_standby
 from .operations.context import Context
-from .picture import figures as node_figures
-from .picture import report_document, running_picture
-from .status import WITHOUT_WORD, UnpromotedVersion, unpromoted_version
+from .report_data import report_data
+from .status import UNEXPLAINED_STATES, Glance, glance
 from .update.record import step_seconds
-from .update.rollback_target import WayBack, versions_before, way_back
+from .update.rollback_target import versions_before, way_back
 from .update.strategies import STRATEGIES
 
 T = TypeVar("T")
@@ -44,33 +50,26 @@ EVENTS_SHOWN = 50
 EVENTS_READ = 5000
 SHOWN = 200  # the latest updates, deployments, snapshots and rollbacks of an app; what is older is counted
 DEPLOYMENTS_SHOWN = 30  # the newest, with all the drivers they have had
-RUNS_KNOWN = 1000
-SNAPSHOTS_KNOWN = 20_000
+FILES_KNOWN = 20_000
+_OF_UPDATE = ("strategy", "started_at", "step", "outcome", "pause_seconds")
 DAMAGED = "damaged"  # in place of a snapshot's kind
 
 
-@attrs.frozen(kw_only=True)
-class Glance:
-    """An app as a list shows it."""
-
-    app: str
-    state: DriverState  # its current deployment's
-    current: Current | None
-    status: Status | None
-    last_update: UpdateRecord | None  # the one under way, else the last one
-    beside: UnpromotedVersion | None = None  # the new version that runs beside the current deployment
-    attention: Attention = attrs.field(factory=Attention)
-
-
 @attrs.frozen
-class Read:
-    """A cache of snapshots, whose manifests never change, and of the deployments' drivers.
+class DocumentCache:
+    """A cache of what was read: snapshots, whose manifests never change, and the deployments' drivers."""
 
-    The key is the path and the modification time of the file that was read.
-    """
+    known: dict[tuple[str, float], Any] = attrs.field(factory=dict)  # by path and modification time of the file
 
-    snapshots: dict[tuple[str, float], dict[str, Any]] = attrs.field(factory=dict)
-    runs: dict[tuple[str, float], list[dict[str, Any]]] = attrs.field(factory=dict)
+    def get(self, folder: Folder, path: str, read: Callable[[str], T], argument: str) -> T:
+        """Return what `read` returns of a file, or returned before. NotFoundError or FileNotFoundError without it."""
+        key = folder.path(path), folder.modified(path)
+        if key not in self.known:
+            if len(self.known) >= FILES_KNOWN:
+                self.known.clear()
+            self.known[key] = read(argument)
+        value: T = self.known[key]
+        return value
 
 
 @contextlib.contextmanager
@@ -123,19 +122,19 @@ def each_app(
 
 def needs_of(app: str, found: Glance | Exception) -> tuple[Need, ...]:
     """Return what an app needs a person for. One that cannot be read always does."""
-    return (unreadable(app, str(found)),) if isinstance(found, Exception) else found.attention.needs
+    return (unreadable(app, str(found)),) if isinstance(found, Exception) else found.needs
 
 
-def app_document(context: Context, app: str, read: Read | None = None) -> dict[str, Any]:
+def app_document(context: Context, app: str, cache: DocumentCache | None = None) -> dict[str, Any]:
     """Return everything about an app, as JSON. NotFoundError for an unknown app.
 
     That is: its deployments, snapshots (oldest first) and updates with their steps, its stages with the verdicts of
     the last report, what the versions of the last update made of the same batches, its hot standby, and its driver's
     latest events.
 
-    read: cache of earlier calls
+    cache: of earlier calls
     """
-    read = read or Read()
+    cache = cache or DocumentCache()
     registry = context.registry.existing(app)
     drivers = context.drivers(registry, watch=False, alive=Living())
     specs = registry.latest_deployments(SHOWN)
@@ -144,7 +143,7 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     deployments = [
         {
             **_deployment_document(registry, drivers, spec, current, updates, hiding),
-            "runs": _driver_runs(read, registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
+            "runs": _driver_runs(cache, registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
         }
         for spec in specs
     ]
@@ -152,115 +151,65 @@ def app_document(context: Context, app: str, read: Read | None = None) -> dict[s
     state, status = drivers.state_and_status(current.deployment) if current else (NEW, None)
     status = status and hiding.status(status)
     checked, report = _current_report(registry, updates, current)
-    snapshots, rollbacks = snapshot_documents(read, SnapshotStore(registry)), registry.rollbacks()
+    snapshots, rollbacks = _snapshots(cache, SnapshotStore(registry)), registry.rollbacks()
     difference = registry.difference(updates[-1].new) if updates else None
-    attention = assess(registry, current, state, status, updates[-1] if updates else None)
+    before = versions_before(current.deployment, specs, updates) if current else []
+    names = {"deployments": registry.folder.names("deployments"), "updates": registry.update_ids()}
+    every: dict[str, Sequence[object]] = {**names, "snapshots": snapshots, "rollbacks": rollbacks}
     return {
         "app": app,
         "state": state,
-        "next_step": attention.next_step,
-        "interrupted": to_dict(attention.interrupted),
-        "way_back": to_dict(_way_back(registry, drivers, specs, current)),
-        "supervision": to_dict(attention.supervision),
-        "needs": to_dict(attention.needs),
+        **to_dict(assess(registry, current, state, status, updates[-1] if updates else None)),
+        "way_back": to_dict(way_back(registry, drivers, before)) if before else None,
         "current": to_dict(current),
         "status": to_dict(status),
         "hot_standby": to_dict(hot_standby.wanted_standby(registry, drivers)),
         "deployments": deployments,
         "stages": list(_stages(status, plan, report)),
-        "picture": running_picture(plan, state, status),
-        "report": report and {**_report(report, checked, current, state, status), "deployment": checked},
-        "difference": difference and {**difference_document(difference), "deployment": updates[-1].new},
+        "picture": plan and to_dict(graph(plan)),
+        "report": report and {**report_data(report), "deployment": checked},
+        "difference": difference and {**_difference_document(difference), "deployment": updates[-1].new},
         "snapshots": snapshots[-SHOWN:],
         "updates": [update_document(record) for record in updates],
         "rollbacks": [to_dict(hiding.rollback(record)) for record in rollbacks[-SHOWN:]],
-        "left_out": _left_out(registry, snapshots=snapshots, rollbacks=rollbacks),
+        "left_out": {kind: len(found[:-SHOWN]) for kind, found in every.items()},
         "events": [hiding.event(event) for event in events(registry, current.deployment)] if current else [],
     }
 
 
-def _way_back(
-    registry: AppRegistry, drivers: Drivers, specs: list[DeploymentSpec], current: Current | None
-) -> WayBack | None:
-    """Return where a rollback of the current deployment goes; None: nowhere."""
-    before = versions_before(current.deployment, specs, registry.latest_updates(SHOWN)) if current else []
-    return way_back(registry, drivers, before) if before else None
-
-
-def _left_out(registry: AppRegistry, **shown: Sequence[object]) -> dict[str, int]:
-    """Return how many older records of each kind an app's document leaves out."""
-    all_of = {"deployments": registry.folder.names("deployments"), "updates": registry.update_ids(), **shown}
-    return {kind: len(found[:-SHOWN]) for kind, found in all_of.items()}
-
-
-def _report(
-    report: CompatibilityReport, checked: str | None, current: Current | None, state: DriverState, status: Status | None
-) -> dict[str, Any]:
-    """The report as JSON, with the figures of what runs while that is the old version."""
-    old = current is not None and current.deployment != checked
-    return report_document(report, node_figures(state, status) if old else None)
-
-
-def snapshot_documents(read: Read, store: SnapshotStore) -> list[dict[str, Any]]:
+def _snapshots(cache: DocumentCache, store: SnapshotStore) -> list[dict[str, Any]]:
     """Return all snapshots of an app as JSON, oldest first, each with what its last verification found."""
     found = []
     for name in store.names():
         try:
-            found.append(_snapshot_document(read, store, name))
+            path = f"snapshots/{name}/snapshot.json"
+            document = cache.get(store.folder, path, lambda each: snapshot_document(store.get(each)), name)
         except (CorruptError, NewerFormatError) as error:
-            damaged = DamagedSnapshot.of(store.app.name, name, error)
-            found.append({**damaged_document(damaged), "verified": to_dict(store.verified(name))})
+            document = damaged_document(DamagedSnapshot.of(store.app.name, name, error))
         except (NotFoundError, FileNotFoundError):
-            pass  # deleted since it was listed
+            continue  # deleted since it was listed
+        found.append({**document, "verified": to_dict(store.verified(name))})
     return sorted(found, key=lambda s: s.get("created_at") or "")
 
 
-def _snapshot_document(read: Read, store: SnapshotStore, name: str) -> dict[str, Any]:
-    path = f"snapshots/{name}/snapshot.json"
-    key = store.folder.path(path), store.folder.modified(path)
-    known = read.snapshots.get(key)
-    if known is None:
-        if len(read.snapshots) >= SNAPSHOTS_KNOWN:
-            read.snapshots.clear()
-        known = read.snapshots[key] = snapshot_document(store.get(name))
-    return {**known, "verified": to_dict(store.verified(name))}
-
-
-def _driver_runs(read: Read, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
+def _driver_runs(cache: DocumentCache, registry: AppRegistry, deployment: str) -> list[dict[str, Any]]:
     """Return every driver a deployment has had, oldest first: its epoch, first and last event, and last state."""
-    path = f"deployments/{deployment}/events.jsonl"
-    try:
-        key = registry.folder.path(path), registry.folder.modified(path)
-    except (NotFoundError, FileNotFoundError):
-        return []
-    if key not in read.runs:
-        if len(read.runs) >= RUNS_KNOWN:
-            read.runs.clear()
-        read.runs[key] = driver_runs(events(registry, deployment, last=EVENTS_READ))
-    return read.runs[key]
+    with contextlib.suppress(NotFoundError, FileNotFoundError):
+        path = f"deployments/{deployment}/events.jsonl"
+        return cache.get(registry.folder, path, lambda each: _runs(events(registry, each, EVENTS_READ)), deployment)
+    return []
 
 
 def _glance(context: Context, registry: AppRegistry, alive: Living) -> Glance | None:
-    """Return a look at an app; None: the folder is of none."""
+    """Return an app at a glance; None: the folder is of none."""
     current = registry.current()
-    if current is None:
-        if not registry.folder.names("deployments"):
-            return None
+    if current is not None:
+        registry.spec(current.deployment)  # raises here for an app that could not be started again
+    elif not registry.folder.names("deployments"):
+        return None
+    else:
         registry.check_not_deleted()
-        return Glance(app=registry.name, state=NEW, current=None, status=None, last_update=registry.last_update())
-    registry.spec(current.deployment)  # raises here for an app that could not be started again
-    drivers = context.drivers(registry, watch=False, alive=alive)
-    state, status = drivers.state_and_status(current.deployment)
-    update = registry.last_update()
-    return Glance(
-        app=registry.name,
-        state=state,
-        current=current,
-        status=status,
-        last_update=update,
-        beside=unpromoted_version(registry, drivers, current, update),
-        attention=assess(registry, current, state, status, update),
-    )
+    return glance(registry, context.drivers(registry, watch=False, alive=alive), registry.last_update())
 
 
 def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
@@ -272,25 +221,12 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
     return {
         "app": app,
         "state": found.state,
-        "deployment": found.current.deployment if found.current else None,
-        "epoch": found.current.epoch if found.current else None,
+        **_fields(found.current, "deployment", "epoch"),
         **figures(found.status),
-        "beside": {"deployment": found.beside.deployment, "state": found.beside.state} if found.beside else None,
-        "next_step": found.attention.next_step,
-        "interrupted": to_dict(found.attention.interrupted),
-        "supervision": to_dict(found.attention.supervision),
-        "needs": to_dict(found.attention.needs),
-        "updating_to": update.new if update and found.current and update.under_way(found.current.deployment) else None,
-        "last_update": {
-            "deployment": update.new,
-            "strategy": update.strategy,
-            "started_at": update.started_at,
-            "step": update.step,
-            "outcome": update.outcome,
-            "pause_seconds": update.pause_seconds,
-        }
-        if update
-        else None,
+        "beside": found.beside and _fields(found.beside, "deployment", "state"),
+        **to_dict(_fields(found, *attrs.fields_dict(Attention))),
+        "updating_to": found.update.new if found.update else None,
+        "last_update": update and {"deployment": update.new, **_fields(update, *_OF_UPDATE)},
     }
 
 
@@ -320,46 +256,35 @@ def update_document(record: UpdateRecord) -> dict[str, Any]:
     return found
 
 
-def difference_document(report: DifferenceReport) -> dict[str, Any]:
+def _difference_document(report: DifferenceReport) -> dict[str, Any]:
     """Return the comparison of an update's versions: outcome, problems, uncompared things, and all tables
     but that of the batches."""
-    found: dict[str, Any] = {
+
+    def table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+        keys = [column.replace(" ", "_") for column in columns]
+        return [dict(zip(keys, row, strict=True)) for row in rows]
+
+    return {
         "outcome": report.outcome,
         "problems": report.problems,
         "notes": list(report.notes()),
+        "figures": table(report.FIGURE_COLUMNS, report.figure_rows()),
+        "rows": table(report.ROW_COLUMNS, report.difference_rows()),
+        "samples": table(report.SAMPLE_COLUMNS, report.sample_rows()),
     }
-    for name, columns, rows in (
-        ("figures", report.FIGURE_COLUMNS, report.figure_rows()),
-        ("rows", report.ROW_COLUMNS, report.difference_rows()),
-        ("samples", report.SAMPLE_COLUMNS, report.sample_rows()),
-    ):
-        keys = [column.replace(" ", "_") for column in columns]
-        found[name] = [dict(zip(keys, row, strict=True)) for row in rows]
-    return found
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot without its list of files and its plan."""
-    return {
-        "app": snapshot.app,
-        "name": snapshot.name,
-        "created_at": snapshot.created_at,
-        "deployment": snapshot.deployment,
-        "kind": snapshot.kind,
-        "size": snapshot.size,
-        "bytes_new": snapshot.bytes_new,
-        "queries": {
-            name: {
-                "batch": query.batch,
-                "committed_at": query.committed_at,
-                "in_flight": query.in_flight,
-                "watermark_ms": query.watermark_ms,
-                "state_rows": query.state_rows,
-                "files": len(query.files),
-            }
-            for name, query in snapshot.queries.items()
-        },
-    }
+    of_snapshot = ("app", "name", "created_at", "deployment", "kind", "size", "bytes_new")
+    of_query = ("batch", "committed_at", "in_flight", "watermark_ms", "state_rows")
+    queries = {n: {**_fields(q, *of_query), "files": len(q.files)} for n, q in snapshot.queries.items()}
+    return {**_fields(snapshot, *of_snapshot), "queries": queries}
+
+
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    """Return some attributes of an object, each None when there is no object."""
+    return {name: getattr(value, name) if value is not None else None for name in names}
 
 
 def damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
@@ -370,27 +295,17 @@ def damaged_document(damaged: DamagedSnapshot) -> dict[str, Any]:
 
 def events(registry: AppRegistry, deployment: str, last: int = EVENTS_SHOWN) -> list[dict[str, Any]]:
     """Return the latest events of a deployment's driver, oldest first."""
-    path = f"deployments/{deployment}/events.jsonl"
-    lines = latest_lines(registry.deployment_folder(deployment))[-last:]
-    where = registry.folder.path(path)
-    return [_event(line, where) for line in lines]
+    where = registry.folder.path(f"deployments/{deployment}/events.jsonl")
+    return [parse_event(line, where) for line in latest_lines(registry.deployment_folder(deployment))[-last:]]
 
 
-def _event(line: bytes, where: str) -> dict[str, Any]:
-    found = EVENT.understood(parse_json(line, where, finite=True), where)
-    if not isinstance(found, dict) or not isinstance(found.get("epoch"), int | None):
-        raise CorruptError(f"{where} holds a line that is no event of a driver: {line[:60]!r}; remove that line")
-    return found
-
-
-def driver_runs(noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _runs(noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one entry per driver of a deployment, from its events (oldest first)."""
     found: dict[Any, dict[str, Any]] = {}
     for event in noted:
-        run = found.setdefault(
-            event.get("epoch"), {"epoch": event.get("epoch"), "from": event.get("at"), "to": None, "state": None}
-        )
-        run["to"] = event.get("at")
+        epoch, at = event.get("epoch"), event.get("at")
+        run = found.setdefault(epoch, {"epoch": epoch, "from": at, "to": at, "state": None})
+        run["to"] = at
         if event.get("event") == "state":
             run["state"] = event.get("state")
     return list(found.values())
@@ -426,14 +341,9 @@ def _deployment_document(
         "current": current is not None and current.deployment == spec.deployment,
         "state": state,
         "epoch": launch.epoch if launch else None,
-        "started_at": status.started_at if status else None,
+        **_fields(status, "started_at", "heartbeat_at", "spark_ui", "spark_version", "host", "reason"),
         "first_commit_at": max(commits, default=None),
-        "heartbeat_at": status.heartbeat_at if status else None,
-        "batches": {name: q.batch for name, q in status.queries.items()} if status else {},
-        "spark_ui": status.spark_ui if status else None,
-        "spark_version": status.spark_version if status else None,
-        "host": status.host if status else None,
-        "reason": status.reason if status else None,
+        "batches": figures(status)["batches"],
         "error": (status.error if status else None) or _told_by_cluster(drivers, spec, state, current),
         "driver_log": launch.log if launch else None,
         "update": (record.outcome or f"under way (after {record.step})") if record else None,
@@ -454,7 +364,7 @@ def _deployment_document(
 def _told_by_cluster(drivers: Drivers, spec: DeploymentSpec, state: DriverState, current: Current | None) -> str | None:
     """Ask the cluster only about expected drivers: each query is a request."""
     wanted = current is None or current.deployment == spec.deployment or state == STARTING
-    return drivers.told_by_cluster(spec.deployment) if wanted and state in WITHOUT_WORD else None
+    return drivers.told_by_cluster(spec.deployment) if wanted and state in UNEXPLAINED_STATES else None
 
 
 def _stages(
@@ -462,27 +372,14 @@ def _stages(
 ) -> Iterator[dict[str, Any]]:
     """Yield the stages of the running version, and those named only in the last report."""
     items = {item.name: item for item in report.items if item.thing == "stage"} if report else {}
+    running: dict[str, tuple[StagePlan, int | None]] = {}
     for query in plan.queries if plan else ():
-        reported = status.queries.get(query.name) if status else None
-        for stage in query.stages:
-            item = items.pop(f"{query.name}/{stage.name}", None)
-            yield {
-                "name": f"{query.name}/{stage.name}",
-                "kind": stage.kind,
-                "operator_id": stage.operator_id,
-                "state_rows": reported.state_rows.get(stage.name) if reported else None,
-                "verdict": item.verdict if item else None,
-                "reason": item.reason if item else None,
-            }
-    for item in items.values():
-        yield {
-            "name": item.name,
-            "kind": None,
-            "operator_id": None,
-            "state_rows": None,
-            "verdict": item.verdict,
-            "reason": item.reason,
-        }
+        rows = status.queries[query.name].state_rows if status and query.name in status.queries else {}
+        running |= {f"{query.name}/{stage.name}": (stage, rows.get(stage.name)) for stage in query.stages}
+    for name in {**running, **items}:
+        stage, rows_kept = running.get(name, (None, None))
+        of_stage, of_item = _fields(stage, "kind", "operator_id"), _fields(items.get(name), "verdict", "reason")
+        yield {"name": name, **of_stage, "state_rows": rows_kept, **of_item}
 
 
 def _current_report(

@@ -21,18 +21,16 @@ from ..core.registry.deployment import (
 )
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
-from .attention.attention import assess
-from .attention.need import Need
+from .attention import Attention, assess
 from .drivers import driver_log as logs
 from .drivers.drivers import Drivers
-from .interruption import Interruption
 from .operations import hot_standby
 from .operations.context import Context
 from .operations.hot_standby import StandsBy
-from .supervision.outlook import Outlook
 from .update.strategies import strategy_named
 
-WITHOUT_WORD = (STARTING, LOST, FAILED, SILENT)  # states in which the driver itself may not tell what is the matter
+# In these states the driver itself may not say what is the matter.
+UNEXPLAINED_STATES = (STARTING, LOST, FAILED, SILENT)
 
 
 @attrs.frozen(kw_only=True)
@@ -45,23 +43,48 @@ class UnpromotedVersion:
 
 
 @attrs.frozen(kw_only=True)
-class AppStatus:
-    """An app at a glance."""
+class Glance(Attention):
+    """An app as a list shows it, and what it needs a person for."""
 
     app: str
     state: DriverState  # its current deployment's; `new` before the first
-    current: Current | None
-    spec: DeploymentSpec | None
-    status: Status | None
-    launch: Launch | None
-    update: UpdateRecord | None  # the one under way
+    current: Current | None = None
+    status: Status | None = None
+    last_update: UpdateRecord | None = None  # the one under way, else the last one
     beside: UnpromotedVersion | None = None
-    interrupted: Interruption | None = None
-    supervision: Outlook | None = None
+
+    @property
+    def update(self) -> UpdateRecord | None:
+        """The update under way."""
+        last, current = self.last_update, self.current
+        return last if last and current and last.under_way(current.deployment) else None
+
+
+@attrs.frozen(kw_only=True)
+class AppStatus(Glance):
+    """The status of an app."""
+
+    spec: DeploymentSpec | None = None
+    launch: Launch | None = None
     hot_standby: StandsBy | None = None  # the driver that takes over when the current one dies; None: none is wanted
     cluster: str | None = None  # what the cluster says of a driver that does not run: why it waits, or why it ended
-    needs: tuple[Need, ...] = ()
-    next_step: str | None = None
+
+
+def glance(registry: AppRegistry, drivers: Drivers, last_update: UpdateRecord | None) -> Glance:
+    """Return an app at a glance. Reads a handful of files, whatever its size."""
+    current = registry.current()
+    if current is None:
+        return Glance(app=registry.name, state=NEW, last_update=last_update)
+    state, driver = drivers.state_and_status(current.deployment)
+    return Glance(
+        app=registry.name,
+        state=state,
+        current=current,
+        status=driver,
+        last_update=last_update,
+        beside=unpromoted_version(registry, drivers, current, last_update),
+        **attrs.asdict(assess(registry, current, state, driver, last_update), recurse=False),
+    )
 
 
 def status(context: Context, app: str, watch: bool = True) -> AppStatus:
@@ -70,28 +93,18 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
     watch: see `Drivers`; False answers at once
     """
     registry = context.registry.existing(app)
-    current = registry.current()
     drivers = context.drivers(registry, watch)
-    if current is None:
-        return AppStatus(app=app, state=NEW, current=None, spec=None, status=None, launch=None, update=None)
-    update = registry.update_under_way()
-    spec, (state, driver) = registry.spec(current.deployment), drivers.state_and_status(current.deployment)
-    attention = assess(registry, current, state, driver, update)
+    found = glance(registry, drivers, registry.update_under_way() or registry.last_update())
+    known = attrs.asdict(found, recurse=False)
+    if found.current is None:
+        return AppStatus(**known)
+    deployment = found.current.deployment
     return AppStatus(
-        app=app,
-        state=state,
-        current=current,
-        spec=spec,
-        status=driver,
-        launch=registry.launch(current.deployment),
-        update=update,
-        beside=unpromoted_version(registry, drivers, current, update),
-        interrupted=attention.interrupted,
-        supervision=attention.supervision,
+        **known,
+        spec=registry.spec(deployment),
+        launch=registry.launch(deployment),
         hot_standby=hot_standby.wanted_standby(registry, drivers),
-        cluster=drivers.told_by_cluster(current.deployment) if state in WITHOUT_WORD else None,
-        needs=attention.needs,
-        next_step=attention.next_step,
+        cluster=drivers.told_by_cluster(deployment) if found.state in UNEXPLAINED_STATES else None,
     )
 
 

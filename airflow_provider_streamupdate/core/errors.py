@@ -109,7 +109,7 @@ class RefusedError(StreamUpdateError):
     """The request cannot be done in this way; the reason is known before anything is touched."""
 
 
-def way_on(app: str, back: bool = False) -> str:
+def failure_advice(app: str, back: bool = False) -> str:
     """Return what to do about a driver that failed. back: there is a version to go back to"""
     rollback = f", and streamupdate rollback {app} goes back to the version before" if back else ""
     return (

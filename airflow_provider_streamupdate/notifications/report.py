@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..core.errors import StreamUpdateError
-from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED, Outcome, UpdateRecord
+from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED, Outcome
 from ..links.streamupdate import file_link
 from ..plugins.masking import masked, reason_of
 
@@ -75,33 +75,19 @@ def report_of(client: StreamUpdateClient, app: str, update: str | None, links: d
     """
     found: dict[str, Any] = {}
     try:
-        registry = client.registry.existing(app)
-        status = client.status(app)
-        found |= _now(status)
+        registry, status = client.registry.existing(app), client.status(app)
+        runs = status.current.deployment if status.current else None
+        found = {"runs": runs, "state": str(status.state), "next_step": status.next_step}
         links = {**links, **_links(client, status)}
         record = registry.update(update) if update else None
         if record is not None:
-            found |= _of_update(record) | {"reason": reason_of(registry, record)}
+            same = {name: getattr(record, name) for name in ("strategy", "step", "pause_seconds")}
+            outcome, reason = None if record.outcome is None else str(record.outcome), reason_of(registry, record)
+            found |= {"update": record.new, "previous": record.old, "outcome": outcome, "reason": reason, **same}
             found["next_step"] = found["next_step"] or _NEXT.get(record.outcome)
     except StreamUpdateError as error:
         found["problem"] = str(error)
     return Report(app=app, links=links, **found)
-
-
-def _now(status: AppStatus) -> dict[str, Any]:
-    runs = status.current.deployment if status.current else None
-    return {"runs": runs, "state": str(status.state), "next_step": status.next_step}
-
-
-def _of_update(record: UpdateRecord) -> dict[str, Any]:
-    return {
-        "update": record.new,
-        "outcome": None if record.outcome is None else str(record.outcome),
-        "previous": record.old,
-        "strategy": record.strategy,
-        "step": record.step,
-        "pause_seconds": record.pause_seconds,
-    }
 
 
 def _links(client: StreamUpdateClient, status: AppStatus) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException, conf
 
 from ..control.operations.submit import Deployed
-from ..control.review.preview import preview_changes
+from ..control.review.review import preview_changes
 from ..control.update.engine import UpdateEngine, strategy_of
 from ..control.update.rollback import RollbackOptions
 from ..control.update.update import Update

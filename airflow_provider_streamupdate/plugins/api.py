@@ -18,11 +18,12 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from ..control.attention.need import Need, approval, rank, with_approval
+from ..control.attention import Need, rank, with_approval
 from ..control.client import StreamUpdateClient
 from ..control.metrics import content_type_of
-from ..control.overview import Glance, needs_of, summary
+from ..control.overview import needs_of, summary
 from ..control.review.review import review_document
+from ..control.status import Glance
 from ..control.update.strategies import STRATEGIES
 from ..core import errors
 from ..core.errors import StreamUpdateError
@@ -325,7 +326,7 @@ class ListedApp:
         run = next(runs, None) if self.update is not None else None
         if run is None:
             return self
-        needs = with_approval(self.needs, approval(run["deployment"], run["since"]))
+        needs = with_approval(self.needs, run["deployment"], run["since"])
         shown = {key: run[key] for key in ("dag_id", "run_id", "task_id", "since")}
         document = {**self.document, "needs": masked(to_dict(needs)), "approval": shown}
         return attrs.evolve(self, rank=rank(self.name, needs), document=document, needs=needs)

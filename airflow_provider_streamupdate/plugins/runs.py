@@ -14,7 +14,6 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from ..control.picture import with_picture
 from ..hooks.settings import DEFAULT_CONN_ID
 
 KEYS = ("app", "deployment")
@@ -24,20 +23,9 @@ RUNS_READ, RUNS_SHOWN = 200, 20  # the newest runs of the DAGs that the page sta
 
 def update_runs(user: Any, dag_id: str | None = None, run_id: str | None = None) -> list[dict[str, Any]]:
     """Return the runs that bring or brought a deployment in and that the user may see, newest first."""
+    wanted = ((XComModel.dag_id, dag_id), (XComModel.run_id, run_id))
     with create_session() as session:
-        rows = (
-            select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.key, XComModel.value)
-            .where(XComModel.key.in_(KEYS))
-            .order_by(XComModel.timestamp.desc())
-            .limit(ROWS_READ)
-        )
-        if dag_id is not None:
-            rows = rows.where(XComModel.dag_id == dag_id)
-        if run_id is not None:
-            rows = rows.where(XComModel.run_id == run_id)
-        tasks: dict[tuple[str, str, str], dict[str, Any]] = {}
-        for row in session.execute(rows):
-            tasks.setdefault((row.dag_id, row.run_id, row.task_id), {})[row.key] = XComModel.deserialize_value(row)
+        tasks = _xcoms(session, KEYS, *(column == value for column, value in wanted if value is not None))
         found = [
             {"dag_id": dag, "run_id": run, "task_id": task, **values}
             for (dag, run, task), values in tasks.items()
@@ -45,10 +33,24 @@ def update_runs(user: Any, dag_id: str | None = None, run_id: str | None = None)
         ]
         permitted = get_auth_manager().filter_authorized_dag_ids(dag_ids={f["dag_id"] for f in found}, user=user)
         found = [f for f in found if f["dag_id"] in permitted]
-        wanted = {f["run_id"] for f in found}
-        runs = select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.start_date).where(DagRun.run_id.in_(wanted))
-        states = {(r.dag_id, r.run_id): str(r.state) for r in session.execute(runs)} if wanted else {}
+        ids = {f["run_id"] for f in found}
+        runs = select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.start_date).where(DagRun.run_id.in_(ids))
+        states = {(r.dag_id, r.run_id): str(r.state) for r in session.execute(runs)} if ids else {}
     return [{**f, "state": states.get((f["dag_id"], f["run_id"]))} for f in found]
+
+
+def _xcoms(session: Any, keys: Iterable[str], *where: Any) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Return what tasks left under these keys, by DAG, run and task, newest first."""
+    rows = (
+        select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.key, XComModel.value)
+        .where(XComModel.key.in_(keys), *where)
+        .order_by(XComModel.timestamp.desc())
+        .limit(ROWS_READ)
+    )
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in session.execute(rows):
+        found.setdefault((row.dag_id, row.run_id, row.task_id), {})[row.key] = XComModel.deserialize_value(row)
+    return found
 
 
 def approvals(user: Any) -> list[dict[str, Any]]:
@@ -67,15 +69,10 @@ def approvals(user: Any) -> list[dict[str, Any]]:
         found = []
         for each in (w for w in waiting if w.dag_id in permitted):
             group = each.task_id.rpartition(".")[0]
-            rows = session.execute(
-                select(XComModel.key, XComModel.value).where(
-                    XComModel.dag_id == each.dag_id,
-                    XComModel.run_id == each.run_id,
-                    XComModel.task_id == (f"{group}.plan" if group else "plan"),
-                    XComModel.key.in_(KEYS),
-                )
-            )
-            values = {row.key: XComModel.deserialize_value(row) for row in rows}
+            first = (each.dag_id, each.run_id, f"{group}.plan" if group else "plan")
+            columns = (XComModel.dag_id, XComModel.run_id, XComModel.task_id)
+            where = (column == value for column, value in zip(columns, first, strict=True))
+            values = _xcoms(session, KEYS, *where).get(first, {})
             if set(values) == set(KEYS) and values["deployment"]:
                 run = {"dag_id": each.dag_id, "run_id": each.run_id, "task_id": each.task_id}
                 found.append({**values, **run, "since": _iso(each.start_date)})
@@ -153,13 +150,9 @@ def _tasks(session: Any, dag_id: str, run_id: str) -> list[dict[str, Any]]:
 
 def _reports(session: Any, dag_id: str, run_id: str) -> dict[str, Any]:
     """Return the reports that the steps `check` and `rehearse` of an update leave in XCom."""
-    rows = session.execute(
-        select(XComModel.task_id, XComModel.key, XComModel.value).where(
-            XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == "report"
-        )
-    )
-    found = {row.task_id.rpartition(".")[2]: XComModel.deserialize_value(row) for row in rows}
-    return {"report": with_picture(found.get("check")), "rehearsal": found.get("rehearse")}
+    left = _xcoms(session, ("report",), XComModel.dag_id == dag_id, XComModel.run_id == run_id)
+    found = {task.rpartition(".")[2]: values["report"] for (_, _, task), values in left.items()}
+    return {"report": found.get("check"), "rehearsal": found.get("rehearse")}
 
 
 def _iso(moment: datetime | None) -> str | None:

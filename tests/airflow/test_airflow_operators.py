@@ -296,7 +296,7 @@ def test_check_of_a_compatible_version(site: Site, context: Context) -> None:
     assert {i["name"]: i["verdict"] for i in report["items"]}["events/rooms"] == "carried"
     assert "| stage | events/rooms |" in context["ti"].pushed["report_markdown"]
     assert "stage rooms, aggregate, from source" in context["ti"].pushed["report_markdown"]  # an approval task shows it
-    assert {n["id"] for n in report["graph"]["queries"][0]["nodes"]} >= {"source source-1", "stage rooms", "sink"}
+    assert {n["id"] for n in report["picture"]["queries"][0]["nodes"]} >= {"source source-1", "stage rooms", "sink"}
 
 
 def test_check_of_an_incompatible_version_fails_for_good_with_the_report(site: Site, context: Context) -> None:

@@ -87,7 +87,7 @@ def test_the_check_leaves_what_the_update_changes_for_the_approval(site: Site, c
     step_of("check", **asked).execute(context)
     changes = context["ti"].pushed["changes_markdown"]
     assert "| parameters | limit |  | 7 |" in changes and "hunter2" not in changes
-    assert "`v2.py`, +1 -1" in changes and "-VERSION = 'v1'\n+VERSION = 'v2'" in changes
+    assert "`v2.py (was v1.py), +1 -1`" in changes and "-VERSION = 'v1'\n+VERSION = 'v2'" in changes
 
 
 def promoted_assets(run: DagOutcome) -> list[dict[str, Any]]:

@@ -69,9 +69,9 @@ def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
 
 def test_the_name_of_a_file_adds_no_line_to_the_difference(capsys: pytest.CaptureFixture[str]) -> None:
     """An entry of a zip may be called anything."""
-    forged = FileDiff(name="l.zip/a.py\n+ forged", lines=("-x", "+y"))
+    forged = FileDiff(name="l.zip/a.py\n+ forged", added=1, removed=1, lines=("-x", "+y"))
     _print_code(CodeDiff(old="v1", new="v2", files=(forged,)))
-    assert "l.zip/a.py\\n+ forged\n" in (said := capsys.readouterr().out) and "\n+ forged" not in said
+    assert "l.zip/a.py\\n+ forged, +1 -1\n" in (said := capsys.readouterr().out) and "\n+ forged" not in said
 
 
 def test_history_of_what_is_not_there(updated: Site) -> None:

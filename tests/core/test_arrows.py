@@ -199,6 +199,7 @@ def test_arrows_point_down_within_control() -> None:
     for all of them."""
     control = f"{NAME}.control."
     beside = {file.stem for file in (PACKAGE / "control").glob("*.py")} - {
+        "attention",
         "client",
         "doctor",
         "history",

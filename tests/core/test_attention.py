@@ -13,12 +13,10 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.attention import need as rule
-from airflow_provider_streamupdate.control.attention.need import (
+from airflow_provider_streamupdate.control import attention as rule
+from airflow_provider_streamupdate.control.attention import (
     Evidence,
     Kind,
-    Snapshots,
-    approval,
     needs,
     rank,
     unreadable,
@@ -33,12 +31,14 @@ from airflow_provider_streamupdate.core.history.history import Minutes, hour_of,
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import Current, DriverState, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.supervision import Supervision
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 
 from .builders import app_with_snapshots, deploy, set_status, status
 
 NOW = datetime(2026, 11, 24, 20, 0, 30, tzinfo=timezone.utc)
+SOUND = [("s1", Verified(at="2026-11-24T20:00:00+00:00", files=1))]
 V1 = Current(deployment="v1", epoch=1, promoted=True)
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -57,7 +57,11 @@ def found(state: str = "running", **changes: Any) -> Evidence:
     said = {"heartbeat_at": ago(1), "started_at": ago(86_400), **changes.pop("status", {})}
     heard = status(state, queries=queries, **said)
     values = {"app": "flights", "state": DriverState(state), "current": V1, "status": heard}
-    return Evidence(**{**values, "snapshots": Snapshots(verified="s1", newest="s1"), **changes})  # type: ignore[arg-type]
+    read = {name: changes.pop(name, None) for name in ("runs_since", "minutes", "snapshots")}
+    snapshots = read["snapshots"] if read["snapshots"] is not None else SOUND
+    facts = {**read, "minutes": read["minutes"] or {}, "snapshots": snapshots}
+    readers = {name: lambda value=value: value for name, value in facts.items()}
+    return Evidence(**values, **readers, **changes)  # type: ignore[arg-type]
 
 
 def minutes(count: int = 60, **of: Any) -> tuple[Span, ...]:
@@ -81,6 +85,7 @@ def stopped(killed: bool) -> Interruption:
     return Interruption(app="flights", deployment="v2", step="check", since=ago(300), killed=killed)
 
 
+GAVE_UP = Outlook(watched=True, starts=Supervision(gave_up="5 starts", gave_up_at=ago(9)))
 BEHIND = {"q": query(lag=9_000.0)}  # of 10 rows a second: it takes 15 minutes
 STANDS = {"q": query(watermark=ago(7200))}
 
@@ -100,7 +105,7 @@ def older(minute: int) -> float:
         (found("suspended"), ["suspended"]),
         (found("failed", status={"error": "ValueError: no\nmore"}), ["failed"]),
         (found("lost"), ["lost"]),
-        (found("lost", supervision=Outlook(watched=True, gave_up="5 starts", gave_up_at=ago(9))), ["crash-loop"]),
+        (found("lost", supervision=GAVE_UP), ["crash-loop"]),
         (found("silent"), ["silent"]),
         (found(status={"heartbeat_at": ago(500)}), ["silent"]),
         (found(update=update()), []),
@@ -130,10 +135,9 @@ def older(minute: int) -> float:
         (found(queries=STANDS, minutes={"q": minutes(rows_in=0, watermark_age=older)}), []),
         (found(queries=STANDS, minutes={"q": minutes(rows_in=5, watermark_age=7200.0)}), []),  # behind, and moving
         (found(queries=STANDS), []),
-        (found(snapshots=Snapshots()), ["no-verified-snapshot"]),
-        (found("lost", snapshots=Snapshots()), ["lost"]),
-        (found(snapshots=Snapshots(), status={"started_at": ago(60)}), []),
-        (found(snapshots=None), []),
+        (found(snapshots=[]), ["no-verified-snapshot"]),
+        (found("lost", snapshots=[]), ["lost"]),
+        (found(snapshots=[], status={"started_at": ago(60)}), []),
     ],
 )  # fmt: skip
 def test_what_an_app_needs_somebody_for(app: Evidence, kinds: list[str]) -> None:
@@ -146,14 +150,14 @@ def test_what_an_app_needs_somebody_for(app: Evidence, kinds: list[str]) -> None
 
 def test_the_most_urgent_need_comes_first_and_so_does_its_app() -> None:
     many = needs(
-        found(queries={"a": query(lag=1.0, last_commit_at=ago(4000)), "q": query(lag=9000.0)}, snapshots=Snapshots()),
+        found(queries={"a": query(lag=1.0, last_commit_at=ago(4000)), "q": query(lag=9000.0)}, snapshots=[]),
         NOW,
     )
     assert [each.kind for each in many] == [Kind.NO_PROGRESS, Kind.BEHIND, Kind.NO_SNAPSHOT]
     apps = {
         "a-calm": (),
         "b-suspended": needs(found("suspended"), NOW),
-        "c-snapshot": needs(found(snapshots=Snapshots()), NOW),
+        "c-snapshot": needs(found(snapshots=[]), NOW),
         "d-lost": needs(found("lost"), NOW),
         "e-lost-for-longer": needs(found("lost", status={"heartbeat_at": ago(9999)}), NOW),
         "f-unreadable": (unreadable("f-unreadable", "it is not valid JSON"),),
@@ -164,13 +168,12 @@ def test_the_most_urgent_need_comes_first_and_so_does_its_app() -> None:
 
 
 def test_an_update_that_waits_for_a_person_is_neither_stuck_nor_left() -> None:
-    asked = approval("v2", ago(259_200))
     for app in (found(update=update(started_at=ago(9999))), found(update=update(), interrupted=stopped(False))):
-        app = attrs.evolve(app, snapshots=Snapshots())
-        made = with_approval(needs(app, NOW), asked)
-        assert [each.kind for each in made] == [Kind.WAITS, Kind.NO_SNAPSHOT] and made[0] is asked
+        app = attrs.evolve(app, snapshots=list)
+        made = with_approval(needs(app, NOW), "v2", ago(259_200))
+        assert [each.kind for each in made] == [Kind.WAITS, Kind.NO_SNAPSHOT] and "an approval" in made[0].reason
     killed = found("lost", update=update(), interrupted=stopped(True))
-    assert [each.kind for each in with_approval(needs(killed, NOW), asked)] == [Kind.INTERRUPTED, Kind.WAITS]
+    assert [each.kind for each in with_approval(needs(killed, NOW), "v2", None)] == [Kind.INTERRUPTED, Kind.WAITS]
 
 
 def test_a_need_says_since_when_and_what_helps() -> None:
@@ -191,21 +194,21 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     assert str(waits) == str(stopped(False)) and (waits.severity, waits.button) == ("warning", "rollback")
     [behind] = needs(found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 1000.0 + 100 * n)}), NOW)
     assert behind.since == (minute_of(NOW) - timedelta(minutes=39)).isoformat(), "the lag was 3100 for the first time"
-    [bare] = needs(found(snapshots=Snapshots()), NOW)
+    [bare] = needs(found(snapshots=[]), NOW)
     assert (bare.button, bare.snapshot) == ("snapshot", None)
-    [there] = needs(found(snapshots=Snapshots(newest="nightly")), NOW)
+    [there] = needs(found(snapshots=[("nightly", None)]), NOW)
     assert (there.button, there.snapshot, there.command) == (
         *("verify", "nightly"),
         "streamupdate verify-snapshot flights nightly",
     )
-    [broken] = needs(found(snapshots=Snapshots(newest="nightly", problem="a file is gone")), NOW)
+    [broken] = needs(found(snapshots=[("nightly", Verified(at=ago(9), files=0, problem="a file is gone"))]), NOW)
     assert broken.button == "snapshot" and "nightly failed its verification (a file is gone)" in broken.reason
 
 
 def test_a_command_that_is_offered_is_one_command_to_a_shell() -> None:
     """A folder under the root may be called anything."""
     odd = "x; rm -rf ~"
-    [there] = needs(found(snapshots=Snapshots(newest=odd)), NOW)
+    [there] = needs(found(snapshots=[(odd, None)]), NOW)
     for command in (unreadable(odd, "it is no name").command, there.command):
         assert command is not None and shlex.split(command)[-1] == odd
     assert f"'{odd}' verifies the newest one" in there.help

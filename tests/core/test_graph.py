@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 
+from airflow_provider_streamupdate.core.compatibility.graph import LONGEST, Graph, NodeKind, QueryGraph, graph
 from airflow_provider_streamupdate.core.plan.expressions import Call, Column, Expression, Literal
-from airflow_provider_streamupdate.core.plan.graph import LONGEST, Graph, NodeKind, QueryGraph, graph
 from airflow_provider_streamupdate.core.plan.plan import Path, QueryPlan, SinkPlan, SourcePlan, StagePlan, Step
 from airflow_provider_streamupdate.core.plan.rename import rename
 from airflow_provider_streamupdate.core.serde import from_json, to_json
@@ -65,7 +65,7 @@ def test_a_chain_goes_from_the_source_by_the_nearest_stages_to_the_sink() -> Non
         "stage daily > sink": (0, 1),
     }
     assert [node.id for node in found.nodes] == ["source a", "stage distinct", "stage daily", "sink"]
-    assert (found.old, found.new, found.unknown) == (False, True, ())
+    assert (found.change, found.unknown) == (None, ())
 
 
 def test_a_union_of_sources_and_a_join_have_an_edge_each() -> None:
@@ -194,7 +194,7 @@ def test_another_container_is_another_place() -> None:
 
 def test_queries_that_only_one_version_has() -> None:
     both = graph(app_plan(query(name="b"), query(name="c")), app_plan(query(name="a"), query(name="b")))
-    assert [(q.name, q.old, q.new) for q in both.queries] == [("b", True, True), ("c", False, True), ("a", True, False)]
+    assert [(q.name, q.change) for q in both.queries] == [("b", "same"), ("c", "new"), ("a", "gone")]
     assert both.compared and not graph(app_plan(query())).compared
     assert all(node.new is None for node in both.queries[2].nodes)
 

@@ -9,9 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control import history
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.history import MOST_SECONDS
+from airflow_provider_streamupdate.control.history import LONGEST_SECONDS
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.history.history import (
     MINUTES,
@@ -34,7 +33,6 @@ DAY, LENGTH = 86_400.0, 90
 
 @pytest.fixture(autouse=True)
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_now", lambda: NOW)
     monkeypatch.setattr(clock, "utc_now", lambda: NOW)
 
 
@@ -123,7 +121,7 @@ def test_ninety_days_are_hours_and_what_is_not_summed_up_yet(app: AppRegistry, c
     all_minutes = [span(begin + timedelta(minutes=n), rows_in=n % 7) for n in range(0, 3 * 1440, 5)]
     minutes(app, *all_minutes)
     sum_up(app.folder, begin + timedelta(hours=50, minutes=10))
-    found = client.history("a", MOST_SECONDS)
+    found = client.history("a", LONGEST_SECONDS)
     expected: dict[float, int] = {}
     for one in all_minutes:
         hour = hour_of(clock.parse(one.at)).timestamp()
@@ -137,9 +135,9 @@ def test_the_hour_that_is_not_over_has_its_rate_so_far(
     app: AppRegistry, client: StreamUpdateClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = hour_of(NOW) + timedelta(minutes=6)
-    monkeypatch.setattr(history, "_now", lambda: now)
+    monkeypatch.setattr(clock, "utc_now", lambda: now)
     minutes(app, *(span(now - timedelta(minutes=n), rows_in=60) for n in range(66, 0, -1)))
-    assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
+    assert client.history("a", LONGEST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
 
 
 @pytest.mark.parametrize("summed_up", [True, False])
@@ -153,7 +151,7 @@ def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamU
     minutes(app, *both, deployment="v2", epoch=2)
     if summed_up:
         sum_up(app.folder, NOW)
-    assert client.history("a", MOST_SECONDS)["in"] == [pytest.approx(1.0)]
+    assert client.history("a", LONGEST_SECONDS)["in"] == [pytest.approx(1.0)]
 
 
 def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateClient) -> None:
@@ -165,4 +163,4 @@ def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateC
     app.folder.write(f"{MONTHS}/{hour.strftime('%Y%m')}.json", b"nothing")
     app.folder.write(f"{MONTHS}/999912.json", b"{}")
     app.folder.write(f"{MONTHS}/202701.json", b'{"spans": {"nonsense": {}}}')
-    assert len(client.history("a", DAY)["at"]) == len(client.history("a", MOST_SECONDS)["at"]) == 1
+    assert len(client.history("a", DAY)["at"]) == len(client.history("a", LONGEST_SECONDS)["at"]) == 1

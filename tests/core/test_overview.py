@@ -18,13 +18,13 @@ from airflow_provider_streamupdate.control.drivers.clusters import Living
 from airflow_provider_streamupdate.control.operations.context import Context
 from airflow_provider_streamupdate.control.overview import (
     SHOWN,
-    Glance,
     app_document,
     events,
     glances,
     summary,
     update_document,
 )
+from airflow_provider_streamupdate.control.status import Glance
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
 from airflow_provider_streamupdate.core.errors import CorruptError, StorageError

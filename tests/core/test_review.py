@@ -13,7 +13,6 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.operations.settings_diff import Changed
-from airflow_provider_streamupdate.control.review import code as comparing
 from airflow_provider_streamupdate.control.review.code import CodeDiff, FileDiff
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem, Verdict
@@ -105,9 +104,7 @@ def test_code_is_compared_file_by_file(app: AppRegistry, client: StreamUpdateCli
     assert main.lines == ("@@ -1,3 +1,3 @@", " a", "-b", "+B", " c")
     assert (files["gone.py"].lines, files["new.py"].lines) == (("@@ -1 +0,0 @@", "-old"), ("@@ -0,0 +1 @@", "+new"))
     assert files["lib.zip/m.py"].lines == ("@@ -1 +1 @@", "-1", "+2")
-    assert (
-        files["rows.bin"].note == "no text, or too large: 2 bytes before, 2 bytes after" and not files["rows.bin"].lines
-    )
+    assert [line[:8] for line in files["rows.bin"].lines] == ["@@ -1 +1", "-2 bytes", "+2 bytes"]
 
 
 def test_an_application_file_whose_name_another_version_gave_to_something_else(
@@ -147,20 +144,17 @@ def test_what_is_huge_is_cut_and_says_so(
     lines = b"".join(b"%d\n" % n for n in range(5000))
     version(app, "v1", {"v1.py": lines, "a.csv": b"x" * 1_000_001, "b.py": b"", "long.py": b"a"})
     version(
-        app, "v2", {"v1.py": lines.replace(b"\n", b"!\n"), "a.csv": b"y", "b.py": lines[:5000], "long.py": b"b" * 999}
+        app, "v2", {"v1.py": lines.replace(b"\n", b"!\n"), "a.csv": b"y", "b.py": lines[:5000], "long.py": b"b" * 2001}
     )
     note(app)
-    found = client.code_of_update(APP, "v2")
-    files = files_of(found)
-    assert files["v1.py"].note == "too much of it differs to be shown: 5000 lines before, 5000 after"
-    assert files["v1.py"].lines == () and files["v1.py"].added is None
-    assert files["a.csv"].note == "no text, or too large: 1000001 bytes before, 1 bytes after"
-    assert files["a.csv"].lines == () == found.notes
-    assert len(files["long.py"].lines[-1]) == comparing.LINE and files["long.py"].lines[-1].endswith("…")
-    assert files["long.py"].note == f"lines are cut after {comparing.LINE} characters"
-    monkeypatch.setattr(comparing, "SHOWN_LINES", 10)
-    cut = files_of(client.code_of_update(APP, "v2"))["b.py"]
-    assert len(cut.lines) == 10 and cut.note == f"{cut.added + 1 - 10} more lines are not shown"
+    files = files_of(client.code_of_update(APP, "v2"))
+    shown = files["a.csv"].lines + files["b.py"].lines[:2] + files["long.py"].lines
+    assert files["v1.py"].note == "8001 more lines are not shown" and len(files["v1.py"].lines) == 2000
+    assert shown == () and files["a.csv"].note == "3 more lines are not shown"
+    app.deployment_folder("v2").write("application/v1.py", lines)
+    files = files_of(client.code_of_update(APP, "v2"))
+    assert files["a.csv"].lines[1].startswith("-1000001 bytes that are not compared line by line, SHA-256 ")
+    assert files["a.csv"].lines[2] == "+y" and files["long.py"].lines[2].startswith("+2001 bytes that are not ")
     # one line that changes in a long file is shown
     app.deployment_folder("v2").write("application/v1.py", lines.replace(b"2500\n", b"another\n"))
     assert files_of(client.code_of_update(APP, "v2"))["v1.py"].added == 1

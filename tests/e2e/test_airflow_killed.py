@@ -83,9 +83,11 @@ class AirflowGround(Ground):
         leader = int((self.airflow.home / "standalone.pid").read_text())
         members = [p for p in psutil.pids() if _session(p) == leader]
         assert len(members) > 3
-        for pid in members:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        # Stopped first: a task that sees that its supervisor is gone would end the driver it has started.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
         psutil.wait_procs([psutil.Process(p) for p in members if psutil.pid_exists(p)], timeout=20)
 
     def end(self) -> None:

@@ -9,7 +9,7 @@ from bench import Bench, stage
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.plan.graph import NodeKind, QueryGraph, graph
+from airflow_provider_streamupdate.core.compatibility.graph import NodeKind, QueryGraph, graph
 from airflow_provider_streamupdate.streaming import source
 
 Build = Callable[[Bench], DataFrame]

@@ -42,6 +42,10 @@ def query(**changes: Any) -> dict[str, Any]:
         "lag": 1234567.0,
         "watermark": at(-60),
         "state_rows": {"views": 12345678, "sessions_by_country": 42},
+        "state_bytes": 123456789,
+        "source_lag": {"clicks": 1234567},
+        "source_rates": {"clicks": 12345.6},
+        "figures": [{"rows_out": 42}],
         "active": True,
         "idle": False,
         "error": None,
@@ -380,7 +384,6 @@ def node(kind: str, name: str, lines: list[str], **changes: Any) -> dict[str, An
         "reason": "",
         "agreement": None,
         "blocks": False,
-        "figures": {},
         **changes,
     }
 
@@ -394,16 +397,15 @@ def picture(**changes: Any) -> dict[str, Any]:
     filtered = ["filter clicks.country IS NOT NULL", "filter clicks.seconds_on_the_page > 3.5, after the watermark"]
     reason = "keys changed from [country, language] to [country]: the saved counts are of other groups"
     nodes = [
-        node("source", "clicks", ["kafka", "clicks-of-all-sites.v3"], reason="same kafka: offsets continue")
-        | {"figures": {"rows_per_second": 12345.6, "lag": 1234567}},
+        node("source", "clicks", ["kafka", "clicks-of-all-sites.v3"], reason="same kafka: offsets continue"),
         node("source", "views-of-the-old-site", ["json", "s3://a-bucket-of-ours/streams/views/input"], new=None)
         | {"mark": "ignored", "agreement": "needed", "blocks": True, "reason": "its offsets are left behind"},
         node("steps", "1", filtered, old=filtered[:1], mark="changed"),
         node("stage", "views", ["aggregate", "keys: country"], old=["aggregate", "keys: country, language"])
-        | {"mark": "refused", "reason": reason, "blocks": True, "figures": {"state_rows": 12345678}},
+        | {"mark": "refused", "reason": reason, "blocks": True},
         node("stage", "sessions_by_country_and_hour", ["session-window"], old=None, mark="empty")
         | {"reason": "new stage: starts without state"},
-        node("sink", "foreachBatch", ["foreachBatch", "update mode"], figures={"batch_rows": 42}),
+        node("sink", "foreachBatch", ["foreachBatch", "update mode"]),
     ]
     edges = [
         edge("source clicks", "steps 1"),
@@ -420,7 +422,6 @@ def picture(**changes: Any) -> dict[str, Any]:
         "edges": edges,
         "notes": [item("views:watermark", thing="watermark", reason="the watermark is as it was")],
         "unknown": [],
-        "figures": {},
     }
     return {"compared": True, "queries": [query], "notes": [], **changes}
 
@@ -435,15 +436,11 @@ def running() -> dict[str, Any]:
         if n["old"] is not None
     ]
     views["edges"] = [{**e, "old": False, "new": True} for e in views["edges"] if e["old"]]
-    views.update(
-        change=None,
-        notes=[],
-        figures={"rows_per_second": 12345.6, "processed_per_second": 23456.7, "lag": 1234567, "state_bytes": 123456789},
-    )
+    views.update(change=None, notes=[])
     alone = [
         node("source", "clicks", ["kafka", "clicks-of-all-sites.v3"], old=None, mark=None),
         node("sink", "kafka", ["kafka", "append mode"], old=None, mark=None),
     ]
     stateless = {"nodes": alone, "edges": [edge("source clicks", "sink", old=False)], "unknown": ["the plan is older"]}
-    found["queries"].append({**views, "name": "alerts-by-country", "figures": {}, **stateless})
+    found["queries"].append({**views, "name": "alerts-by-country", **stateless})
     return found

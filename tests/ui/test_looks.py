@@ -342,8 +342,7 @@ def test_a_refused_update_is_pictured_old_beside_new(show: Show, answers: Answer
     expect(old.locator(".node.between .mark-word")).to_have_text("- ignored")
     expect(old.locator(".node.between .detail")).to_have_text("needs agreement")
     expect(new.locator(".node", has_text="sessions").locator(".mark-word")).to_have_text("+ empty")
-    expect(old.locator(".node", has_text="views").last.locator(".detail")).to_have_text("12.3M state rows, aggregate")
-    expect(old.locator(".rate")).to_have_text(["12.3K/s"])
+    expect(old.locator(".node", has_text="views").last.locator(".detail")).to_have_text("aggregate")
     # the same stage lies below itself
     boxes = [boxes_of(lane.locator(".node", has_text="x refused"))[0] for lane in (old, new)]
     assert boxes[0]["x"] == boxes[1]["x"] and boxes[0]["y"] < boxes[1]["y"]
@@ -353,6 +352,22 @@ def test_a_refused_update_is_pictured_old_beside_new(show: Show, answers: Answer
     )
     expect(section.locator(".node-told")).to_contain_text("keys: country, language")
     expect(section.locator(".note")).to_have_text("= carried watermark views:watermark: the watermark is as it was")
+
+
+def test_what_runs_is_pictured_with_what_its_driver_reports(show: Show, answers: Answers) -> None:
+    """Of a driver that ended, only the state is still there."""
+    section = show().get_by_label("Picture")
+    runs = section.get_by_role("group", name="Query views")
+    expect(runs.locator(".rate")).to_have_text(["12.3K/s"])
+    expect(runs.locator(".node .mark-word")).to_have_text(["1.2M rows behind", "12.3M state rows", "42 rows a batch"])
+    told = ["12,346 rows/s in", "23,457 rows/s processed", "1,234,567 rows behind", "123.5 MB of state"]
+    expect(section.locator("h3 .figures").first).to_have_text(", ".join(told))
+    answers.app["state"] = "failed"
+    section = show().get_by_label("Picture")
+    expect(section.get_by_role("group", name="Query views").locator(".node .mark-word")).to_have_text(
+        ["12.3M state rows"]
+    )
+    expect(section.locator("h3 .figures").first).to_have_text("123.5 MB of state")
 
 
 @pytest.mark.parametrize("theme", THEMES)

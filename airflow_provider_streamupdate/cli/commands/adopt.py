@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..application import application_options
-from ..output import batch_text, print_json, report_document, size
+from ..output import batch_text, print_json, size
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 
@@ -54,6 +54,8 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
         "another batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
     )
     if settings.as_json:
+        from ...control.report_data import report_data
+
         document = {
             "app": taken.app,
             "name": taken.name,
@@ -62,7 +64,7 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
             "batches": {name: query.batch for name, query in taken.queries.items()},
             "in_flight": {name: query.in_flight for name, query in taken.queries.items()},
             "size": taken.size,
-            "report": report_document(adopted.report),
+            "report": report_data(adopted.report),
             "next": stop,
         }
         print_json(document)

@@ -153,9 +153,7 @@ def _print(found: Review) -> None:
 def _print_code(code: CodeDiff) -> None:
     echo()
     for file in code.files:
-        was = f" (was {file.before})" if file.before else ""
-        counted = f", +{file.added} -{file.removed}" if file.added is not None else ""
-        echo(one_line(f"{file.name}{was}{counted}{f': {file.note}' if file.note else ''}"))
+        echo(one_line(str(file)))
         for line in file.lines:
             click.secho(printable(line), fg="green" if line[:1] == "+" else "red" if line[:1] == "-" else None)
     if not code.files:

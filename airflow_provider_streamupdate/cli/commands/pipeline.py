@@ -10,7 +10,7 @@ import click
 
 from ..application import absolute_paths, driver_options
 from ..messages import FAILED, USAGE, Failure, echo
-from ..output import batch_text, print_facts, print_json, print_report, print_table, report_document
+from ..output import batch_text, print_facts, print_json, print_report, print_table
 from ..progress import note, progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
@@ -201,6 +201,8 @@ def _print_verdicts(report: CompatibilityReport) -> None:
 
 
 def _document(answer: PipelineAnswer) -> dict[str, Any]:
+    from ...control.report_data import report_data
+
     record, report = answer.record, answer.report
     flows = record.flows.items() if record else ()
     return {
@@ -208,5 +210,5 @@ def _document(answer: PipelineAnswer) -> dict[str, Any]:
         "flows": {name: {"version": flow.version, "batch": flow.batch} for name, flow in flows},
         "new": answer.new,
         "carried": answer.carried,
-        "report": report_document(report) if report else None,
+        "report": report_data(report) if report else None,
     }

@@ -34,10 +34,10 @@ LINES = 30  # that `log` shows
 
 if TYPE_CHECKING:
     from ...control.client import AppStatus, StreamUpdateClient
-    from ...control.overview import Glance
+    from ...control.status import Glance, UnpromotedVersion
     from ...core.plan.plan import AppPlan
     from ...core.registry.application import Application
-    from ...core.registry.deployment import DriverState, Status
+    from ...core.registry.deployment import Status
     from ...core.registry.update import UpdateRecord
 
 
@@ -142,7 +142,7 @@ def log(settings: Settings, app: str, deployment: str | None, lines: int | None,
 
 def _list(settings: Settings) -> bool:
     """Print the list. Return whether an app could not be read."""
-    from ...control.attention.need import INFO
+    from ...control.attention import INFO
     from ...control.overview import glances, summary
     from ...core.errors import StreamUpdateError
 
@@ -161,7 +161,7 @@ def _list(settings: Settings) -> bool:
         for app, problem in broken:
             echo(f"Error: {app}: {problem}", err=True)
         for app, glance in found:
-            for need in () if isinstance(glance, Exception) else glance.attention.needs:
+            for need in () if isinstance(glance, Exception) else glance.needs:
                 if need.severity != INFO:
                     echo(f"{app}: {need}", err=True)
     return bool(broken)
@@ -176,27 +176,20 @@ def _rows(app: str, found: Glance | Exception) -> Iterator[tuple[Any, ...]]:
         yield app, "unreadable", *(None,) * 6, wanted
         return
     place = (found.current.deployment, found.current.epoch) if found.current else (None, None)
-    yield app, found.state, *place, *_figures(found.state, found.status), wanted
+    yield app, found.state, *place, *_figures(found), wanted
     if found.beside:
-        yield (
-            app,
-            found.beside.state,
-            found.beside.deployment,
-            "beside",
-            *_figures(found.beside.state, found.beside.status),
-            None,
-        )
+        yield app, found.beside.state, found.beside.deployment, "beside", *_figures(found.beside), None
 
 
-def _figures(state: DriverState, status: Status | None) -> tuple[Any, ...]:
+def _figures(found: Glance | UnpromotedVersion) -> tuple[Any, ...]:
     from ...control.overview import figures
 
-    known = figures(status)
+    known = figures(found.status)
     return (
         _batches_in_short(known["batches"]),
         number(known["rows_per_second"]),
         number(known["state_rows"]),
-        heartbeat_age(state, known["heartbeat_at"]),
+        heartbeat_age(found.state, known["heartbeat_at"]),
     )
 
 
@@ -213,7 +206,7 @@ def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
     return attrs.evolve(
         found,
         status=found.status and hiding.status(found.status),
-        update=found.update and hiding.update(found.update),
+        last_update=found.last_update and hiding.update(found.last_update),
         beside=beside,
     )
 
@@ -221,7 +214,8 @@ def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
 def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
     from ...core.serde import to_dict
 
-    document: dict[str, Any] = to_dict(found)
+    document: dict[str, Any] = {**to_dict(found), "update": to_dict(found.update)}
+    del document["last_update"]
     if found.spec:
         for part in ("params", "conf", "env_vars"):
             document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))

@@ -11,7 +11,14 @@ import psutil
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.fence import fence
-from ...core.errors import AppCancelledError, DriverError, FencedError, StreamUpdateError, WaitTimeoutError, way_on
+from ...core.errors import (
+    AppCancelledError,
+    DriverError,
+    FencedError,
+    StreamUpdateError,
+    WaitTimeoutError,
+    failure_advice,
+)
 from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
 from ...core.registry.application import Application
@@ -323,7 +330,7 @@ class Drivers:
         then = "Correct the cause, and run the update again"  # it was started beside the current one
         if deployment == self.app.current_id() and not starts_again:
             restart = f"Correct the cause, and start it again with streamupdate restart {self.app.name}"
-            then = way_on(self.app.name) if state == FAILED else restart
+            then = failure_advice(self.app.name) if state == FAILED else restart
         return (
             f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}. "
             f"{then} (streamupdate log {self.app.name} --deployment {deployment} shows more)\n"

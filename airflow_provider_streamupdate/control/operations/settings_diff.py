@@ -38,17 +38,10 @@ def settings_diff(old: DeploymentSpec, new: DeploymentSpec) -> tuple[Changed, ..
 
 def changed(part: str, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Changed, ...]:
     """The keys whose values differ. Of a secret it is told that it differs, and nothing else."""
-    found = differences(dict(before), dict(after))
-    shown = (
-        redacted({k: v for k, (v, _) in found.items() if v is not None}),
-        redacted({k: v for k, (_, v) in found.items() if v is not None}),
-    )
-    made = []
-    for key in found:
-        was, now = shown[0].get(key), shown[1].get(key)
-        if was is not None and was == now:
-            now = f"{now}{HIDDEN_CHANGED}"
-        made.append(Changed(part=part, key=key, before=was, after=now))
+    shown, made = (redacted(before), redacted(after)), list[Changed]()
+    for key in differences(dict(before), dict(after)):
+        was, now = (values.get(key) for values in shown)
+        made.append(Changed(part=part, key=key, before=was, after=f"{now}{HIDDEN_CHANGED}" if was == now else now))
     return tuple(made)
 
 

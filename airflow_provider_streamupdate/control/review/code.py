@@ -1,8 +1,10 @@
-"""The code of two deployments, compared file by file."""
+"""The code of two versions, compared file by file. Secrets are hidden."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hashlib
 import io
 import zipfile
 from collections import Counter
@@ -12,17 +14,14 @@ from pathlib import PurePosixPath
 import attrs
 
 from ...core.errors import CorruptError
-from ...core.redaction import without_secrets
+from ...core.redaction import secret_values, without
 from ...core.registry.application import Application
-from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
 
-TOTAL_BYTES = 20_000_000  # of a deployment's files, those in archives included
-FILE_BYTES = 1_000_000  # of a file that is compared line by line
-COMPARED_LINES = 2000  # of one side that differ; comparing more takes too long
+TOTAL_BYTES = 20_000_000  # of a version's files, those in archives included
+# What is larger, or no text, is told by its size and digest. Comparing longer files takes too long.
+FILE_BYTES, FILE_LINES, LINE = 1_000_000, 5000, 2000  # bytes and lines of a file, characters of a line
 SHOWN_LINES = 2000  # of all files together
-LINE = 400  # characters of a line
-Read = Callable[[str, int], bytes | None]  # given a path and the most bytes; None: the file is gone
 
 
 @attrs.frozen(kw_only=True)
@@ -31,15 +30,19 @@ class FileDiff:
 
     name: str  # in the new version, or in the old one where it is gone
     before: str | None = None  # its name in the old version, if it had another
-    added: int | None = None  # lines; None: they were not compared
-    removed: int | None = None
-    lines: tuple[str, ...] = ()  # as in a unified diff, without a head
+    added: int  # lines
+    removed: int
+    lines: tuple[str, ...]  # as in a unified diff, without a head
     note: str | None = None  # why there are no lines, or not all
+
+    def __str__(self) -> str:
+        was, note = f" (was {self.before})" if self.before else "", f": {self.note}" if self.note else ""
+        return f"{self.name}{was}, +{self.added} -{self.removed}{note}"
 
 
 @attrs.frozen(kw_only=True)
 class CodeDiff:
-    """The differences between the code of two deployments."""
+    """The differences between the code of two versions."""
 
     old: str
     new: str
@@ -48,72 +51,73 @@ class CodeDiff:
     notes: tuple[str, ...] = ()  # what was not compared, and why
 
 
-@attrs.frozen
-class _Contents:
-    """The files of an application by name; the application file is under ``""``, since its name may differ."""
+@attrs.frozen(kw_only=True)
+class Version:
+    """The code of one version."""
 
-    main: str
-    files: dict[str, bytes] = attrs.field(factory=dict)
-    notes: list[str] = attrs.field(factory=list)
+    name: str
+    application: Application
+    read: Callable[[str, int], bytes | None]  # given a path and the most bytes; None: the file is gone
 
+    @classmethod
+    def stored(cls, registry: AppRegistry, deployment: str, application: Application) -> Version:
+        """Return a deployment's version. A link is not read: it leads anywhere on this machine."""
+        folder = registry.deployment_folder(deployment)
 
-def code_diff(registry: AppRegistry, old: DeploymentSpec, new: DeploymentSpec) -> CodeDiff:
-    """Compare the code of two deployments. Secrets are hidden."""
-    sides = ((stored_files(registry, s.deployment), s.application) for s in (old, new))
-    return compare_code(next(sides), next(sides), (old.deployment, new.deployment))
+        def read(path: str, most: int) -> bytes | None:
+            folder.check_regular(path, set())
+            return folder.read(path, most)
 
-
-def stored_files(registry: AppRegistry, deployment: str) -> Read:
-    """Return what reads the files of a deployment; CorruptError for one that is a link."""
-    folder = registry.deployment_folder(deployment)
-
-    def read(path: str, most: int) -> bytes | None:
-        folder.check_regular(path, set())
-        return folder.read(path, most)
-
-    return read
+        return cls(name=deployment, application=application, read=read)
 
 
-def compare_code(old: tuple[Read, Application], new: tuple[Read, Application], names: tuple[str, str]) -> CodeDiff:
-    """Compare the code of two applications, each with what reads its files. Secrets are hidden."""
-    before, after = _contents(*old), _contents(*new)
-    secrets = [part for _, app in (old, new) for part in (app.params, app.conf, app.env_vars)]
-    every = sorted({*before.files, *after.files})
-    differing = [name for name in every if before.files.get(name) != after.files.get(name)]
-    files, left = [], SHOWN_LINES
-    for name in differing:
-        diff = _compare(before.files.get(name), after.files.get(name), secrets)
-        was, now = name or before.main, name or after.main
-        note = f"{len(diff.lines) - left} more lines are not shown" if len(diff.lines) > left else diff.note
-        renamed = was if was != now else None
-        files.append(attrs.evolve(diff, name=now, before=renamed, lines=diff.lines[:left], note=note))
-        left = max(left - len(diff.lines), 0)
-    notes = tuple(f"{name}: {note}" for name, side in zip(names, (before, after), strict=True) for note in side.notes)
-    return CodeDiff(old=names[0], new=names[1], files=tuple(files), same=len(every) - len(differing), notes=notes)
+def compare_code(old: Version, new: Version, most: int = SHOWN_LINES) -> CodeDiff:
+    """Compare all files, and show at most so many lines. The application file comes first, whatever its name."""
+    notes, files, applications = list[str](), list[FileDiff](), (old.application, new.application)
+    before, after = _files(old, notes), _files(new, notes)
+    secrets = secret_values(*(part for a in applications for part in (a.params, a.conf, a.env_vars)))
+    every = sorted({*before, *after})
+    for name in (name for name in every if before.get(name) != after.get(name)):
+        a, b = (_lines(side.get(name, b""), secrets) for side in (before, after))
+        lines = list(difflib.unified_diff(a, b, lineterm=""))[2:]
+        note = None if lines else "it differs in what is hidden, or in the ends of its lines"
+        if len(lines) > most:
+            note = f"{len(lines) - most} more lines are not shown"
+        was, now = (name or PurePosixPath(a.file).name for a in applications)
+        added, removed = (sum(line[0] == sign for line in lines) for sign in "+-")
+        shown, renamed = tuple(lines[:most]), was if was != now else None
+        files.append(FileDiff(name=now, before=renamed, added=added, removed=removed, lines=shown, note=note))
+        most -= len(shown)
+    same = len(every) - len(files)
+    return CodeDiff(old=old.name, new=new.name, files=tuple(files), same=same, notes=tuple(notes))
 
 
-def _contents(read: Read, application: Application) -> _Contents:
+def _files(version: Version, notes: list[str]) -> dict[str, bytes]:
+    """Return the files by name, those in archives too. The application file is under ``""``: its name may differ.
+
+    notes: receives what was not read
+    """
+    application, found, left = version.application, dict[str, bytes](), TOTAL_BYTES
     paths = (application.file, *application.py_files, *application.files)
     names = Counter(PurePosixPath(path).name for path in paths)
-    contents, left = _Contents(PurePosixPath(application.file).name), TOTAL_BYTES
     for path in paths:
         name = PurePosixPath(path).name
         if names[name] > 1:  # as it is stored: py_files/0/NAME
             name = "/".join(PurePosixPath(path).parts[-3:])
         try:
-            data = read(path, left + 1)
-        except CorruptError as error:  # a link leads anywhere on this machine
-            contents.notes.append(f"{name} was not compared: {error}")
+            data, problem = version.read(path, left + 1), "is gone"
+        except CorruptError as error:
+            data, problem = None, f"was not compared: {error}"
+        if data is not None and len(data) > left:
+            data, problem = None, "is too large to be compared"
+        if data is None:
+            notes.append(f"{version.name}: {name} {problem}")
             continue
-        if data is None or len(data) > left:
-            contents.notes.append(f"{name} is gone" if data is None else f"{name} is too large to be compared")
-            continue
-        files = {"" if path == application.file else name: data}
-        if path in application.py_files:
-            files = _unpacked(name, data, left) or files
-        contents.files.update(files)
-        left = max(left - sum(map(len, files.values())), 0)
-    return contents
+        unpacked = _unpacked(name, data, left) if path in application.py_files else None
+        files = unpacked or {"" if path == application.file else name: data}
+        found.update(files)
+        left -= sum(map(len, files.values()))
+    return found
 
 
 def _unpacked(name: str, data: bytes, left: int) -> dict[str, bytes] | None:
@@ -129,36 +133,10 @@ def _unpacked(name: str, data: bytes, left: int) -> dict[str, bytes] | None:
         return None
 
 
-def _compare(old: bytes | None, new: bytes | None, secrets: list[dict[str, str]]) -> FileDiff:
-    """Compare two versions of a file, of which one may be missing (None). The caller names it."""
-    a, b = (_lines(data or b"", secrets) for data in (old, new))
-    if a is None or b is None:
-        sizes = ["not there" if data is None else f"{len(data)} bytes" for data in (old, new)]
-        return FileDiff(name="", note=f"no text, or too large: {sizes[0]} before, {sizes[1]} after")
-    if a == b:
-        return FileDiff(name="", added=0, removed=0, note="it differs in what is hidden, or in the ends of its lines")
-    head = _equal_at_start(a, b)
-    tail = _equal_at_start(a[head:][::-1], b[head:][::-1])
-    if max(len(a), len(b)) - head - tail > COMPARED_LINES:
-        return FileDiff(name="", note=f"too much of it differs to be shown: {len(a)} lines before, {len(b)} after")
-    lines = list(difflib.unified_diff(a, b, lineterm=""))[2:]
-    return FileDiff(
-        name="",
-        added=sum(line.startswith("+") for line in lines),
-        removed=sum(line.startswith("-") for line in lines),
-        lines=tuple(line if len(line) <= LINE else f"{line[: LINE - 1]}…" for line in lines),
-        note=f"lines are cut after {LINE} characters" if any(len(line) > LINE for line in lines) else None,
-    )
-
-
-def _equal_at_start(a: list[str], b: list[str]) -> int:
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _lines(data: bytes, secrets: list[dict[str, str]]) -> list[str] | None:
-    """Return the lines of a text; None for anything else."""
-    try:
-        text = data.decode() if len(data) <= FILE_BYTES else "\0"
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else without_secrets(text, *secrets).splitlines()
+def _lines(data: bytes, secrets: tuple[str, ...]) -> list[str]:
+    """Return the lines of a file, or one line about it when it is no text, or too large."""
+    with contextlib.suppress(UnicodeDecodeError):
+        lines = without(data.decode(), secrets).splitlines() if len(data) <= FILE_BYTES else ["\0"]
+        if len(lines) <= FILE_LINES and not any("\0" in line or len(line) > LINE for line in lines):
+            return lines
+    return [f"{len(data)} bytes that are not compared line by line, SHA-256 {hashlib.sha256(data).hexdigest()[:12]}"]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 import attrs
 
 from ...core import clock
 from ...core.history.history import AHEAD, HOURS_KEPT, MINUTES_KEPT
-from ...core.history.span import Span, merged
+from ...core.history.recorded import HOUR, Recorded, recorded
+from ...core.history.span import merged
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import REFUSED, Step, UpdateRecord
-from ..history import Recorded, main_line, recorded
+from ..history import without_parallel_versions
 
 LONGEST = timedelta(hours=24)  # on each side: a day has its hours with more input and with less
 LEAST = timedelta(hours=1)
-LEAST_OF_HOURS = timedelta(hours=2)  # where only hours are kept: a whole one lies in it, wherever it begins
-HOUR = 3600.0
 
 
 @attrs.frozen(kw_only=True)
@@ -35,8 +34,6 @@ class Figure:
 class Hours:
     """The same length of time before and after a cut-over."""
 
-    begins: str  # ISO
-    ends: str  # ISO
     before: float  # seconds of which figures are kept
     after: float
     figures: tuple[Figure, ...] = ()
@@ -48,98 +45,80 @@ def hours(registry: AppRegistry, update: UpdateRecord, now: datetime) -> Hours |
     The time ends when the next update that ran began, or now. It lasts an hour (two where only hours are kept) to a
     day. The minute or hour of the cut-over is left out, and any hour in which a version was started.
     """
-    cut = _cut(update)
+    cut = _cut_over(update)
     if cut is None or not -AHEAD <= now - cut <= HOURS_KEPT:
         return None
-    later = [begun for u in registry.updates() if u.new != update.new and _ran(u) and (begun := _began(u)) > cut]
-    end = max(min([now, cut + LONGEST, *later]), cut)
-    length, since = max(end - cut, LEAST), timedelta(0)
-    if now - (cut - length) > MINUTES_KEPT:
-        length, since = max(length, LEAST_OF_HOURS), timedelta(hours=1)
-    found = list(main_line(registry, recorded(registry.folder, cut - length - since)))
-    over = cut + timedelta(seconds=min(max(update.pause_seconds or 0.0, 0.0), LONGEST.total_seconds()))
-    before = [r for r in _whole(found, update.old) if cut - length <= clock.parse(r.span.at) and _end(r) <= cut]
-    after = [r for r in _whole(found, update.runs) if clock.parse(r.span.at) >= over and _end(r) <= end]
+    began = [clock.parse(other.started_at) for other in registry.updates() if other.new != update.new and _ran(other)]
+    end = max(min([now, cut + LONGEST, *(at for at in began if at > cut)]), cut)
+    begin = since = cut - max(end - cut, LEAST)
+    if now - begin > MINUTES_KEPT:  # in two hours lies a whole one, and the hour before tells what was started in it
+        begin = min(begin, cut - 2 * LEAST)
+        since = begin - LEAST
+    found = list(without_parallel_versions(registry, recorded(registry.folder, since)))
+    pause = timedelta(seconds=min(max(update.pause_seconds or 0.0, 0.0), LONGEST.total_seconds()))
+    before, after = _within(found, update.old, begin, cut), _within(found, update.runs, cut + pause, end)
     if not before and not after:
         return None
-    return Hours(
-        begins=(cut - length).isoformat(),
-        ends=end.isoformat(),
-        before=_seconds(before),
-        after=_seconds(after),
-        figures=tuple(figures(before, after)),
-    )
+    return Hours(before=_seconds(before), after=_seconds(after), figures=tuple(_figures(before, after)))
 
 
-def figures(before: Sequence[Recorded], after: Sequence[Recorded]) -> Iterable[Figure]:
-    """Yield each figure of each query, of both sides."""
-    for query in sorted({r.query for r in (*before, *after)}):
-        sides = [_of(tuple(r for r in side if r.query == query)) for side in (before, after)]
-        for figure, unit in _FIGURES:
-            old, new = (side.get(figure) for side in sides)
-            if old is not None or new is not None:
-                yield Figure(query=query, figure=figure, unit=unit, before=old, after=new)
-
-
-_FIGURES = (
-    ("batch, mean", "s"),
-    ("batch, longest", "s"),
-    ("rows in", "rows/s"),
-    ("rows out", "rows/s"),
-    ("lag at the end", "rows"),
-    ("lag, most", "rows"),
-    ("watermark behind", "s"),
-    ("state rows, growth", "rows/h"),
-    ("state size, growth", "bytes/h"),
-)
-
-
-def _of(found: Sequence[Recorded]) -> dict[str, float | None]:
-    if not found:
-        return {}
-    all_ = merged(found[0].span.at, [r.span for r in found])
-    seconds = _seconds(found)
-    return {
-        "batch, mean": all_.seconds / all_.timed if all_.timed else None,
-        "batch, longest": all_.longest if all_.timed else None,
-        "rows in": all_.rows_in / seconds,
-        "rows out": None if all_.rows_out is None else all_.rows_out / seconds,
-        "lag at the end": all_.lag,
-        "lag, most": all_.lag_most,
-        "watermark behind": all_.watermark_age,
-        "state rows, growth": _growth(found, lambda span: sum(span.state_rows.values()) if span.state_rows else None),
-        "state size, growth": _growth(found, lambda span: span.state_bytes),
-    }
-
-
-def _growth(found: Sequence[Recorded], level: Callable[[Span], float | None]) -> float | None:
-    """Return how much a level grew an hour, from the end of the first span to that of the last."""
-    known = [(_end(r), value) for r in found if (value := level(r.span)) is not None]
-    passed = (known[-1][0] - known[0][0]).total_seconds() if len(known) > 1 else 0.0
-    return (known[-1][1] - known[0][1]) / passed * HOUR if passed > 0 else None
-
-
-def _cut(update: UpdateRecord) -> datetime | None:
+def _cut_over(update: UpdateRecord) -> datetime | None:
     """Return when the new version took over; None when it did not."""
     times = update.step_times
     at = update.paused_at or times.get(Step.SNAPSHOT_AND_CANCEL) or times.get(Step.SUBMIT_FROM_SNAPSHOT)
     return clock.parse(at) if at else None
 
 
-def _began(update: UpdateRecord) -> datetime:
-    return clock.parse(update.started_at)
-
-
 def _ran(update: UpdateRecord) -> bool:
     """Return whether the update replaced what ran, or may be about to."""
-    return update.outcome is None or (update.outcome != REFUSED and _cut(update) is not None)
+    return update.outcome is None or (update.outcome != REFUSED and _cut_over(update) is not None)
 
 
-def _whole(found: Sequence[Recorded], deployment: str | None) -> list[Recorded]:
-    """Return the minutes or hours of a deployment, without the hours in which it was started."""
+def _within(found: Sequence[Recorded], deployment: str | None, begin: datetime, end: datetime) -> list[Recorded]:
+    """Return the minutes or hours of a deployment within a time, without the hours in which it was started."""
     mine = [r for r in found if r.deployment == deployment]
     ends = {_end(r) for r in mine}
-    return [r for r in mine if r.seconds < HOUR or clock.parse(r.span.at) in ends]
+    return [
+        r
+        for r in mine
+        if begin <= (at := clock.parse(r.span.at)) and _end(r) <= end and (r.seconds < HOUR or at in ends)
+    ]
+
+
+def _figures(before: Sequence[Recorded], after: Sequence[Recorded]) -> Iterator[Figure]:
+    """Yield each known figure of each query, of both sides."""
+    for query in sorted({r.query for r in (*before, *after)}):
+        old, new = (_query_figures([r for r in side if r.query == query]) for side in (before, after))
+        for figure, unit in {**old, **new}:
+            sides = (old.get((figure, unit)), new.get((figure, unit)))
+            if sides != (None, None):
+                yield Figure(query=query, figure=figure, unit=unit, before=sides[0], after=sides[1])
+
+
+def _query_figures(found: Sequence[Recorded]) -> dict[tuple[str, str], float | None]:
+    """Return the figures of one query, by name and unit."""
+    if not found:
+        return {}
+    whole, seconds = merged(found[0].span.at, [r.span for r in found]), _seconds(found)
+    rows = [(_end(r), sum(r.span.state_rows.values())) for r in found if r.span.state_rows]
+    size = [(_end(r), r.span.state_bytes) for r in found if r.span.state_bytes is not None]
+    return {
+        ("batch, mean", "s"): whole.seconds / whole.timed if whole.timed else None,
+        ("batch, longest", "s"): whole.longest if whole.timed else None,
+        ("rows in", "rows/s"): whole.rows_in / seconds,
+        ("rows out", "rows/s"): None if whole.rows_out is None else whole.rows_out / seconds,
+        ("lag at the end", "rows"): whole.lag,
+        ("lag, most", "rows"): whole.lag_most,
+        ("watermark behind", "s"): whole.watermark_age,
+        ("state rows, growth", "rows/h"): _growth(rows),
+        ("state size, growth", "bytes/h"): _growth(size),
+    }
+
+
+def _growth(levels: Sequence[tuple[datetime, int]]) -> float | None:
+    """Return how much a level grew an hour, from the end of the first span to that of the last."""
+    passed = (levels[-1][0] - levels[0][0]).total_seconds() if levels else 0.0
+    return (levels[-1][1] - levels[0][1]) / passed * HOUR if passed > 0 else None
 
 
 def _end(one: Recorded) -> datetime:

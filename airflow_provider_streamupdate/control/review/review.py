@@ -1,15 +1,20 @@
-"""An update, read afterwards: who asked for it, what it changed, how it went, and what came of it."""
+"""An update: what it will change, and, read afterwards, how it went and what came of it."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from ...core import clock
+from ...core.compatibility.report import fenced
 from ...core.errors import CorruptError, NewerFormatError, NotFoundError
 from ...core.names import check_name
+from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
@@ -18,8 +23,10 @@ from ...core.serde import to_dict
 from ..operations.context import Context
 from ..operations.settings_diff import Changed, as_of, changed, settings_diff
 from ..overview import update_document
-from .code import CodeDiff, code_diff
+from .code import CodeDiff, Version, compare_code
 from .hours import Hours, hours
+
+PREVIEW_LINES = 200  # of code, for the person who approves; the update's page has all of it
 
 
 @attrs.frozen(kw_only=True)
@@ -51,10 +58,14 @@ def review(context: Context, app: str, update: str) -> Review:
     """
     registry = context.registry.existing(app)
     record, hiding = _record(registry, update), Hiding.in_app(registry)
-    old, new = _versions(registry, record)
+    old, new = _specs(registry, record)
     report, difference = registry.report(record.new), registry.difference(record.new)
     reasons = {item.name: item.because for item in report.items if item.agreed} if report else {}
-    given = {name.partition("=")[0]: name.partition("=")[2] or None for name in (new.agree if new else ())}
+    given = {name: because or None for name, _, because in (name.partition("=") for name in (new.agree if new else ()))}
+    settings = settings_diff(old, new) if old and new else None
+    if record.in_place:
+        made = [c for c in registry.changes(record.runs) if c.request.id == record.new and c.undoes is None]
+        settings = changed("parameters", made[0].before, made[0].request.params) if made else None
     return Review(
         update=hiding.update(record),
         agreed=tuple(Agreed(name=name, because=because) for name, because in {**given, **reasons}.items()),
@@ -62,7 +73,7 @@ def review(context: Context, app: str, update: str) -> Review:
         problems=tuple(report.problems) if report else (),
         compared=difference.outcome if difference else None,
         rollback=next((hiding.rollback(r) for r in reversed(registry.rollbacks()) if r.left == record.new), None),
-        settings=_settings(registry, record, old, new),
+        settings=settings,
         hours=hours(registry, record, clock.utc_now()),
     )
 
@@ -79,14 +90,52 @@ def code_of_update(context: Context, app: str, update: str) -> CodeDiff:
     record = _record(registry, update)
     if record.in_place:
         return CodeDiff(old=record.runs, new=record.runs, notes=("a change in flight changes parameters only",))
-    old, new = _versions(registry, record)
-    if missing := [str(name) for name, spec in ((record.old, old), (record.new, new)) if spec is None]:
-        raise NotFoundError(
-            f"the files of {' and '.join(missing)} of {app} are gone, so the code cannot be compared: a version that "
-            "was refused, or dropped before it took over, leaves none"
-        )
-    assert old is not None and new is not None
-    return code_diff(registry, old, new)
+    versions = []
+    for name, spec in zip((record.old, record.new), _specs(registry, record), strict=True):
+        if spec is None:
+            raise NotFoundError(
+                f"the files of {name} of {app} are gone, so the code cannot be compared: a version that was refused, "
+                "or dropped before it took over, leaves none"
+            )
+        versions.append(Version.stored(registry, spec.deployment, spec.application))
+    return compare_code(versions[0], versions[1])
+
+
+def preview_changes(registry: AppRegistry, old: str, application: Application) -> str:
+    """Return what differs between the deployment `old` and an application, as Markdown for the person who approves."""
+    spec = as_of(registry, registry.spec(old), None)
+    settings = settings_diff(spec, attrs.evolve(spec, application=application))
+    new = Version(name="the new version", application=application, read=_read_here)
+    code = compare_code(Version.stored(registry, old, spec.application), new, PREVIEW_LINES)
+    return "\n".join([*_settings_table(settings, old), "", *_code_blocks(code)])
+
+
+def _read_here(path: str, most: int) -> bytes | None:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(most)
+    except FileNotFoundError:
+        return None
+
+
+def _settings_table(changes: tuple[Changed, ...], old: str) -> Iterator[str]:
+    if not changes:
+        yield f"Parameters, configuration and environment are those of {old}."
+        return
+    yield f"Parameters, configuration and environment that differ from {old}:"
+    yield from ("", "| part | key | before | after |", "|---|---|---|---|")
+    for change in changes:
+        cells = (re.sub(r"\s", " ", cell or "").replace("|", "\\|") for cell in attrs.astuple(change))
+        yield f"| {' | '.join(cells)} |"
+
+
+def _code_blocks(code: CodeDiff) -> Iterator[str]:
+    yield f"Code that differs from {code.old}:" if code.files or code.notes else f"The code is that of {code.old}."
+    for file in code.files:
+        yield from ("", f"`{file}`")
+        if file.lines:
+            yield from fenced("diff", file.lines)
+    yield from (f"- {note}" for note in code.notes)
 
 
 def _record(registry: AppRegistry, update: str) -> UpdateRecord:
@@ -97,24 +146,10 @@ def _record(registry: AppRegistry, update: str) -> UpdateRecord:
     return record
 
 
-def _versions(registry: AppRegistry, record: UpdateRecord) -> tuple[DeploymentSpec | None, DeploymentSpec | None]:
-    """Return both deployments as they were at the update; None for one whose files are gone or cannot be read."""
-    return _spec(registry, record.old, record.started_at), _spec(registry, record.runs, None)
-
-
-def _spec(registry: AppRegistry, deployment: str | None, at: str | None) -> DeploymentSpec | None:
-    if deployment is None:
-        return None
-    try:
-        return as_of(registry, registry.spec(deployment), at)
-    except (NotFoundError, CorruptError, NewerFormatError):
-        return None
-
-
-def _settings(
-    registry: AppRegistry, record: UpdateRecord, old: DeploymentSpec | None, new: DeploymentSpec | None
-) -> tuple[Changed, ...] | None:
-    if record.in_place:
-        made = [c for c in registry.changes(record.runs) if c.request.id == record.new and c.undoes is None]
-        return changed("parameters", made[0].before, made[0].request.params) if made else None
-    return None if old is None or new is None else settings_diff(old, new)
+def _specs(registry: AppRegistry, record: UpdateRecord) -> Iterator[DeploymentSpec | None]:
+    """Yield both deployments as they were at the update; None for one whose files are gone or cannot be read."""
+    for deployment, at in ((record.old, record.started_at), (record.runs, None)):
+        try:
+            yield as_of(registry, registry.spec(deployment), at) if deployment else None
+        except (NotFoundError, CorruptError, NewerFormatError):
+            yield None

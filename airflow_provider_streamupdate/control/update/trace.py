@@ -24,12 +24,10 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from ...core import clock
 from ...core.errors import CorruptError, NotFoundError, StreamUpdateError
-from ...core.formats import EVENT
-from ...core.registry.events import latest_lines
+from ...core.registry.events import latest_lines, parse_event
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, Step, UpdateRecord
-from ...core.serde import parse_json
 
 ASIDE = ("command", "snapshot", "renumbered")  # events that change nothing in what a driver does
 
@@ -117,7 +115,7 @@ def _parts(registry: AppRegistry, record: UpdateRecord, hiding: Hiding) -> Itera
         last: dict[int, tuple[str, datetime]] = {}  # by epoch
         for line in latest_lines(registry.deployment_folder(deployment)):
             try:
-                event = hiding.event(EVENT.understood(parse_json(line, deployment, finite=True), deployment))
+                event = hiding.event(parse_event(line, deployment))
                 epoch, kind = int(event["epoch"]), str(event["state"] if event["event"] == "state" else event["event"])
                 at, since = clock.parse(event["at"]), clock.parse(event.get("since") or event["at"])
             except (CorruptError, AttributeError, KeyError, TypeError, ValueError):

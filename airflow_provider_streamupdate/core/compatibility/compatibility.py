@@ -13,12 +13,12 @@ from typing import TypeVar
 import attrs
 
 from ..plan.expressions import Expression
-from ..plan.graph import graph
 from ..plan.plan import PYTHON_IMPORTS, AppPlan, Path, QueryPlan, SourcePlan, StagePlan
 from ..plan.rename import rename
 from ..plan.visitors import refers_only_to, without_branches
 from .agreement import SAME, agreements
 from .agreement import agree as agreed
+from .graph import graph
 from .migration import Migration, plan_migration
 from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst

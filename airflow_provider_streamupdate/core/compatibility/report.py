@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 import attrs
 
 from ..errors import StreamUpdateError
-from ..plan.graph import Graph
-from .picture import Picture, picture_lines, picture_of
+from .graph import Graph
+from .picture import picture_lines, picture_of
 from .verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, ReportItem, Verdict
 
 __all__ = [
@@ -66,7 +67,7 @@ class CompatibilityReport:
         return lines
 
     @property
-    def picture(self) -> Picture | None:
+    def picture(self) -> Graph | None:
         """The old version's queries beside the new one's, with the verdicts on them."""
         return None if self.graph is None else picture_of(self.graph, self.items)
 
@@ -75,7 +76,7 @@ class CompatibilityReport:
             f"| {i.thing} | {_cell(i.name)} | {i.verdict} | {_cell(i.reason)} | {_agreement(i)} |" for i in self.items
         ]
         head = f"Compatibility of the new version of **{self.app}** with {self.source}: **{self.outcome}**"
-        shown = [*_fenced(picture_lines(self.picture)), ""] if self.picture else []
+        shown = [*fenced("text", picture_lines(self.picture)), ""] if self.picture else []
         return "\n".join(
             [head, "", *shown, "| thing | name | verdict | reason | agreement |", "|---|---|---|---|---|", *rows, ""]
         )
@@ -85,11 +86,11 @@ class CompatibilityReport:
         return "compatible" if self.compatible else "not compatible"
 
 
-def _fenced(lines: list[str]) -> list[str]:
-    """A block of code: within more backticks than any line has in a row."""
+def fenced(language: str, lines: Sequence[str]) -> list[str]:
+    """Return a block of code, within more backticks than any line has in a row."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}text", *lines, fence]
+    return [f"{fence}{language}", *lines, fence]
 
 
 def _cell(text: str) -> str:

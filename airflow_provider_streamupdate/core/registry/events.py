@@ -8,8 +8,9 @@ import threading
 from typing import Any
 
 from .. import clock
-from ..errors import StorageError
+from ..errors import CorruptError, StorageError
 from ..formats import EVENT
+from ..serde import parse_json
 from ..storage import Folder
 
 KEPT = 1_000_000  # bytes of the latest events
@@ -38,3 +39,11 @@ def latest_lines(deployment: Folder) -> list[bytes]:
     text = deployment.read_end("events.jsonl", KEPT) or b""
     lines = text.splitlines()
     return lines[1:] if len(text) == KEPT else lines  # the first one may be cut
+
+
+def parse_event(line: bytes, where: str) -> dict[str, Any]:
+    """Return one of these lines as an event; CorruptError or NewerFormatError, naming `where`, when it is none."""
+    event = EVENT.understood(parse_json(line, where, finite=True), where)
+    if not isinstance(event, dict) or not isinstance(event.get("epoch"), int | None):
+        raise CorruptError(f"{where} holds a line that is no event of a driver: {line[:60]!r}; remove that line")
+    return event

@@ -26,7 +26,7 @@ export interface Me {
   restart_dag_id: string;
 }
 
-/** What an app needs somebody for, and what helps (control/attention/need.py). */
+/** What an app needs somebody for, and what helps (control/attention.py). */
 export interface Need {
   kind: string;
   severity: string;
@@ -94,6 +94,10 @@ export interface QueryStatus {
   watermark: Maybe<string>;
   state_rows: Record<string, number>;
   state_bytes: Maybe<number>;
+  source_lag: Record<string, number>;
+  source_rates: Record<string, number>;
+  /** The last batches, oldest first. */
+  figures: { rows_out: Maybe<number> }[];
   active: boolean;
   idle: boolean;
   /** What it failed with. Drivers of versions before this do not say. */
@@ -217,7 +221,7 @@ export interface Report {
   picture?: Maybe<Picture>;
 }
 
-/** A source, steps (filters, lookups ...), a stage or the sink (core/compatibility/picture). */
+/** A source, steps (filters, lookups ...), a stage or the sink (core/compatibility/graph). */
 export interface PicturedNode {
   id: string;
   kind: "source" | "steps" | "stage" | "sink";
@@ -230,7 +234,8 @@ export interface PicturedNode {
   reason: string;
   agreement: Maybe<"needed" | "agreed">;
   blocks: boolean;
-  figures: { rows_per_second?: number; lag?: number; state_rows?: number; batch_rows?: number };
+  /** What a driver last reported of it: the page adds it (pictured.ts). */
+  figures?: { rows_per_second?: Maybe<number>; lag?: Maybe<number>; state_rows?: Maybe<number>; batch_rows?: Maybe<number> };
 }
 
 /** Rows go from one node to another, in one version or in both. */
@@ -250,7 +255,7 @@ export interface PicturedQuery {
   notes: ReportItem[];
   /** What a plan does not tell. */
   unknown: string[];
-  figures: { rows_per_second?: number; processed_per_second?: number; lag?: number; state_bytes?: number };
+  figures?: { rows_per_second: Maybe<number>; processed_per_second: Maybe<number>; lag: Maybe<number>; state_bytes: Maybe<number> };
 }
 
 /** compared: of two versions; else all nodes are `new`. */

@@ -17,6 +17,7 @@ import { Word } from "./list";
 import { Log } from "./log";
 import { LABELS, Needs } from "./needs";
 import { QueryPicture } from "./picture";
+import { withFigures } from "./pictured";
 import { usePolled } from "./polling";
 import { Queries } from "./queries";
 import { LastCheck } from "./report";
@@ -128,6 +129,10 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   const asksPerson = task !== undefined && taskName(task) === "approve";
   const ongoing = underWay && !interrupted && [underWay.old, underWay.new].includes(current?.deployment ?? "") ? underWay : undefined;
   const comes = (ongoing && app.report?.deployment === ongoing.new && app.report.picture) || null;
+  // what the driver reports is about the version that runs, which is the old one of `comes`
+  const running = comes ? app.current?.deployment !== ongoing?.new : true;
+  const shown = comes ?? app.picture;
+  const pictured = shown && running ? withFigures(shown, app) : shown;
   const edits = me?.may_edit ?? false;
   return (
     <>
@@ -179,10 +184,10 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
       )}
       <Charts app={app} live={live.points} />
       <Queries app={app} />
-      {(comes ?? app.picture) && (
+      {pictured && (
         <Section title="Picture">
           {comes && ongoing && <p>The update to {ongoing.new}: what runs, and what comes.</p>}
-          <QueryPicture key={comes ? ongoing?.new : app.current?.deployment} picture={(comes ?? app.picture)!} />
+          <QueryPicture key={comes ? ongoing?.new : app.current?.deployment} picture={pictured} />
         </Section>
       )}
       {edits && current && <Log conn={conn} app={name} deployment={current.deployment} />}

@@ -64,7 +64,7 @@ function Lane({ query, side, title, layout, chosen, choose, told }: LaneProps): 
           </svg>
           {boxes.map(({ node, x, y }) => {
             const [first, second, third] = lines(node, side);
-            const rate = node.kind === "source" ? node.figures.rows_per_second : undefined;
+            const rate = node.kind === "source" ? node.figures?.rows_per_second : null;
             return (
               <Fragment key={node.id}>
                 <button
@@ -84,7 +84,7 @@ function Lane({ query, side, title, layout, chosen, choose, told }: LaneProps): 
                   <span class="detail">{second}</span>
                   {third && <span class="mark-word">{third}</span>}
                 </button>
-                {side !== "new" && rate !== undefined && (
+                {side !== "new" && rate != null && (
                   <span class="rate" aria-hidden="true" style={{ left: `${x + width}px`, top: `${y + HEIGHT / 2 - 17}px`, width: `${GAP}px` }}>
                     {short(rate)}/s
                   </span>
@@ -99,12 +99,13 @@ function Lane({ query, side, title, layout, chosen, choose, told }: LaneProps): 
 }
 
 function figuresOf(query: PicturedQuery): string {
+  if (!query.figures) return "";
   const { rows_per_second, processed_per_second, lag, state_bytes } = query.figures;
   return [
-    rows_per_second !== undefined && `${count(rows_per_second)} rows/s in`,
-    processed_per_second !== undefined && `${count(processed_per_second)} rows/s processed`,
-    lag !== undefined && `${count(lag)} rows behind`,
-    state_bytes !== undefined && `${bytes(state_bytes)} of state`,
+    rows_per_second !== null && `${count(rows_per_second)} rows/s in`,
+    processed_per_second !== null && `${count(processed_per_second)} rows/s processed`,
+    lag !== null && `${count(lag)} rows behind`,
+    state_bytes !== null && `${bytes(state_bytes)} of state`,
   ]
     .filter(Boolean)
     .join(", ");

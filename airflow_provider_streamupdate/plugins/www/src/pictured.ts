@@ -1,7 +1,7 @@
 /** The words on and about the nodes of a picture. */
 
-import type { Maybe, PicturedNode, PicturedQuery } from "./api";
-import { count } from "./format";
+import type { AppDocument, Maybe, Picture, PicturedNode, PicturedQuery, QueryStatus } from "./api";
+import { count, RUNNING } from "./format";
 
 /** Which version: `only`, where there is one. */
 export type Side = "old" | "new" | "only";
@@ -37,17 +37,39 @@ export const short = (value: number): string => few.format(value);
 
 /** What is known of it in numbers, but for the rows that arrive, which are beside the box. */
 function kept(node: PicturedNode, told: (value: number) => string): string[] {
-  const { lag, state_rows, batch_rows } = node.figures;
+  const { lag, state_rows, batch_rows } = node.figures ?? {};
   return [
-    lag !== undefined && `${told(lag)} rows behind`,
-    state_rows !== undefined && `${told(state_rows)} state rows`,
-    batch_rows !== undefined && `${told(batch_rows)} rows a batch`,
+    lag != null && `${told(lag)} rows behind`,
+    state_rows != null && `${told(state_rows)} state rows`,
+    batch_rows != null && `${told(batch_rows)} rows a batch`,
   ].filter((text): text is string => text !== false);
 }
 
 export function figures(node: PicturedNode): string[] {
-  const rate = node.figures.rows_per_second;
-  return [...(rate === undefined ? [] : [`${count(rate)} rows/s`]), ...kept(node, count)];
+  const rate = node.figures?.rows_per_second;
+  return [...(rate == null ? [] : [`${count(rate)} rows/s`]), ...kept(node, count)];
+}
+
+/** What the driver reports of a node. */
+function reported(node: PicturedNode, query: QueryStatus, alive: boolean): PicturedNode["figures"] {
+  if (node.kind === "stage") return { state_rows: query.state_rows[node.name] };
+  if (!alive || node.kind === "steps") return {};
+  if (node.kind === "sink") return { batch_rows: query.figures.at(-1)?.rows_out };
+  return { rows_per_second: query.source_rates[node.name], lag: query.source_lag[node.name] };
+}
+
+/** The picture with what the current driver last reported. Of one that ended, only the state is still there. */
+export function withFigures(picture: Picture, app: AppDocument): Picture {
+  const alive = RUNNING.includes(app.state);
+  const queries = picture.queries.map((query) => {
+    const told = app.status?.queries[query.name];
+    if (!told) return query;
+    const { input_rows_per_second, processed_rows_per_second, lag, state_bytes } = told;
+    const rates = alive ? [input_rows_per_second, processed_rows_per_second, lag] : [];
+    const figures = { rows_per_second: rates[0] ?? null, processed_per_second: rates[1] ?? null, lag: rates[2] ?? null, state_bytes };
+    return { ...query, figures, nodes: query.nodes.map((node) => ({ ...node, figures: reported(node, told, alive) })) };
+  });
+  return { ...picture, queries };
 }
 
 const of = (node: PicturedNode, side: Side): string[] => (side === "old" ? node.old : node.new) ?? [];

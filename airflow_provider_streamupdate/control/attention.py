@@ -1,0 +1,405 @@
+"""Which apps need a person, why, since when, and which command helps.
+
+The thresholds are those of docs/monitoring/alerts.yaml. A list may show a thousand apps, so a rule reads files only
+when what is known already calls for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import TypeVar
+
+import attrs
+
+from ..core import clock
+from ..core.checkpoint.snapshot import Verified
+from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, failure_advice
+from ..core.history.recorded import recorded
+from ..core.history.span import Span, watermark_age
+from ..core.names import is_name
+from ..core.registry.deployment import (
+    DEAD_STATES,
+    DRAINING,
+    FAILED,
+    RESTORING,
+    RUNNING,
+    SILENT,
+    STARTING,
+    STOPPED,
+    SUSPENDED,
+    Current,
+    DriverState,
+    QueryStatus,
+    Status,
+)
+from ..core.registry.events import latest_lines, parse_event
+from ..core.registry.hiding import Hiding
+from ..core.registry.registry import AppRegistry
+from ..core.registry.update import UpdateRecord
+from ..core.snapshots.snapshots import SnapshotStore
+from ..core.text_enum import TextEnum
+from .interruption import Interruption, interruption
+from .supervision.outlook import Outlook, outlook
+
+T = TypeVar("T")
+
+# Seconds
+NO_HEARTBEAT = 120.0  # a driver that should run was last heard this long ago
+CATCH_UP = 300.0  # a lag counts if catching up takes longer than this, at the present rate
+GROWING = 900.0  # a lag that counts must have grown for this long; a younger driver is catching up
+NO_PROGRESS = 1800.0  # a query that is behind has committed nothing for this long, while its driver ran
+WATERMARK_OLD = 3600.0  # a watermark that is closer to the clock is ignored
+WATERMARK_STANDS = 1800.0  # a watermark has not moved for this long
+SNAPSHOT_AGE = 86_400.0  # the newest verified snapshot may be this old
+SNAPSHOT_GRACE = 3600.0  # a younger driver may have no snapshot yet
+UPDATE_STUCK = 3600.0  # an update has been under way for this long
+
+_HEARTBEAT_STATES = (STARTING, RESTORING, RUNNING, DRAINING)
+# By the command that helps, the page's button that does the same.
+_BUTTONS = {"restart": "restart", "rollback": "rollback", "save-snapshot": "snapshot", "verify-snapshot": "verify"}
+
+
+class Severity(TextEnum):
+    """The severity of a need."""
+
+    CRITICAL = "critical"  # results are late now, or nobody knows
+    WARNING = "warning"  # results may be late, or the app could not be brought back
+    INFO = "info"  # somebody wanted it so
+
+
+class Kind(TextEnum):
+    """The matter, the most urgent first."""
+
+    UNREADABLE = "unreadable"
+    CRASH_LOOP = "crash-loop"
+    FAILED = "failed"
+    LOST = "lost"
+    STOPPED = "stopped"
+    INTERRUPTED = "update-interrupted"
+    SILENT = "silent"
+    NO_PROGRESS = "no-progress"
+    BEHIND = "behind"
+    WATERMARK = "watermark-stands"
+    STUCK = "update-stuck"
+    WAITS = "update-waits"
+    NO_SNAPSHOT = "no-verified-snapshot"
+    SUSPENDED = "suspended"
+
+
+CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
+_SEVERITIES, _KINDS = list(Severity), list(Kind)
+
+
+@attrs.frozen
+class Need:
+    """One reason why an app needs a person."""
+
+    kind: Kind
+    severity: Severity
+    reason: str  # one plain sentence, without a full stop
+    help: str  # what to do
+    command: str | None = None  # the command that does it; None: no single one does
+    since: str | None = attrs.field(default=None, kw_only=True)  # when it began, ISO; None: not known
+    snapshot: str | None = attrs.field(default=None, kw_only=True)  # the one that the command is about
+    button: str | None = attrs.field(kw_only=True)  # the page's, which does what the command does; None: it has none
+
+    @button.default
+    def _of_command(self) -> str | None:
+        return _BUTTONS.get(self.command.split()[1]) if self.command else None
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.help}"
+
+    @property
+    def urgency(self) -> tuple[int, int, str]:
+        """Sort key: the most urgent first, then the one that has lasted longer."""
+        return _SEVERITIES.index(self.severity), _KINDS.index(self.kind), self.since or ""
+
+
+@attrs.frozen(kw_only=True)
+class Attention:
+    """Everything about an app that a person should know."""
+
+    interrupted: Interruption | None = None  # the update or rollback that no process works on
+    supervision: Outlook | None = None  # what supervision makes of a dead driver
+    needs: tuple[Need, ...] = ()  # the most urgent first
+    next_step: str | None = None  # what to do about a dead driver or an interrupted update; None: nothing
+
+
+@attrs.frozen(kw_only=True)
+class Evidence:
+    """The facts by which an app is judged. The functions read files."""
+
+    app: str
+    state: DriverState
+    current: Current
+    status: Status | None = None
+    update: UpdateRecord | None = None  # the last one, ended or not
+    interrupted: Interruption | None = None
+    supervision: Outlook | None = None
+    runs_since: Callable[[], str | None]  # when the driver began to run, or was resumed, ISO; None: not known
+    minutes: Callable[[], Mapping[str, Sequence[Span]]]  # by query, its last hour, oldest first
+    snapshots: Callable[
+        [], Iterable[tuple[str, Verified | None]]
+    ]  # of the last day, the newest first; None: not verified
+
+    @property
+    def ongoing(self) -> UpdateRecord | None:
+        """The update that has not ended and is about what runs."""
+        return self.update if self.update and self.update.under_way(self.current.deployment) else None
+
+
+def assess(
+    app: AppRegistry, current: Current | None, state: DriverState, status: Status | None, update: UpdateRecord | None
+) -> Attention:
+    """Return what an app needs a person for.
+
+    state, status: those of the current deployment's driver; update: the last one, ended or not
+    """
+    if current is None:
+        return Attention()
+    if status is not None and status.error:  # it quotes what the driver said
+        status = Hiding.in_app(app, current.deployment).status(status)
+    now = clock.utc_now()
+    evidence = Evidence(
+        app=app.name,
+        state=state,
+        current=current,
+        status=status,
+        update=update,
+        interrupted=interruption(app, update, state),
+        supervision=outlook(app, current, state, status),
+        runs_since=lambda: _runs_since(app, current),
+        minutes=functools.cache(lambda: _minutes(app, current, now)),
+        snapshots=lambda: _recent_snapshots(app, now),
+    )
+    interrupted, dead = evidence.interrupted, state in (*DEAD_STATES, SILENT)
+    return Attention(
+        interrupted=interrupted,
+        supervision=evidence.supervision,
+        needs=needs(evidence, now),
+        next_step=str(interrupted) if interrupted else _revival(evidence) if dead else None,
+    )
+
+
+def needs(evidence: Evidence, now: datetime) -> tuple[Need, ...]:
+    """Return what the app needs a person for, the most urgent first."""
+    rules = (_driver, _update, _queries, _snapshots)
+    return tuple(sorted((need for rule in rules for need in rule(evidence, now)), key=lambda need: need.urgency))
+
+
+def unreadable(app: str, problem: str) -> Need:
+    """Return the need of an app whose files cannot be read."""
+    reason = f"its files cannot be read, so nobody knows whether it runs: {problem}"
+    command = f"streamupdate status {shlex.quote(app)}"  # a folder may be called anything
+    return Need(Kind.UNREADABLE, CRITICAL, reason, "mend what the message names", command)
+
+
+def with_approval(others: Iterable[Need], update: str, since: str | None) -> tuple[Need, ...]:
+    """Return an app's needs while its update waits for a person in Airflow: it is neither stuck nor abandoned."""
+    reason = f"the update to {update} waits for an approval"
+    waiting = Need(Kind.WAITS, WARNING, reason, "approve or reject it in Airflow", since=since)
+    kept = (need for need in others if need.kind not in (Kind.STUCK, Kind.WAITS))
+    return tuple(sorted([*kept, waiting], key=lambda need: need.urgency))
+
+
+def rank(app: str, its_needs: tuple[Need, ...]) -> tuple[tuple[int, int, str], str]:
+    """Sort key of apps: the most urgent first, then by name."""
+    return its_needs[0].urgency if its_needs else (len(_SEVERITIES), 0, ""), app
+
+
+def _driver(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    app, state, status, outlook = evidence.app, evidence.state, evidence.status, evidence.supervision
+    heard = status.heartbeat_at if status else None
+    if state == SUSPENDED:
+        command = f"streamupdate resume {app}"
+        reason = "it was suspended on request, and runs no batch"
+        yield Need(Kind.SUSPENDED, INFO, reason, f"{command} lets it go on", command)
+    elif state in (*DEAD_STATES, SILENT) and evidence.interrupted is None:
+        gave_up_at = outlook.starts.gave_up_at if outlook and outlook.starts.gave_up else None
+        cause = {FAILED: status.error, STOPPED: status.reason}.get(state) if status else None
+        lasted = f" since {clock.format_timestamp(heard)}" if heard and state != FAILED else ""
+        yield Need(
+            Kind(str(state)) if gave_up_at is None else Kind.CRASH_LOOP,
+            WARNING if state == SILENT or (outlook and outlook.starts_again) else CRITICAL,
+            f"its driver is {state}{lasted}{f': {_first_line(cause)}' if cause else ''}",
+            _revival(evidence),
+            None if evidence.ongoing else f"streamupdate restart {app}",
+            since=gave_up_at or heard,
+        )
+    elif state in _HEARTBEAT_STATES and (age := _age(heard, now)) > NO_HEARTBEAT:
+        command = f"streamupdate log {app}"
+        reason = f"its driver has not been heard for {_duration(age)}"
+        yield Need(Kind.SILENT, WARNING, reason, f"{command} shows what it does", command, since=heard)
+
+
+def _revival(evidence: Evidence) -> str:
+    """Return what brings a dead or silent driver back."""
+    app, update = evidence.app, evidence.update
+    if ongoing := evidence.ongoing:
+        return (
+            f"an update to {ongoing.new} is under way (after {ongoing.step}): run it again to continue it, or "
+            f"streamupdate rollback {app}"
+        )
+    if evidence.state == SILENT:
+        return f"streamupdate restart {app} watches its driver for a sign of life, and starts it again if there is none"
+    step = f"streamupdate restart {app} continues from its own checkpoint (streamupdate log {app} shows why it ended)"
+    if evidence.state == FAILED:
+        back = update is not None and update.new == evidence.current.deployment and bool(update.old)
+        step = f"{failure_advice(app, back)}. streamupdate log {app} shows its error"
+    forecast = evidence.supervision.forecast(app) if evidence.supervision else None
+    return f"{forecast}; {step}" if forecast else step
+
+
+def _update(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    update, stopped, command = evidence.ongoing, evidence.interrupted, f"streamupdate rollback {evidence.app}"
+    if stopped is not None:
+        kind = Kind.INTERRUPTED if stopped.killed else Kind.WAITS
+        severity = WARNING if evidence.state in (RUNNING, SUSPENDED) else CRITICAL
+        yield Need(kind, severity, stopped.reason, stopped.help, command, since=stopped.since)
+    elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
+        reason = f"the update to {update.new} has been under way for {_duration(age)}, after step {update.step!r}"
+        advice = f"look at what it waits for; {command} gives it up"
+        yield Need(Kind.STUCK, WARNING, reason, advice, command, since=update.started_at)
+
+
+def _queries(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    status = evidence.status
+    if evidence.state != RUNNING or status is None:
+        return
+    for name, query in sorted((name, query) for name, query in status.queries.items() if query.active):
+        since = query.last_commit_at or status.started_at
+        late = (query.lag or 0) > 0 and _age(since, now) > NO_PROGRESS
+        if late:
+            since = max(since, evidence.runs_since() or since, key=clock.parse)
+        if late and (age := _age(since, now)) > NO_PROGRESS:
+            reason = f"query {name} is behind, and has committed nothing for {_duration(age)}"
+            command = f"streamupdate log {evidence.app}"
+            advice = f"look for its batch in the Spark UI; {command} shows what it does"
+            yield Need(Kind.NO_PROGRESS, CRITICAL, reason, advice, command, since=since)
+        else:
+            yield from _behind(name, query, evidence, young=_age(status.started_at, now) < GROWING)
+        yield from _watermark(name, query, evidence, now)
+
+
+def _behind(name: str, query: QueryStatus, evidence: Evidence, young: bool) -> Iterator[Need]:
+    limit = CATCH_UP * max(query.processed_rows_per_second or 0.0, 1.0)
+    if query.lag is None or query.lag <= limit:
+        return
+    known = [(span.at, span.lag) for span in evidence.minutes().get(name, ()) if span.lag is not None]
+    lags = [lag for _, lag in _last(known, GROWING)]
+    if len(lags) < GROWING / 60 / 3:
+        trend = None if young else "and whether it catches up is not known"
+    else:
+        trend = "and falls further behind" if lags[-1] > lags[0] and min(lags) > limit else None
+    if trend is not None:
+        reason = f"query {name} is {query.lag:,.0f} rows behind, {trend}"
+        advice = "give it more executors or partitions, or look for the slow stage in its Spark UI"
+        above = [at for at, _ in takewhile(lambda minute: minute[1] > limit, reversed(known))]
+        yield Need(Kind.BEHIND, WARNING, reason, advice, since=above[-1] if above else None)
+
+
+def _watermark(name: str, query: QueryStatus, evidence: Evidence, now: datetime) -> Iterator[Need]:
+    if (watermark_age(query.watermark, now) or 0.0) <= WATERMARK_OLD:
+        return
+    minutes = _last([(span.at, span) for span in evidence.minutes().get(name, ())], WATERMARK_STANDS)
+    ages = [(at, span.watermark_age) for at, span in minutes if span.watermark_age is not None]
+    if len(ages) < WATERMARK_STANDS / 60 / 2 or not any(span.rows_in for _, span in minutes):
+        return
+    (first, before), (then, after) = ages[0], ages[-1]
+    passed = (clock.parse(then) - clock.parse(first)).total_seconds()
+    if after - before >= 0.9 * passed > 0:  # the age of one that stands grows with the clock
+        reason = (
+            f"the watermark of query {name} ({query.watermark}) has stood still although rows came in, so windows do "
+            "not close and the state grows"
+        )
+        advice = "look whether one of its sources has stopped, or sends old rows only"
+        yield Need(Kind.WATERMARK, WARNING, reason, advice, since=first)
+
+
+def _last(minutes: Sequence[tuple[str, T]], seconds: float) -> Sequence[tuple[str, T]]:
+    begin = clock.parse(minutes[-1][0]) - timedelta(seconds=seconds) if minutes else None
+    return [minute for minute in minutes if begin is None or clock.parse(minute[0]) > begin]
+
+
+def _snapshots(evidence: Evidence, now: datetime) -> Iterator[Need]:
+    status, app = evidence.status, evidence.app
+    if evidence.state != RUNNING or status is None or _age(status.started_at, now) < SNAPSHOT_GRACE:
+        return
+    unverified = []
+    for name, verified in evidence.snapshots():
+        if verified is not None and verified.problem is None:
+            return
+        unverified.append((name, verified.problem if verified else None))
+    newest, problem = unverified[0] if unverified else (None, None)
+    reason = "it has no verified snapshot of the last 24 hours"
+    if problem is not None:
+        reason = f"{reason}: {newest} failed its verification ({_first_line(problem)})"
+    if newest is not None and problem is None:
+        command = f"streamupdate verify-snapshot {app} {shlex.quote(newest)}"
+        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, f"{command} verifies the newest one", command, snapshot=newest)
+    else:
+        command = f"streamupdate save-snapshot {app}"
+        advice = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
+        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command)
+
+
+def _runs_since(app: AppRegistry, current: Current) -> str | None:
+    """Return when the driver began to run, or was resumed, by its events; None when they do not tell."""
+    path = f"deployments/{current.deployment}/events.jsonl"
+    with contextlib.suppress(StorageError):
+        for line in reversed(latest_lines(app.deployment_folder(current.deployment))):
+            with contextlib.suppress(CorruptError, NewerFormatError, ValueError):
+                event = parse_event(line, path)
+                if (event.get("event"), event.get("epoch")) == ("state", current.epoch):
+                    at = str(event.get("at"))
+                    return at if event.get("state") == RUNNING and clock.parse(at) else None
+    return None
+
+
+def _recent_snapshots(app: AppRegistry, now: datetime) -> Iterator[tuple[str, Verified | None]]:
+    """Yield the snapshots of the last day, the newest first, each with its verification as far as it can be read."""
+    store, manifests = SnapshotStore(app), []
+    for name in filter(is_name, app.folder.names("snapshots")):  # a copy made by hand does not count
+        with contextlib.suppress(NotFoundError, FileNotFoundError):  # it is being taken, or deleted
+            manifests.append((app.folder.modified(f"snapshots/{name}/snapshot.json"), name))
+    for modified, name in sorted(manifests, reverse=True):
+        if modified >= now.timestamp() - SNAPSHOT_AGE:
+            verified = None
+            with contextlib.suppress(CorruptError, NewerFormatError):
+                verified = store.verified(name)
+            yield name, verified
+
+
+def _minutes(app: AppRegistry, current: Current, now: datetime) -> Mapping[str, Sequence[Span]]:
+    """Return each query's minutes of the last hour; of a minute of several drivers the newest one's.
+
+    Drivers that run beside the app have later epochs, and are left out.
+    """
+    by_query: dict[str, dict[str, Span]] = {}
+    for one in recorded(app.folder, now - timedelta(hours=1)):
+        if one.epoch <= current.epoch:
+            by_query.setdefault(one.query, {})[one.span.at] = one.span
+    return {query: tuple(spans.values()) for query, spans in by_query.items()}
+
+
+def _age(at: str | None, now: datetime) -> float:
+    """Return the seconds since then; 0 when it is not known."""
+    return (now - clock.parse(at)).total_seconds() if at else 0.0
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _first_line(text: str) -> str:
+    first = text.strip().splitlines()[0] if text.strip() else ""
+    return first if len(first) <= 200 else f"{first[:199]}…"

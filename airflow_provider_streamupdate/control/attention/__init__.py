@@ -1,1 +1,0 @@
-"""What needs a person, why, and which command helps: assess() reads, need.py judges."""
