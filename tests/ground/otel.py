@@ -151,7 +151,7 @@ def test_an_update_is_one_trace_in_a_real_collector(
     assert all(times(before)[1] <= times(after)[0] for before, after in pairwise(steps))
     assert all(span["parentSpanId"] == root["spanId"] for span in steps)
     handed = {"draining", "handed over", "restoring", "restored", "running"}
-    assert {f"driver: {part}" for part in handed} | {"pause"} <= set(names(children(spans, "snapshot")))
+    assert {f"driver: {part}" for part in handed} | {"pause"} <= set(names(children(spans, "snapshot_and_cancel")))
     assert {"driver: start", "driver: planned"} <= set(names(spans))
     (pause,) = [span for span in spans if span["name"] == "pause"]
     begin, end = times(pause)
