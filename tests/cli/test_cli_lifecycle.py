@@ -193,6 +193,36 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
     assert not lease.held(running.app.folder, lease.read(running.app.folder))
 
 
+@pytest.mark.parametrize("strategy", ["restart", "standby"])
+def test_an_update_from_a_given_snapshot(running: Site, strategy: str) -> None:
+    """By strategy restart: a standby continues from the old version's end. Damaged, it stops nothing."""
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    saved = running.client.snapshot("alarm", "s1").queries["events"]
+    file, data = running.app.folder, running.app.folder.read(saved.files[0].object)
+    assert data is not None
+    args = ("update", running.application("v2"), "--deployment", "v2", "--strategy", strategy, "--snapshot", "s1")
+    file.write(saved.files[0].object, bytes([data[0] ^ 1]) + data[1:])
+    refused = running.run(*args, "--json")
+    assert document(refused)["error"]["type"] == "CorruptError" and "another checksum" in refused.stdout
+    assert running.alive() == ["v1"] and running.current.epoch == 1
+    file.write(saved.files[0].object, data)
+    result = running.run(*args[:3], "v3", *args[4:])
+    assert result.exit_code == 0, result.stderr
+    record = running.app.update("v3")
+    assert record is not None and (record.strategy, record.snapshot) == ("restart", "s1")
+    assert running.alive() == ["v3"] and [s.name for s in running.client.snapshots("alarm")] == ["s1"]
+    status = running.client.status("alarm").status
+    assert status is not None and status.queries["events"].first_batch == saved.batch + 1
+
+
+@pytest.mark.parametrize("option", [("--catch-up-timeout", "1h"), ("--max-slower", "2"), ("--diff", "events")])
+def test_a_given_snapshot_is_compared_with_nothing(running: Site, option: tuple[str, str]) -> None:
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    args = ("update", running.application("v2"), "--strategy", "follow", "--snapshot", "s1", *option)
+    refused = running.run(*args)
+    assert refused.exit_code == 2 and "a given snapshot is restored by strategy restart" in refused.stderr
+
+
 def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:
     running.run("update", running.application("v2"), "--deployment", "v2")
     result = running.run("rollback", "alarm")

@@ -3,6 +3,7 @@ drivers."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import CorruptError
 from airflow_provider_streamupdate.core.users import user_and_host
 
+from .another import killed_at
 from .conftest import Run, Site, document, table
 
 KAFKA = {"format": "kafka", "options": {"topic": "old"}}
@@ -157,3 +160,40 @@ def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
     )
     assert "give it more time (--catch-up-timeout" in result.stderr
     assert running.alive() == ["v1"] and place(running)[:2] == ("v1", 1)
+
+
+def test_a_given_snapshot_is_the_start_and_damaged_it_starts_nothing(running: Site) -> None:
+    assert running.run("save-snapshot", "alarm", "monday").exit_code == 0
+    saved, folder = running.client.snapshot("alarm", "monday").queries["events"].files[0].object, running.app.folder
+    data = folder.read(saved)
+    assert data is not None
+    folder.write(saved, bytes([data[0] ^ 1]) + data[1:])
+    refused = running.run(*arguments(running, "--snapshot", "monday"))
+    assert refused.exit_code == 1 and "has another checksum" in refused.stderr and running.alive() == ["v1"]
+    folder.write(saved, data)
+    args = arguments(running, "--snapshot", "monday")
+    result = running.run(*args[:3], "v3", *args[4:])
+    assert result.exit_code == 0, result.stderr
+    record = running.app.update("v3")
+    assert record is not None and (record.strategy, record.snapshot) == ("parallel", "monday")
+    assert [s.name for s in running.client.snapshots("alarm")] == ["monday"]
+
+
+def test_a_rollback_that_was_cut_short_is_given_up_where_the_update_goes_on(both: Site) -> None:
+    killed_at(both, "rollback-noted", lambda client: client.rollback("alarm"))
+    assert [record.ended_at for record in both.app.rollbacks()] == [None]
+    assert both.run(*arguments(both)).exit_code == 0
+    assert both.app.rollbacks() == [] and both.alive() == ["v2"]
+
+
+def test_a_log_that_is_compacted_between_two_looks_is_read_again(both: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, looks = parallel.positions, itertools.count()
+
+    def positions(*args: Any) -> Any:
+        if next(looks) == 1:
+            raise CorruptError("the log was compacted")
+        return real(*args)
+
+    monkeypatch.setattr(parallel, "positions", positions)
+    result = both.run(*arguments(both))
+    assert result.exit_code == 0 and "the log was compacted" in result.stderr, result.stderr

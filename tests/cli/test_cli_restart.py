@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import AlreadyRunningError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import to_json
@@ -174,6 +175,32 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
 
 
 # the next step
+
+
+@pytest.mark.filterwarnings("ignore:it reads no limit")
+@pytest.mark.parametrize("seen_batch", ["adds", "skips"])
+def test_batches_that_run_again_from_an_older_snapshot_are_agreed_to_or_refused(site: Site, seen_batch: str) -> None:
+    """By who asks before it starts (a command, a task), and by who does not."""
+    sink = {"SINK": {"format": "foreachBatch", "seen_batch": seen_batch}, "WARNINGS": ["it reads no limit"]}
+    first = site.run("submit", site.application(**sink), "--deployment", "v1")
+    assert first.exit_code == 0 and "warning: it reads no limit" in first.stderr
+    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    batch = site.client.snapshot("alarm", "s1").queries["events"].batch
+    v2 = Application(file=str(site.application("v2", **sink)))
+    with pytest.raises(AlreadyRunningError):
+        client(site).submit(v2, "v2", "s1")
+    update = site.run("update", v2.file, "--deployment", "v2", "--snapshot", "s1")
+    assert update.exit_code == 1 and "run again" in update.stderr and site.alive() == ["v1"]
+    wait_for(lambda: committed(site) > batch or None, "a batch", 60)
+    assert site.run("cancel", "alarm").exit_code == 0
+    refused = site.run("submit", v2.file, "--deployment", "v2", "--snapshot", "s1")
+    assert refused.exit_code == 1 and f"batches {batch + 1} to " in refused.stderr
+    for agree in ((), ("events:again",) if seen_batch == "skips" else ()):
+        with pytest.raises(StreamUpdateError, match=f"nothing was started:\n.*batches {batch + 1} to |are not losses"):
+            client(site).submit(v2, "v2", "s1", agree=agree)
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"] and site.alive() == []
+    if seen_batch == "adds":
+        assert client(site).submit(v2, "v2", "s1", agree=("events:again",)).epoch == 3
 
 
 def test_what_looks_names_the_next_step_for_a_dead_driver(dead: Site) -> None:
