@@ -173,10 +173,13 @@ def test_a_parameter_that_nothing_reads_is_a_warning_and_with_strict_an_error(ru
 
 
 def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
-    result = running.run("update", running.application("v2"), "--deployment", "v2")
+    result = running.run("update", running.application("v2"), "--deployment", "v2", "--verify-for", "2")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("alarm runs as deployment v2, in place of v1; the pause was ")
-    assert running.alive() == ["v2"]
+    assert "alarm runs as v2; the pause was " in result.stderr and running.alive() == ["v2"]
+    record = running.app.update("v2")
+    assert record is not None and "it has run for 2 s" in record.verified
+    assert any("stage events/rooms holds " in text and "it held" in text for text in record.verified)
     client = running.client
     snapshot = client.snapshot("alarm", "before-v2").queries["events"]
     status = client.status("alarm").status
@@ -189,8 +192,25 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
     assert result.exit_code == 1
     found = document(result)
     assert found["error"]["type"] == "IncompatibleError" and found["report"]["app"] == "alarm"
-    assert running.alive() == ["v1"] and running.client.status("alarm").state == "running"
+    assert running.alive() == running.app.deployment_ids() == ["v1"]
+    assert running.client.status("alarm").state == "running" and "v1 was not touched" in result.stderr
     assert not lease.held(running.app.folder, lease.read(running.app.folder))
+
+
+def test_an_update_prints_what_does_not_simply_continue_before_the_hand_over(running: Site) -> None:
+    less = running.application("v2", STAGES={"other": ["room"]})
+    result = running.run("update", less, "--agree", "events/rooms=it is counted elsewhere")
+    assert result.exit_code == 0, result.stderr
+    before, _, _ = result.stderr.partition("v1 hands over")
+    assert "stage events/rooms: ignored, agreed (it is counted elsewhere)" in before
+    assert "stage events/other: empty: new stage" in before
+
+
+def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
+    running.client.begin_update("alarm", "v2", "0" * 64)
+    result = running.run("update", running.application("v2"), "--deployment", "v2")
+    assert result.exit_code == 1 and "'v2' with another application is under way" in result.stderr
+    assert running.alive() == ["v1"]
 
 
 @pytest.mark.parametrize("strategy", ["restart", "standby"])

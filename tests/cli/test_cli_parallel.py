@@ -197,3 +197,33 @@ def test_a_log_that_is_compacted_between_two_looks_is_read_again(both: Site, mon
     monkeypatch.setattr(parallel, "positions", positions)
     result = both.run(*arguments(both))
     assert result.exit_code == 0 and "the log was compacted" in result.stderr, result.stderr
+
+
+FUNCTION = {"format": "foreachBatch", "seen_batch": "adds"}
+
+
+@pytest.mark.parametrize(
+    ("sink", "args", "told"),
+    [
+        (KAFKA, (), "query events writes to the same place as the running version (kafka topic=old)"),
+        (FUNCTION, (), "query events writes with foreachBatch and has the same parameters as the"),
+        (FUNCTION, ("--set", "path=/new"), "agree to it with --agree events:fork"),
+    ],
+)
+def test_the_same_sink_is_refused(site: Site, sink: dict[str, Any], args: tuple[str, ...], told: str) -> None:
+    assert site.run("submit", site.application(SINK=sink), "--deployment", "v1").exit_code == 0
+    file = site.application("v2", SINK=sink)
+    file.write_text(f"{file.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
+    result = site.run("update", file, "--deployment", "v2", "--strategy", "parallel", *args)
+    assert result.exit_code == 1 and told in result.stderr, result.stderr
+    assert site.alive() == site.app.deployment_ids() == ["v1"] and site.client.snapshots("alarm") == []
+
+
+def test_a_rehearsal_before_is_one_of_a_fork(site: Site) -> None:
+    assert site.run("submit", site.application(SINK=FUNCTION), "--deployment", "v1").exit_code == 0
+    assert site.run("save-snapshot", "alarm", "monday").exit_code == 0
+    agreed = ("--agree", "events:fork", "--set", "path=/new", "--rehearse", "1")
+    result = site.run(*arguments(site, *agreed, SINK=FUNCTION))
+    assert result.exit_code == 0, result.stderr
+    record = site.app.update("v2")
+    assert record is not None and "rehearsed" in record.step_times

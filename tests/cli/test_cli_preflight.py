@@ -45,6 +45,15 @@ def test_a_lease_that_another_update_holds(running: Site) -> None:
     assert result.exit_code == 1 and "an update of alarm is under way: other holds the lease" in result.stderr
 
 
+def test_what_was_cancelled(running: Site, request: pytest.FixtureRequest) -> None:
+    assert running.run("cancel", "alarm").exit_code == 0
+    request.getfixturevalue("no_driver")
+    for strategy in ("restart", "standby"):
+        result = running.run("update", application(running, "v2"), "--strategy", strategy)
+        assert result.exit_code == 1 and "alarm was cancelled by" in result.stderr
+        assert "streamupdate restart alarm starts it again" in result.stderr
+
+
 def test_the_same_version_again_is_nothing_to_do(running: Site, request: pytest.FixtureRequest) -> None:
     v2 = application(running, "v2")
     assert running.run("update", v2, "--deployment", "v2").exit_code == 0
