@@ -14,10 +14,11 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.operations import submit
 from airflow_provider_streamupdate.control.operations.abandoned import supersede_left_behind
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.rollback import RollbackOptions
 from airflow_provider_streamupdate.control.update.rollback_target import choose_version
 from airflow_provider_streamupdate.control.update.strategies import follow
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.errors import StorageError, StreamUpdateError
+from airflow_provider_streamupdate.core.errors import RefusedError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.supervision import EVICTED
@@ -25,7 +26,7 @@ from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.snapshots import superseded
 from tests.core.builders import app_with_snapshots, set_status, spec, status
 
-from .another import killed_at
+from .another import client_of, killed_at
 from .conftest import Site
 
 AGREE = ("--agree", "events/foreachBatch")
@@ -119,6 +120,16 @@ def test_an_update_that_died_in_its_rollback(running: Site, at: str) -> None:
     assert record is not None and record.outcome == "rolled-back" and note.ended_at is not None
     assert note.epoch == running.current.epoch == 3 and running.alive() == ["v1"]
     assert note.asked_by == "me" and "cannot read" in str(note.reason)
+    assert running.run("rollback", "alarm", "--deployment", "v2").exit_code == 0, "nothing is left to do"
+    assert running.app.update("v2") == record and "cannot read" in str(record.reason)
+
+
+def test_a_step_that_failed_takes_nothing_back_that_another_process_has_completed(running: Site) -> None:
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    failed = RollbackOptions(reason="the lease was lost")
+    with pytest.raises(RefusedError, match="v2 was completed by another process"):
+        client_of(running).rollback("alarm", "v2", options=failed)
+    assert running.alive() == ["v2"] and running.app.rollbacks() == []
 
 
 @pytest.mark.parametrize("dies", ["", "before", "after"])
