@@ -143,9 +143,10 @@ def test_a_driver_that_dies_is_started_again_with_the_old_parameters(
     assert running.client.status("alarm").spec.digest == digest
 
 
+@pytest.mark.parametrize("at", ["rollback-noted", "old-runs"])
 @pytest.mark.parametrize("after", [False, True])
 def test_one_that_was_being_rolled_back_is_not_made_again(
-    running: Site, monkeypatch: pytest.MonkeyPatch, after: bool
+    running: Site, monkeypatch: pytest.MonkeyPatch, after: bool, at: str
 ) -> None:
     """Its process died then, and the same command is run again."""
     file = running.application(RELOADABLE=["threshold", "trigger"])
@@ -153,7 +154,7 @@ def test_one_that_was_being_rolled_back_is_not_made_again(
     options = UpdateOptions(application=Application(file=str(file), **given), strategy="in_flight")
     with monkeypatch.context() as dying:
         dies(running, dying, after)
-        killed_at(running, "rollback-noted", lambda client: client.update(options))
+        killed_at(running, at, lambda client: client.update(options))
     result = change(running, "--set", "threshold=7")
     assert result.exit_code == 1 and "was being rolled back" in document(result)["error"]["message"], result.output
     [record], [rollback] = running.app.updates(), running.app.rollbacks()
