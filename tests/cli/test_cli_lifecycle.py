@@ -197,13 +197,45 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
     assert not lease.held(running.app.folder, lease.read(running.app.folder))
 
 
-def test_an_update_prints_what_does_not_simply_continue_before_the_hand_over(running: Site) -> None:
+@pytest.mark.parametrize(("strategy", "ends"), [("standby", "v1 hands over"), ("restart", "asking alarm for snapshot")])
+def test_an_update_prints_what_does_not_simply_continue_before_the_old_version_ends(
+    running: Site, strategy: str, ends: str
+) -> None:
+    """And its driver, which compares once more, knows what was agreed to and renamed."""
     less = running.application("v2", STAGES={"other": ["room"]})
-    result = running.run("update", less, "--agree", "events/rooms=it is counted elsewhere")
+    agreed = ("--agree", "events/rooms=it is counted elsewhere", "--strategy", strategy)
+    result = running.run("update", less, "--deployment", "v2", *agreed)
     assert result.exit_code == 0, result.stderr
-    before, _, _ = result.stderr.partition("v1 hands over")
+    before, _, _ = result.stderr.partition(ends)
     assert "stage events/rooms: ignored, agreed (it is counted elsewhere)" in before
     assert "stage events/other: empty: new stage" in before
+    renamed = running.application("v3", STAGES={"places": ["room"]})
+    result = running.run("update", renamed, "--rename", "events/other=places", "--strategy", strategy)
+    assert result.exit_code == 0 and "verifying snapshot" not in result.stderr, result.stderr
+
+
+def test_the_damaged_record_of_another_app_is_no_hindrance(running: Site) -> None:
+    running.client.registry.folder.write("other/updates/v2.json", b"{")
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+
+
+@pytest.mark.parametrize("strategy", ["restart", "standby", "parallel"])
+def test_the_snapshot_of_an_update_does_not_share_what_was_damaged(site: Site, strategy: str) -> None:
+    sinks = ({"SINK": {"format": "kafka", "options": {"topic": topic}}} for topic in ("old", "new"))
+    assert site.run("submit", site.application(STATE=True, **next(sinks)), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm", batches=1)  # before its first batch it has no state file
+    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    [shared] = [f.object for f in site.client.snapshot("alarm", "s1").queries["events"].files if "/SSTs/" in f.path]
+    path = Path(site.app.folder.path(shared))
+    whole = path.read_bytes()
+    path.unlink()  # it was a link to the checkpoint's
+    path.write_bytes(b"x" * len(whole))
+    beside = next(sinks) if strategy == "parallel" else {"SINK": {"format": "kafka", "options": {"topic": "old"}}}
+    file = site.application("v2", STATE=True, **beside)
+    result = site.run("update", file, "--deployment", "v2", "--strategy", strategy)
+    assert result.exit_code == 0 and f"{path} was damaged; it was stored again from " in result.stderr, result.stderr
+    taken = site.client.snapshot("alarm", "before-v2").queries["events"].files
+    assert path.read_bytes() == whole and path.name in {Path(f.object).name for f in taken}, "shared again"
 
 
 def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
@@ -227,7 +259,7 @@ def test_an_update_from_a_given_snapshot(running: Site, strategy: str) -> None:
     assert running.alive() == ["v1"] and running.current.epoch == 1
     file.write(saved.files[0].object, data)
     result = running.run(*args[:3], "v3", *args[4:])
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == 0 and "verifying snapshot" not in result.stderr, "it was, before the stop"
     record = running.app.update("v3")
     assert record is not None and (record.strategy, record.snapshot) == ("restart", "s1")
     assert running.alive() == ["v3"] and [s.name for s in running.client.snapshots("alarm")] == ["s1"]

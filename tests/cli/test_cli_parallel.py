@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.users import user_and_host
 
 from .another import killed_at
@@ -227,3 +229,34 @@ def test_a_rehearsal_before_is_one_of_a_fork(site: Site) -> None:
     assert result.exit_code == 0, result.stderr
     record = site.app.update("v2")
     assert record is not None and "rehearsed" in record.step_times
+
+
+def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its_own(both: Site) -> None:
+    before = batch(both, "v2")
+    both.crash("v2")
+    assert both.run(*arguments(both)).exit_code == 0
+    assert place(both) == ("v2", 3, True) and batch(both, "v2") > before
+    assert both.run("rollback", "alarm").exit_code == 0
+    assert place(both) == ("v1", 4, True) and both.alive() == ["v1"]
+
+
+@pytest.mark.parametrize("at", ["snapshot-seen", "beside-asked", "drain-asked", "old-drained"])
+def test_an_update_that_died_goes_on(running: Site, at: str) -> None:
+    file = running.application("v2", SINK=OWN)
+    options = UpdateOptions(application=Application(file=str(file)), deployment="v2", strategy="parallel")
+    killed_at(running, at, lambda client: client.update(options))
+    result = running.run(*arguments(running))
+    assert result.exit_code == 0 and running.alive() == ["v2"] and place(running) == ("v2", 2, True), result.stderr
+
+
+@pytest.mark.parametrize(("at", "dies", "why"), [
+    ("beside-asked", "v1", "the old version died"),
+    ("old-drained", "v2", "deployment v2 of alarm is lost"),
+])  # fmt: skip
+def test_one_of_the_two_that_dies_ends_the_update(
+    running: Site, monkeypatch: pytest.MonkeyPatch, at: str, dies: str, why: str
+) -> None:
+    """The new one has its own sinks: what the old version's last batch has written is not known there."""
+    monkeypatch.setattr(parallel, "boundary", lambda name: running.crash(dies) if name == at else None)
+    result = running.run(*arguments(running))
+    assert result.exit_code == 1 and why in result.stderr and running.alive() == ["v1"], result.stderr

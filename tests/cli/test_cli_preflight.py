@@ -75,6 +75,14 @@ def test_what_was_submitted_so_is_nothing_to_do_either(running: Site) -> None:
     assert "alarm: v1 was submitted with this application and runs; nothing to do" in again.stdout
 
 
+@pytest.mark.usefixtures("no_driver")
+@pytest.mark.parametrize("more", [("--deployment", "v2"), ("--set", "limit=3"), ("--snapshot", "s1")])
+def test_another_id_or_anything_else_that_differs_is_an_update(running: Site, more: tuple[str, ...]) -> None:
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    with pytest.raises(AssertionError, match="a driver was started"):
+        running.run("update", application(running), *more)
+
+
 WHY = {
     "plan": "no such column",
     "start": "nothing was stopped or changed: the driver of deployment v2",

@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.control.operations.abandoned import supersede
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.rollback import RollbackOptions
 from airflow_provider_streamupdate.control.update.rollback_target import choose_version
-from airflow_provider_streamupdate.control.update.strategies import follow
+from airflow_provider_streamupdate.control.update.strategies import follow, standby
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import RefusedError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
@@ -27,7 +27,7 @@ from airflow_provider_streamupdate.core.snapshots import superseded
 from tests.core.builders import app_with_snapshots, set_status, spec, status
 
 from .another import client_of, killed_at
-from .conftest import Site
+from .conftest import Site, document
 
 AGREE = ("--agree", "events/foreachBatch")
 
@@ -104,6 +104,38 @@ def test_one_that_died_is_completed_and_goes_to_no_other_version(running: Site) 
     [record], update = running.app.rollbacks(), running.app.update("v3")
     assert record.ended_at is not None and record.epoch == running.current.epoch and running.alive() == ["v2"]
     assert update is not None and update.outcome == "rolled-back"
+
+
+def needs(site: Site) -> list[str]:
+    return [need["kind"] for need in document(site.run("list", "--json"))[0]["needs"]]
+
+
+@pytest.mark.parametrize("at", ["new-stopped", "epoch-claimed"])
+@pytest.mark.parametrize("then", ["rollback", "restart", "cancel"])
+def test_one_that_died_while_the_app_is_down_is_named_everywhere(running: Site, at: str, then: str) -> None:
+    """Until somebody completes it, starts the app otherwise, or cancels it."""
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    killed_at(running, at, lambda client: client.rollback("alarm"))
+    told = "streamupdate rollback alarm completes it"
+    listed = document(running.run("list", "--json"))[0]
+    assert listed["state"] == "cancelled" and told in listed["next_step"] and needs(running) == ["update-interrupted"]
+    assert told in running.run("status", "alarm").stdout and told in running.run("doctor").stdout
+    for command in (then, "cancel"):
+        assert running.run(command, "alarm").exit_code == 0 and needs(running) == []
+
+
+@pytest.mark.parametrize("strategy", ["standby", "follow"])
+@pytest.mark.parametrize("moment", ["standby-ready", "handover-asked"])
+def test_an_old_version_that_dies_before_it_has_handed_over_is_not_gone_back_to(
+    running: Site, monkeypatch: pytest.MonkeyPatch, strategy: str, moment: str
+) -> None:
+    """The new one takes over with every batch after the last one that was committed, once."""
+    monkeypatch.setattr(standby, "boundary", lambda name: running.crash("v1") if name == moment else None)
+    result = running.run("update", running.application("v2"), "--deployment", "v2", "--strategy", strategy)
+    assert result.exit_code == 0 and running.alive() == ["v2"], result.stderr
+    old, new = running.commits("v1"), running.commits("v2")
+    assert new == list(range(new[0], new[-1] + 1)) and new[0] <= old[-1] < new[-1]
+    assert running.client.snapshot("alarm", "before-v2").queries["events"].batch == old[-1]
 
 
 @pytest.mark.parametrize("at", ["old-runs", "rollback-ended", "gone-back"])
