@@ -13,8 +13,10 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.step import Step
-from airflow_provider_streamupdate.control.update.strategies import strategy_named
+from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import commands
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import AlreadyExistsError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current
@@ -105,6 +107,26 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
     record = running.app.update("v2")
     assert "v2 does not stand by any more, and gets ready again" in told
     assert running.alive() == ["v2"] and record is not None and record.outcome == "promoted"
+
+
+def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
+    """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
+    client = launching(running)
+    options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
+    engine = UpdateEngine(client.context, options)
+    update = engine.begin()
+    first = engine.run(Step.STANDBY, update) or client.drivers("alarm").status("v2")
+    running.crash("v2")
+    folder = running.app.deployment_folder("v2")
+    CommandBox(folder, 2).issue(commands.CANCEL)
+    folder.write("restored/events.json", b"{}")
+    standby.stand_by(update)
+    second = client.drivers("alarm").status("v2")
+    assert first and second and (second.state, second.epoch) == ("standby", first.epoch) and second.pid != first.pid
+    assert folder.names("restored") == []
+    for step in (Step.SNAPSHOT, Step.SUBMIT):
+        engine.run(step, update)
+    assert running.alive() == ["v2"]
 
 
 def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site) -> None:

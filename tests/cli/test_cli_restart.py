@@ -66,6 +66,44 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     assert not lease.held(folder, lease.read(folder))
 
 
+def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(dead: Site) -> None:
+    assert dead.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    fresh = dead.run("submit", dead.application("v2", FAIL="start"), "--deployment", "v2", "--fresh")
+    assert fresh.exit_code == 1 and "last words" in fresh.stderr
+    refused = dead.run("submit", dead.application("v3"), "--deployment", "v3")
+    assert refused.exit_code == 1 and "It has deployment v1 (" in refused.stderr
+    assert "v2" not in refused.stderr.partition("nothing was started")[2]
+    dead.app.folder.remove("deployments/v1/checkpoint")  # as after `adopt`: what it is of never ran here
+    for manifest, told in (
+        (None, "It has snapshot last (events after batch"),
+        (b"{", "It has snapshot last (damaged)"),
+    ):
+        if manifest is not None:
+            dead.app.folder.write("snapshots/last/snapshot.json", manifest)
+        refused = dead.run("submit", dead.application("v3"), "--deployment", "v3")
+        assert refused.exit_code == 1 and told in refused.stderr and "up to batch" not in refused.stderr
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site, fresh: bool) -> None:
+    sink = {"SINK": {"format": "kafka", "options": {"topic": "t"}}}
+    v1 = Application(file=str(site.application(**sink)))
+    first = client(site).submit(v1, owner="me", app="alarm", fresh=fresh)
+    wait_for(lambda: committed(site, first.deployment) > 2 or None, "batches", 60)
+    site.crash(first.deployment)
+    last = committed(site, first.deployment)
+    again = client(site).submit(v1, owner="me", app="alarm", fresh=fresh)
+    assert (again.deployment, again.epoch) == (first.deployment, 2) and first_batch(site) == last + 1
+
+
+def test_a_rerun_does_not_start_without_the_state_that_came_meanwhile(dead: Site) -> None:
+    """Its deployment was made before the app had state, and never started."""
+    dead.app.create_deployment(attrs.evolve(dead.app.spec("v1"), deployment="v0", owner="me"))
+    with pytest.raises(StreamUpdateError, match="streamupdate restart alarm"):
+        client(dead).submit(application(dead), owner="me", deployment="v0", app="alarm")
+    assert dead.current.deployment == "v1"
+
+
 # submit --fresh
 
 

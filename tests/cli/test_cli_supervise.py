@@ -25,8 +25,9 @@ from airflow_provider_streamupdate.core.errors import DriverError, LeaseHeldErro
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import supervision
 from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
-from .another import client_of
+from .another import client_of, held_at
 from .conftest import Site, document, until
 
 
@@ -264,3 +265,35 @@ def test_a_standby_that_does_not_take_over_is_not_waited_for(running: Site) -> N
     with supervised(running, []):
         until(lambda: running.current.epoch == 2, "it is started again")
     assert clock.monotonic() - began >= supervise.TAKEOVER_SECONDS and running.current.deployment == "v1"
+
+
+def test_what_changes_before_a_start_counts_and_who_meets_it_is_told(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.crash("v1")
+    with held_at(running, "start-counted", lambda client: client.supervise(once=True)):
+        met = running.run("restart", "alarm")
+        assert met.exit_code == 1 and "a supervisor starts the driver of v1 again" in met.stderr
+    assert running.current.epoch == 2
+    running.crash("v1")
+    real = supervise.restart
+
+    def later(*arguments: Any, **options: Any) -> Any:
+        supervision.switch(running.app.folder, "not now")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(supervise, "restart", later)
+    clock.sleep(10.0)
+    assert "alarm was not started" in running.run("supervise", "--once").stderr
+    assert running.current.epoch == 2
+
+
+def test_the_next_start_is_noted_and_one_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:
+    running.crash("v1")
+    ahead = Supervision(attempts=2, epoch=1, started_at="2100-01-01T00:00:00+00:00")
+    supervision.write(running.app.folder, ahead)
+    result = running.run("supervise", "--once", "--initial-backoff", "7", "--max-backoff", "9", "--attempts", "4")
+    assert result.exit_code == 0 and running.current.epoch == 2
+    known = supervision.read(running.app.folder)
+    seconds = (clock.parse(known.next_start_at) - clock.parse(known.started_at)).total_seconds()
+    assert (known.attempts, known.limit, seconds) == (3, 4, 9)
