@@ -107,6 +107,14 @@ def test_a_version_that_its_driver_cannot_plan_leaves_nothing(
     assert [update.new for update in running.app.updates()] == (["v2"] if known else [])
 
 
+def test_an_incompatible_version_leaves_no_deployment(running: Site) -> None:
+    file = application(running, "v2")
+    file.write_text(f"{file.read_text()}STAGES = {{'rooms': ['floor']}}\n")
+    result = running.run("update", file, "--deployment", "v2", "--json")
+    assert document(result)["error"]["type"] == "IncompatibleError"
+    assert running.app.deployment_ids() == running.alive() == ["v1"]
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

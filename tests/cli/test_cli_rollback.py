@@ -61,6 +61,7 @@ def test_ids_that_are_given_again_are_named_and_later_ones_come_too_late(site: S
         assert site.run(*command).exit_code == 0
         late = site.run("rollback", "alarm", "--deployment", "v2", "--later-ids", "events")
         assert late.exit_code == 1 and "v1 of alarm already runs again with its old batch ids" in late.stderr, command
+    assert site.run("rollback", "alarm", "--deployment", "v2", "--timeout", "5").exit_code == 0, "nothing is left to do"
 
 
 def test_later_ids_are_for_functions_that_do_not_say_what_they_do(site: Site) -> None:
