@@ -155,16 +155,17 @@ def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: s
 
 
 @pytest.mark.parametrize("literal", [False, True])
-def test_the_same_command_goes_on_without_an_id(running: Site, literal: bool) -> None:
+@pytest.mark.parametrize(("strategy", "at"), [("standby", "standby-noted"), ("restart", "snapshotted")])
+def test_the_same_command_goes_on_without_an_id(running: Site, strategy: str, at: str, literal: bool) -> None:
     """It finds its update by its application, with what it takes over from the running version."""
     assert running.run("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3").exit_code == 0
     file = running.application("v3")
     file.write_text(f"{file.read_text()}StreamingApp = dict\n{'app = StreamingApp(name=' if literal else ''}'alarm'")
     if literal:
         file.write_text(f"{file.read_text()})\n")
-    options = UpdateOptions(application=Application(file=str(file)))
-    killed_at(running, "standby-noted", lambda client: client.update(client.resolve(options)))
-    result = running.run("update", file)
+    options = UpdateOptions(application=Application(file=str(file)), strategy=strategy)
+    killed_at(running, at, lambda client: client.update(client.resolve(options)))
+    result = running.run("update", file, "--strategy", strategy)
     assert result.exit_code == 0, result.stderr
     assert [update.outcome for update in running.app.updates()] == ["promoted", "promoted"]
     spec = running.client.status("alarm").spec

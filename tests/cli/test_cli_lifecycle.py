@@ -215,8 +215,11 @@ def test_an_update_prints_what_does_not_simply_continue_before_the_old_version_e
 
 
 def test_the_damaged_record_of_another_app_is_no_hindrance(running: Site) -> None:
-    running.client.registry.folder.write("other/updates/v2.json", b"{")
+    other = running.client.registry.app("other").folder
+    for file in ("updates/v2.json", "deployments/v1/spec.json"):
+        other.write(file, b"{")
     assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    other.remove("")
 
 
 @pytest.mark.parametrize("strategy", ["restart", "standby", "parallel"])
