@@ -143,7 +143,9 @@ def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site)
 
 @pytest.mark.parametrize("strategy", ["restart", "standby"])
 def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: str) -> None:
-    file = str(running.application("v2", STAGES={"other": ["room"]}))
+    path = running.application("v2", STAGES={"other": ["room"]})
+    path.write_text(f"{path.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
+    file = str(path)  # it names its app, so that a standby plans it itself
     options = UpdateOptions(
         application=Application(file=file), deployment="v2", strategy=strategy, agree=("events/rooms",)
     )

@@ -105,6 +105,9 @@ def test_a_version_that_its_driver_cannot_plan_leaves_nothing(
     assert result.exit_code == 1 and WHY[fails] in " ".join(result.stderr.split()), result.stderr
     assert running.app.deployment_ids() == running.alive() == ["v1"]
     assert [update.new for update in running.app.updates()] == (["v2"] if known else [])
+    assert running.world is not None
+    living = [process for process in running.world.processes.values() if process.alive]
+    assert len(living) == 2, "the test, and the driver of v1"
 
 
 def test_an_incompatible_version_leaves_no_deployment(running: Site) -> None:
