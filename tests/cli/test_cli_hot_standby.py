@@ -59,6 +59,7 @@ def test_it_takes_over_when_the_driver_is_killed(hot: Site) -> None:
     found = hot.commits(HOT)
     assert last in found and found == list(range(found[0], found[-1] + 1)), "no batch is left out"
     assert hot.alive() == [HOT] and "took over from v1, which died" in reason(hot, HOT)
+    assert hot.run("standby", "on", "alarm").exit_code == 0 and hot.alive() == [HOT, "v1-standby-2"]
     assert hot.run("cancel", "alarm").exit_code == 0 and hot.alive() == []
 
 

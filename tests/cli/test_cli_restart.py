@@ -84,15 +84,16 @@ def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(de
         assert refused.exit_code == 1 and told in refused.stderr and "up to batch" not in refused.stderr
 
 
+@pytest.mark.parametrize("app", ["alarm", None])
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site, fresh: bool) -> None:
+def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site, fresh: bool, app: str | None) -> None:
     sink = {"SINK": {"format": "kafka", "options": {"topic": "t"}}}
     v1 = Application(file=str(site.application(**sink)))
-    first = client(site).submit(v1, owner="me", app="alarm", fresh=fresh)
+    first = client(site).submit(v1, owner="me", app=app, fresh=fresh)
     wait_for(lambda: committed(site, first.deployment) > 2 or None, "batches", 60)
     site.crash(first.deployment)
     last = committed(site, first.deployment)
-    again = client(site).submit(v1, owner="me", app="alarm", fresh=fresh)
+    again = client(site).submit(v1, owner="me", app=app, fresh=fresh)
     assert (again.deployment, again.epoch) == (first.deployment, 2) and first_batch(site) == last + 1
 
 

@@ -57,6 +57,12 @@ def test_an_update_that_is_refused_starts_nothing(finished: Site, refused: dict[
     assert [record.outcome for record in finished.app.updates()] in ([], ["refused"])
 
 
+def test_one_that_has_finished_is_not_cancelled(finished: Site) -> None:
+    before = finished.current
+    assert finished.run("cancel", "alarm").stdout == "alarm is finished; no driver of it ran\n"
+    assert finished.current == before
+
+
 def test_a_run_fails_with_its_driver(finished: Site) -> None:
     assert update(finished, "v2", INPUT=4).exit_code == 0
     folder = finished.folder / "root" / "alarm" / "deployments" / "v2" / "application"
