@@ -56,6 +56,10 @@ def test_a_query_that_went_on_since_is_not_continued(site: Site, legacy: Checkpo
         "has continued from batch 1 to batch 2" in error["message"] and "adopt its checkpoint again" in error["message"]
     )
     assert [s.deployment for s in site.client.deployments("alarm")] == ["adopted"]
+    assert site.run("submit", site.folder / "v1.py", "--deployment", "v1", "--fresh").exit_code == 0
+    update = site.run("update", site.application("v2"), "--deployment", "v2", "--snapshot", "adopted")
+    assert update.exit_code == 1 and "has continued from batch 1 to batch 2" in update.stderr
+    assert site.alive() == ["v1"] and site.current.epoch == 1 and site.run("cancel", "alarm").exit_code == 0
     legacy.rocksdb(0, 0, 3)
     legacy.batch(2)
     assert adopt(site, "--snapshot", "adopted-2").exit_code == 0

@@ -54,6 +54,22 @@ def test_a_dead_app_that_is_cancelled_stays_down(running: Site, how: str, drain:
     assert running.app.current() == cancelled
 
 
+def test_a_drain_that_takes_too_long_is_1_and_goes_on_until_somebody_cancels_at_once(site: Site) -> None:
+    assert site.run("submit", site.application(DRAIN_SECONDS=100.0), "--deployment", "v1").exit_code == 0
+    slow = site.run("cancel", "alarm", "--drain", "--drain-timeout", "1", "--json")
+    assert slow.exit_code == 1 and document(slow)["error"]["type"] == "WaitTimeoutError" and site.alive() == ["v1"]
+    began = clock.monotonic()
+    assert site.run("cancel", "alarm").exit_code == 0 and site.alive() == []
+    assert clock.monotonic() - began < 30
+
+
+def test_a_cancellation_at_once_waits_for_no_batch(site: Site) -> None:
+    assert site.run("submit", site.application(DRAIN_SECONDS=100.0), "--deployment", "v1").exit_code == 0
+    began = clock.monotonic()
+    assert site.run("cancel", "alarm").exit_code == 0 and site.alive() == []
+    assert clock.monotonic() - began < 10, "it was told so, and not killed in the end"
+
+
 def test_a_snapshot_with_cancel_of_a_dead_app_ends_it_as_well(running: Site) -> None:
     end(running, "lost")
     assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0

@@ -10,12 +10,19 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
+from airflow_provider_streamupdate.control.update.engine import UpdateEngine
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.step import Step
+from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import commands
+from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import AlreadyExistsError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.serde import to_json
 
+from .another import killed_at
 from .conftest import Site
 
 
@@ -64,3 +71,104 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
         AlreadyExistsError, match="v2 of alarm cannot be started again: v1 has taken over from it, in epoch 4"
     ):
         client.submit(application, "v2", "s", owner="update v2", app="alarm")
+
+
+def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
+    """Also where those who go on with it have no step of that strategy: a DAG that was changed meanwhile."""
+    application, client = Application(file=str(running.application("v2"))), launching(running)
+    client.begin_update("alarm", "v2", application.digest(), "standby")
+    engine = UpdateEngine(client.context, UpdateOptions(application=application, deployment="v2", strategy="restart"))
+    update = engine.begin()
+    for step in strategy_named("restart").steps[1:]:
+        engine.run(step, update)
+    record = running.app.update("v2")
+    assert record is not None and (record.strategy, record.outcome) == ("standby", "promoted")
+    assert "standby" in record.step_times and running.alive() == ["v2"]
+    with pytest.raises(AlreadyExistsError, match="ids are never reused"):
+        engine.begin()
+
+
+@pytest.mark.parametrize(("strategy", "diff"), [("standby", ()), ("follow", ("events=room",))])
+def test_one_that_does_not_stand_by_any_more_gets_ready_again(
+    running: Site, strategy: str, diff: tuple[str, ...]
+) -> None:
+    """Found from outside: its driver ends when nobody works on the update for half an hour, for example because nobody
+    has approved it, and then every try of the hand-over failed."""
+    application, client, told = Application(file=str(running.application("v2"))), launching(running), list[str]()
+    options = UpdateOptions(application=application, deployment="v2", strategy=strategy, verify_for=0, diff=diff)
+    engine = UpdateEngine(client.context, options, told.append)
+    update = engine.begin()
+    for step in strategy_named(strategy).steps[1:]:
+        if step == Step.SNAPSHOT:
+            for deployment in running.alive()[1:]:
+                running.crash(deployment)
+            update = engine.resume("alarm", "v2")
+        engine.run(step, update)
+    record = running.app.update("v2")
+    assert "v2 does not stand by any more, and gets ready again" in told
+    assert running.alive() == ["v2"] and record is not None and record.outcome == "promoted"
+
+
+def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
+    """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
+    client = launching(running)
+    options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
+    engine = UpdateEngine(client.context, options)
+    update = engine.begin()
+    first = engine.run(Step.STANDBY, update) or client.drivers("alarm").status("v2")
+    running.crash("v2")
+    folder = running.app.deployment_folder("v2")
+    CommandBox(folder, 2).issue(commands.CANCEL)
+    folder.write("restored/events.json", b"{}")
+    standby.stand_by(update)
+    second = client.drivers("alarm").status("v2")
+    assert first and second and (second.state, second.epoch) == ("standby", first.epoch) and second.pid != first.pid
+    assert folder.names("restored") == []
+    for step in (Step.SNAPSHOT, Step.SUBMIT):
+        engine.run(step, update)
+    assert running.alive() == ["v2"]
+
+
+def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site) -> None:
+    client = launching(running)
+    options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
+    engine = UpdateEngine(client.context, options)
+    update = engine.begin()
+    client.rollback("alarm")
+    for step in (Step.STANDBY, Step.PROMOTE):
+        with pytest.raises(AlreadyExistsError, match="has ended \\(refused\\)"):
+            engine.run(step, update)
+    assert running.alive() == ["v1"]
+
+
+@pytest.mark.parametrize("strategy", ["restart", "standby"])
+def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: str) -> None:
+    path = running.application("v2", STAGES={"other": ["room"]})
+    path.write_text(f"{path.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
+    file = str(path)  # it names its app, so that a standby plans it itself
+    options = UpdateOptions(
+        application=Application(file=file), deployment="v2", strategy=strategy, agree=("events/rooms",)
+    )
+    killed_at(running, "checked", lambda client: client.update(options))
+    args = ("update", file, "--deployment", "v2", "--strategy", strategy)
+    without = running.run(*args)
+    assert without.exit_code == 1 and "--agree events/rooms" in without.stderr and running.alive() == ["v1"]
+    assert running.app.deployment_ids() == ["v1"]
+
+
+@pytest.mark.parametrize("literal", [False, True])
+@pytest.mark.parametrize(("strategy", "at"), [("standby", "standby-noted"), ("restart", "snapshotted")])
+def test_the_same_command_goes_on_without_an_id(running: Site, strategy: str, at: str, literal: bool) -> None:
+    """It finds its update by its application, with what it takes over from the running version."""
+    assert running.run("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3").exit_code == 0
+    file = running.application("v3")
+    file.write_text(f"{file.read_text()}StreamingApp = dict\n{'app = StreamingApp(name=' if literal else ''}'alarm'")
+    if literal:
+        file.write_text(f"{file.read_text()})\n")
+    options = UpdateOptions(application=Application(file=str(file)), strategy=strategy)
+    killed_at(running, at, lambda client: client.update(client.resolve(options)))
+    result = running.run("update", file, "--strategy", strategy)
+    assert result.exit_code == 0, result.stderr
+    assert [update.outcome for update in running.app.updates()] == ["promoted", "promoted"]
+    spec = running.client.status("alarm").spec
+    assert spec is not None and spec.application.params == {"limit": "3"} and len(running.alive()) == 1

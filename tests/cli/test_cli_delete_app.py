@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from airflow_provider_streamupdate.cli import main
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
+from tests.core.builders import app_with_snapshots, set_status, status
 
 from .another import killed_at
 from .conftest import Site, document
@@ -85,6 +88,15 @@ def test_one_that_dies_half_way_leaves_nothing_to_start_and_is_completed(cancell
     assert refused.exit_code == 1 and "begun without keeping its snapshots" in refused.stderr
     assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 0
     assert not folder(cancelled).exists()
+
+
+def test_a_fork_of_a_deleted_app_is_compared_with_its_last_version(tmp_path: Path) -> None:
+    """Its sinks must be others, also those that the snapshot's version did not have."""
+    app = app_with_snapshots(tmp_path)
+    last = app.plan("v1")
+    set_status(app, "v1", status("cancelled"))
+    StreamUpdateClient(str(tmp_path)).delete_app("flights", keep_snapshots=True)
+    assert SavedState.find(app, "snapshot:s1").forked(app).beside == (last,)
 
 
 def test_kept_snapshots_start_another_app_and_are_deleted_later(cancelled: Site) -> None:

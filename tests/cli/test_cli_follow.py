@@ -15,7 +15,7 @@ from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import from_json
 from tests.core.builders import app_plan, query_plan, stage_plan
 
-from .conftest import Site, document
+from .conftest import Site, document, until
 
 
 def follow(site: Site, *options: str, **constants: Any) -> Result:
@@ -81,11 +81,20 @@ def test_a_limit_that_cannot_be_used_stops_nothing(running: Site, options: tuple
 
 
 def test_one_that_does_not_keep_up_is_not_brought_in(running: Site) -> None:
-    result = follow(running, "--catch-up-timeout", "6", FAIL="lag")
+    result = follow(running, "--catch-up-timeout", "12", FAIL="lag")
     text = " ".join(result.stderr.split())
-    assert result.exit_code == 1 and "v2 of alarm has not caught up with v1 within 6 s: it is" in text
+    assert result.exit_code == 1 and "v2 of alarm has not caught up with v1 within 12 s: it is" in text
+    assert "v2 catches up: it is " in text
     assert "batches behind; v1 runs" in text and "v2 0" in text
     assert untouched(running)
+
+
+def test_fewer_batches_than_are_wanted_are_compared_as_they_are(site: Site) -> None:
+    assert site.run("submit", site.application(INPUT=3), "--deployment", "v1").exit_code == 0
+    until(lambda: len(site.commits("v1")) == 3, "its last batch")
+    result = follow(site, "--max-slower", "2", "--timeout", "3", INPUT=3)
+    assert result.exit_code == 0 and site.alive() == ["v2"]
+    assert "fewer than 5 batches could be compared" in result.stderr and "events, 3 batches" in result.stderr
 
 
 def test_one_whose_followed_batch_fails_is_not_brought_in(running: Site) -> None:

@@ -10,12 +10,15 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.update import RollbackRecord, UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots import pending_exports as exports
+from airflow_provider_streamupdate.core.snapshots import superseded
 from airflow_provider_streamupdate.core.snapshots.superseded import is_freed
 from tests.core.builders import app_plan, app_with_snapshots, set_status, spec, status
 
@@ -186,3 +189,23 @@ def test_what_was_freed_cannot_be_gone_back_to_and_nothing_is_stopped(site: Site
     assert result.exit_code == 1 and document(result)["error"]["type"] == "RefusedError"
     assert "deployment v1 of alarm cannot run again" in document(result)["error"]["message"]
     assert site.alive() == ["v2"]
+
+
+def test_an_app_that_is_updated_is_left_alone_and_so_is_what_cannot_be_freed(
+    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = lease.acquire(app.folder, "v6", ProcessIdentity.own())
+    one = run("gc", "flights", "--json")
+    assert one.exit_code == 1 and document(one)["error"]["type"] == "LeaseHeldError"
+    every = document(run("gc", "--json"))
+    assert rows(every, "freed") == {} and [t["kind"] for t in every["apps"][0]["kept"]] == ["app"]
+    assert "an update of flights is under way" in every["apps"][0]["kept"][0]["reason"]
+    lease.release(app.folder, held)
+
+    def refuse(_: AppRegistry, deployment: str) -> None:
+        raise StorageError(f"{deployment} is read-only")
+
+    monkeypatch.setattr(superseded, "free", refuse)
+    done = document(run("gc", "flights", "--keep-deployments", "2", "--json"))
+    assert [kind for kind, _ in rows(done, "freed")] == ["log"]
+    assert {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}["v1"] == "v1 is read-only"

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.strategies import in_flight
 from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.registry.application import Application
 
-from .conftest import Site, document
+from .another import killed_at
+from .conftest import Site, document, until
 
 SUBMITTED = ("--set", "threshold=5", "--set", "path=/in", "--conf", "spark.x=1", "--master", "local[2]")
 
@@ -112,3 +116,65 @@ def test_parameters_under_which_a_query_fails_are_taken_back(running: Site) -> N
     made, back = running.app.changes("v1")
     assert made.undoes is None and back.undoes == "ValueError: bad"
     assert change(running, *changed("threshold=7")).exit_code == 0
+
+
+def dies(site: Site, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    """The driver does when it is told to change: before it has recorded the change, or after that."""
+
+    def die(name: str) -> None:
+        if name == "change-asked":
+            if after:
+                until(lambda: site.app.changes("v1"), "the change is made")
+            site.crash("v1")
+
+    monkeypatch.setattr(in_flight, "boundary", die)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_driver_that_dies_is_started_again_with_the_old_parameters(
+    running: Site, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    digest = running.app.spec("v1").digest
+    dies(running, monkeypatch, after)
+    result = change(running, *changed("threshold=7"))
+    assert result.exit_code == 1 and "was rolled back; v1 runs again" in document(result)["error"]["message"]
+    assert params(running)["threshold"] == "5" and running.alive() == ["v1"] and running.current.epoch == 2
+    assert [made.undoes for made in running.app.changes("v1")] == ([None, "rolled back"] if after else [])
+    assert running.client.status("alarm").spec.digest == digest
+
+
+@pytest.mark.parametrize("at", ["rollback-noted", "old-runs"])
+@pytest.mark.parametrize("after", [False, True])
+def test_one_that_was_being_rolled_back_is_not_made_again(
+    running: Site, monkeypatch: pytest.MonkeyPatch, after: bool, at: str
+) -> None:
+    """Its process died then, and the same command is run again."""
+    file = running.application(RELOADABLE=["threshold", "trigger"])
+    given = {"params": {"threshold": "7"}, "conf": {}, "env_vars": {}}
+    options = UpdateOptions(application=Application(file=str(file), **given), strategy="in_flight")
+    with monkeypatch.context() as dying:
+        dies(running, dying, after)
+        killed_at(running, at, lambda client: client.update(options))
+    result = change(running, "--set", "threshold=7")
+    assert result.exit_code == 1 and "was being rolled back" in document(result)["error"]["message"], result.output
+    [record], [rollback] = running.app.updates(), running.app.rollbacks()
+    assert record.outcome == "rolled-back" and rollback.ended_at is not None and rollback.epoch == 2
+    assert params(running)["threshold"] == "5" and running.alive() == ["v1"]
+
+
+def test_a_change_is_taken_back_later_by_its_id_while_its_driver_obeys(running: Site) -> None:
+    record = document(change(running, *changed("threshold=7")))
+    assert change(running, *changed("threshold=7")).exit_code == 0 and len(running.app.changes("v1")) == 1
+    assert running.run("suspend", "alarm").exit_code == 0
+    refused = running.run("rollback", "alarm", "--deployment", record["new"])
+    assert refused.exit_code == 1 and "v1 of alarm is suspended, so its change in flight cannot" in refused.stderr
+    assert params(running)["threshold"] == "7"
+    assert running.run("resume", "alarm").exit_code == 0
+    assert running.run("rollback", "alarm", "--deployment", record["new"]).exit_code == 0
+    assert params(running)["threshold"] == "5" and running.alive() == ["v1"] and running.current.epoch == 1
+
+
+def test_a_snapshot_is_no_start_of_a_change(running: Site) -> None:
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    result = change(running, *changed("threshold=7"), "--snapshot", "s1")
+    assert result.exit_code == 2 and "leave the snapshot out" in document(result)["error"]["message"]

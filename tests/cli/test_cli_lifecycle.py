@@ -173,10 +173,13 @@ def test_a_parameter_that_nothing_reads_is_a_warning_and_with_strict_an_error(ru
 
 
 def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
-    result = running.run("update", running.application("v2"), "--deployment", "v2")
+    result = running.run("update", running.application("v2"), "--deployment", "v2", "--verify-for", "2")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("alarm runs as deployment v2, in place of v1; the pause was ")
-    assert running.alive() == ["v2"]
+    assert "alarm runs as v2; the pause was " in result.stderr and running.alive() == ["v2"]
+    record = running.app.update("v2")
+    assert record is not None and "it has run for 2 s" in record.verified
+    assert any("stage events/rooms holds " in text and "it held" in text for text in record.verified)
     client = running.client
     snapshot = client.snapshot("alarm", "before-v2").queries["events"]
     status = client.status("alarm").status
@@ -189,8 +192,90 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site) -> N
     assert result.exit_code == 1
     found = document(result)
     assert found["error"]["type"] == "IncompatibleError" and found["report"]["app"] == "alarm"
-    assert running.alive() == ["v1"] and running.client.status("alarm").state == "running"
+    assert running.alive() == running.app.deployment_ids() == ["v1"]
+    assert running.client.status("alarm").state == "running" and "v1 was not touched" in result.stderr
     assert not lease.held(running.app.folder, lease.read(running.app.folder))
+
+
+@pytest.mark.parametrize(("strategy", "ends"), [("standby", "v1 hands over"), ("restart", "asking alarm for snapshot")])
+def test_an_update_prints_what_does_not_simply_continue_before_the_old_version_ends(
+    running: Site, strategy: str, ends: str
+) -> None:
+    """And its driver, which compares once more, knows what was agreed to and renamed."""
+    less = running.application("v2", STAGES={"other": ["room"]})
+    agreed = ("--agree", "events/rooms=it is counted elsewhere", "--strategy", strategy)
+    result = running.run("update", less, "--deployment", "v2", *agreed)
+    assert result.exit_code == 0, result.stderr
+    before, _, _ = result.stderr.partition(ends)
+    assert "stage events/rooms: ignored, agreed (it is counted elsewhere)" in before
+    assert "stage events/other: empty: new stage" in before
+    renamed = running.application("v3", STAGES={"places": ["room"]})
+    result = running.run("update", renamed, "--rename", "events/other=places", "--strategy", strategy)
+    assert result.exit_code == 0 and "verifying snapshot" not in result.stderr, result.stderr
+
+
+def test_the_damaged_record_of_another_app_is_no_hindrance(running: Site) -> None:
+    other = running.client.registry.app("other").folder
+    for file in ("updates/v2.json", "deployments/v1/spec.json"):
+        other.write(file, b"{")
+    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    other.remove("")
+
+
+@pytest.mark.parametrize("strategy", ["restart", "standby", "parallel"])
+def test_the_snapshot_of_an_update_does_not_share_what_was_damaged(site: Site, strategy: str) -> None:
+    sinks = ({"SINK": {"format": "kafka", "options": {"topic": topic}}} for topic in ("old", "new"))
+    assert site.run("submit", site.application(STATE=True, **next(sinks)), "--deployment", "v1").exit_code == 0
+    site.client.wait_healthy("alarm", batches=1)  # before its first batch it has no state file
+    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    [shared] = [f.object for f in site.client.snapshot("alarm", "s1").queries["events"].files if "/SSTs/" in f.path]
+    path = Path(site.app.folder.path(shared))
+    whole = path.read_bytes()
+    path.unlink()  # it was a link to the checkpoint's
+    path.write_bytes(b"x" * len(whole))
+    beside = next(sinks) if strategy == "parallel" else {"SINK": {"format": "kafka", "options": {"topic": "old"}}}
+    file = site.application("v2", STATE=True, **beside)
+    result = site.run("update", file, "--deployment", "v2", "--strategy", strategy)
+    assert result.exit_code == 0 and f"{path} was damaged; it was stored again from " in result.stderr, result.stderr
+    taken = site.client.snapshot("alarm", "before-v2").queries["events"].files
+    assert path.read_bytes() == whole and path.name in {Path(f.object).name for f in taken}, "shared again"
+
+
+def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
+    running.client.begin_update("alarm", "v2", "0" * 64)
+    result = running.run("update", running.application("v2"), "--deployment", "v2")
+    assert result.exit_code == 1 and "'v2' with another application is under way" in result.stderr
+    assert running.alive() == ["v1"]
+
+
+@pytest.mark.parametrize("strategy", ["restart", "standby"])
+def test_an_update_from_a_given_snapshot(running: Site, strategy: str) -> None:
+    """By strategy restart: a standby continues from the old version's end. Damaged, it stops nothing."""
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    saved = running.client.snapshot("alarm", "s1").queries["events"]
+    file, data = running.app.folder, running.app.folder.read(saved.files[0].object)
+    assert data is not None
+    args = ("update", running.application("v2"), "--deployment", "v2", "--strategy", strategy, "--snapshot", "s1")
+    file.write(saved.files[0].object, bytes([data[0] ^ 1]) + data[1:])
+    refused = running.run(*args, "--json")
+    assert document(refused)["error"]["type"] == "CorruptError" and "another checksum" in refused.stdout
+    assert running.alive() == ["v1"] and running.current.epoch == 1
+    file.write(saved.files[0].object, data)
+    result = running.run(*args[:3], "v3", *args[4:])
+    assert result.exit_code == 0 and "verifying snapshot" not in result.stderr, "it was, before the stop"
+    record = running.app.update("v3")
+    assert record is not None and (record.strategy, record.snapshot) == ("restart", "s1")
+    assert running.alive() == ["v3"] and [s.name for s in running.client.snapshots("alarm")] == ["s1"]
+    status = running.client.status("alarm").status
+    assert status is not None and status.queries["events"].first_batch == saved.batch + 1
+
+
+@pytest.mark.parametrize("option", [("--catch-up-timeout", "1h"), ("--max-slower", "2"), ("--diff", "events")])
+def test_a_given_snapshot_is_compared_with_nothing(running: Site, option: tuple[str, str]) -> None:
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    args = ("update", running.application("v2"), "--strategy", "follow", "--snapshot", "s1", *option)
+    refused = running.run(*args)
+    assert refused.exit_code == 2 and "a given snapshot is restored by strategy restart" in refused.stderr
 
 
 def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:

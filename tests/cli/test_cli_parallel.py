@@ -3,15 +3,20 @@ drivers."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.users import user_and_host
 
+from .another import killed_at
 from .conftest import Run, Site, document, table
 
 KAFKA = {"format": "kafka", "options": {"topic": "old"}}
@@ -157,3 +162,101 @@ def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
     )
     assert "give it more time (--catch-up-timeout" in result.stderr
     assert running.alive() == ["v1"] and place(running)[:2] == ("v1", 1)
+
+
+def test_a_given_snapshot_is_the_start_and_damaged_it_starts_nothing(running: Site) -> None:
+    assert running.run("save-snapshot", "alarm", "monday").exit_code == 0
+    saved, folder = running.client.snapshot("alarm", "monday").queries["events"].files[0].object, running.app.folder
+    data = folder.read(saved)
+    assert data is not None
+    folder.write(saved, bytes([data[0] ^ 1]) + data[1:])
+    refused = running.run(*arguments(running, "--snapshot", "monday"))
+    assert refused.exit_code == 1 and "has another checksum" in refused.stderr and running.alive() == ["v1"]
+    folder.write(saved, data)
+    args = arguments(running, "--snapshot", "monday")
+    result = running.run(*args[:3], "v3", *args[4:])
+    assert result.exit_code == 0, result.stderr
+    record = running.app.update("v3")
+    assert record is not None and (record.strategy, record.snapshot) == ("parallel", "monday")
+    assert [s.name for s in running.client.snapshots("alarm")] == ["monday"]
+
+
+def test_a_rollback_that_was_cut_short_is_given_up_where_the_update_goes_on(both: Site) -> None:
+    killed_at(both, "rollback-noted", lambda client: client.rollback("alarm"))
+    assert [record.ended_at for record in both.app.rollbacks()] == [None]
+    assert both.run(*arguments(both)).exit_code == 0
+    assert both.app.rollbacks() == [] and both.alive() == ["v2"]
+
+
+def test_a_log_that_is_compacted_between_two_looks_is_read_again(both: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, looks = parallel.positions, itertools.count()
+
+    def positions(*args: Any) -> Any:
+        if next(looks) == 1:
+            raise CorruptError("the log was compacted")
+        return real(*args)
+
+    monkeypatch.setattr(parallel, "positions", positions)
+    result = both.run(*arguments(both))
+    assert result.exit_code == 0 and "the log was compacted" in result.stderr, result.stderr
+
+
+FUNCTION = {"format": "foreachBatch", "seen_batch": "adds"}
+
+
+@pytest.mark.parametrize(
+    ("sink", "args", "told"),
+    [
+        (KAFKA, (), "query events writes to the same place as the running version (kafka topic=old)"),
+        (FUNCTION, (), "query events writes with foreachBatch and has the same parameters as the"),
+        (FUNCTION, ("--set", "path=/new"), "agree to it with --agree events:fork"),
+    ],
+)
+def test_the_same_sink_is_refused(site: Site, sink: dict[str, Any], args: tuple[str, ...], told: str) -> None:
+    assert site.run("submit", site.application(SINK=sink), "--deployment", "v1").exit_code == 0
+    file = site.application("v2", SINK=sink)
+    file.write_text(f"{file.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
+    result = site.run("update", file, "--deployment", "v2", "--strategy", "parallel", *args)
+    assert result.exit_code == 1 and told in result.stderr, result.stderr
+    assert site.alive() == site.app.deployment_ids() == ["v1"] and site.client.snapshots("alarm") == []
+
+
+def test_a_rehearsal_before_is_one_of_a_fork(site: Site) -> None:
+    assert site.run("submit", site.application(SINK=FUNCTION), "--deployment", "v1").exit_code == 0
+    assert site.run("save-snapshot", "alarm", "monday").exit_code == 0
+    agreed = ("--agree", "events:fork", "--set", "path=/new", "--rehearse", "1")
+    result = site.run(*arguments(site, *agreed, SINK=FUNCTION))
+    assert result.exit_code == 0, result.stderr
+    record = site.app.update("v2")
+    assert record is not None and "rehearsed" in record.step_times
+
+
+def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its_own(both: Site) -> None:
+    before = batch(both, "v2")
+    both.crash("v2")
+    assert both.run(*arguments(both)).exit_code == 0
+    assert place(both) == ("v2", 3, True) and batch(both, "v2") > before
+    assert both.run("rollback", "alarm").exit_code == 0
+    assert place(both) == ("v1", 4, True) and both.alive() == ["v1"]
+
+
+@pytest.mark.parametrize("at", ["snapshot-seen", "beside-asked", "drain-asked", "old-drained"])
+def test_an_update_that_died_goes_on(running: Site, at: str) -> None:
+    file = running.application("v2", SINK=OWN)
+    options = UpdateOptions(application=Application(file=str(file)), deployment="v2", strategy="parallel")
+    killed_at(running, at, lambda client: client.update(options))
+    result = running.run(*arguments(running))
+    assert result.exit_code == 0 and running.alive() == ["v2"] and place(running) == ("v2", 2, True), result.stderr
+
+
+@pytest.mark.parametrize(("at", "dies", "why"), [
+    ("beside-asked", "v1", "the old version died"),
+    ("old-drained", "v2", "deployment v2 of alarm is lost"),
+])  # fmt: skip
+def test_one_of_the_two_that_dies_ends_the_update(
+    running: Site, monkeypatch: pytest.MonkeyPatch, at: str, dies: str, why: str
+) -> None:
+    """The new one has its own sinks: what the old version's last batch has written is not known there."""
+    monkeypatch.setattr(parallel, "boundary", lambda name: running.crash(dies) if name == at else None)
+    result = running.run(*arguments(running))
+    assert result.exit_code == 1 and why in result.stderr and running.alive() == ["v1"], result.stderr

@@ -1,4 +1,4 @@
-"""What is said of an update before a driver is started for it."""
+"""What is said of an update before a driver is started for it, and what is left where that driver cannot plan it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import pytest
 
 from airflow_provider_streamupdate.control.operations.plan import app_named_in
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
+from airflow_provider_streamupdate.control.update.strategies import own_driver
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 
 from .conftest import Site, document
 
 
-def application(site: Site, version: str = "v1") -> Path:
+def application(site: Site, version: str = "v1", **constants: str) -> Path:
     """The stand-in's, which also says which app it is as applications do."""
-    path = site.application(version)
+    path = site.application(version, **constants)
     path.write_text(f"{path.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
     return path
 
@@ -44,6 +45,15 @@ def test_a_lease_that_another_update_holds(running: Site) -> None:
     assert result.exit_code == 1 and "an update of alarm is under way: other holds the lease" in result.stderr
 
 
+def test_what_was_cancelled(running: Site, request: pytest.FixtureRequest) -> None:
+    assert running.run("cancel", "alarm").exit_code == 0
+    request.getfixturevalue("no_driver")
+    for strategy in ("restart", "standby"):
+        result = running.run("update", application(running, "v2"), "--strategy", strategy)
+        assert result.exit_code == 1 and "alarm was cancelled by" in result.stderr
+        assert "streamupdate restart alarm starts it again" in result.stderr
+
+
 def test_the_same_version_again_is_nothing_to_do(running: Site, request: pytest.FixtureRequest) -> None:
     v2 = application(running, "v2")
     assert running.run("update", v2, "--deployment", "v2").exit_code == 0
@@ -63,6 +73,49 @@ def test_what_was_submitted_so_is_nothing_to_do_either(running: Site) -> None:
     again = running.run("update", application(running))
     assert again.exit_code == 0
     assert "alarm: v1 was submitted with this application and runs; nothing to do" in again.stdout
+
+
+@pytest.mark.usefixtures("no_driver")
+@pytest.mark.parametrize("more", [("--deployment", "v2"), ("--set", "limit=3"), ("--snapshot", "s1")])
+def test_another_id_or_anything_else_that_differs_is_an_update(running: Site, more: tuple[str, ...]) -> None:
+    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    with pytest.raises(AssertionError, match="a driver was started"):
+        running.run("update", application(running), *more)
+
+
+WHY = {
+    "plan": "no such column",
+    "start": "nothing was stopped or changed: the driver of deployment v2",
+    "never": "took more than 2 s; nothing was stopped or changed, and v1 keeps running",
+}
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(("strategy", "fails"), [("standby", "plan"), ("parallel", "start"), ("follow", "never")])
+def test_a_version_that_its_driver_cannot_plan_leaves_nothing(
+    running: Site, monkeypatch: pytest.MonkeyPatch, strategy: str, fails: str, known: bool
+) -> None:
+    """known: an earlier try has begun the update; then its record stays, until somebody ends it."""
+    monkeypatch.setattr(own_driver, "TIMEOUT_SECONDS", 2.0)
+    if known:
+        running.client.begin_update("alarm", "v2", strategy=strategy)
+    running.client.wait_healthy("alarm")
+    file = application(running, "v2", FAIL=fails)
+    result = running.run("update", file, "--deployment", "v2", "--strategy", strategy)
+    assert result.exit_code == 1 and WHY[fails] in " ".join(result.stderr.split()), result.stderr
+    assert running.app.deployment_ids() == running.alive() == ["v1"]
+    assert [update.new for update in running.app.updates()] == (["v2"] if known else [])
+    assert running.world is not None
+    living = [process for process in running.world.processes.values() if process.alive]
+    assert len(living) == 2, "the test, and the driver of v1"
+
+
+def test_an_incompatible_version_leaves_no_deployment(running: Site) -> None:
+    file = application(running, "v2")
+    file.write_text(f"{file.read_text()}STAGES = {{'rooms': ['floor']}}\n")
+    result = running.run("update", file, "--deployment", "v2", "--json")
+    assert document(result)["error"]["type"] == "IncompatibleError"
+    assert running.app.deployment_ids() == running.alive() == ["v1"]
 
 
 @pytest.mark.parametrize(

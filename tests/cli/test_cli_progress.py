@@ -13,6 +13,8 @@ from airflow_provider_streamupdate.control.update.record import usual_step_times
 from airflow_provider_streamupdate.control.waiting import Phase
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
+from .conftest import Site
+
 
 def test_each_line_has_the_time_since_the_start(capsys: pytest.CaptureFixture[str]) -> None:
     with module.progress("first", "nothing") as report:
@@ -101,3 +103,9 @@ def test_what_the_steps_took_before() -> None:
         == "earlier durations of the steps (the last time): prepare 50 s, promote 3 s"
     )
     assert usual_step_times(updates, "parallel") is None
+
+
+def test_an_update_tells_it(running: Site) -> None:
+    running.app.set_update(record("v0", 12))
+    result = running.run("update", running.application("v2"))
+    assert "] earlier durations of the steps (the last time): standby 12 s, promoted 3 s\n" in result.stderr

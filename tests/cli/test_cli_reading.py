@@ -92,8 +92,10 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
 def test_list_shows_a_silent_driver_as_silent_and_a_deployment_that_never_started_as_new(
     run: Run, root: Path, app: AppRegistry
 ) -> None:
-    silent = "2020-01-01T00:00:00+00:00"
+    silent, drivers = "2020-01-01T00:00:00+00:00", StreamUpdateClient(str(root)).drivers("flights")
+    assert drivers.silence("v1") is None
     set_status(app, "v1", status(heartbeat_at=silent))
+    assert "has given no sign of life for " in str(drivers.silence("v1"))
     deploy(Registry(str(root)).app("young"), state=None)
     listed = run("list")
     assert {row[0]: row[1] for row in table(listed)[1:]} == {"flights": "silent", "young": "new"}

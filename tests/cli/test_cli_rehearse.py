@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.operations import rehearse
+from airflow_provider_streamupdate.control.update.strategies import standby
 from airflow_provider_streamupdate.core.coordination import lease
 
 from .conftest import Site, document, table
@@ -71,13 +73,17 @@ def test_what_cannot_be_rehearsed_is_2(running: Site) -> None:
     assert result.exit_code == 2 and "app door has no snapshot; take one first (save-snapshot)" in result.stderr
 
 
-def test_that_the_old_version_cannot_be_rehearsed_does_not_stand_in_the_way(running: Site) -> None:
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("REHEARSAL = 'OSError: its files are gone'", "OSError: its files are gone"), ("FAIL = 'plan'", "query events")],
+)
+def test_that_the_old_version_cannot_be_rehearsed_does_not_stand_in_the_way(running: Site, line: str, why: str) -> None:
     spec = running.app.spec("v1")
     code = running.folder / "root" / "alarm" / "deployments" / "v1" / spec.application.file
-    code.write_text(code.read_text() + "REHEARSAL = 'OSError: its files are gone'\n")
+    code.write_text(f"{code.read_text()}{line}\n")
     result = running.run("rehearse", running.application("v2"))
     assert result.exit_code == 0
-    assert "no figures of the old version: deployment v1: OSError: its files are gone" in result.stdout
+    assert f"no figures of the old version: deployment v1: {why}" in result.stdout
 
 
 def test_an_update_rehearses_first(running: Site) -> None:
@@ -100,3 +106,18 @@ def test_an_update_rehearses_first(running: Site) -> None:
     assert steps.index("check") < steps.index("rehearse") < steps.index("prepare")
     assert registry.folder.exists("updates/v3.rehearsal.report.json")
     assert [r.new for r in registry.updates()] == ["v2", "v3"]
+
+
+def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = ("update", running.application("v2"), "--deployment", "v2", "--rehearse", "1")
+    with monkeypatch.context() as crashing:
+        crashing.setattr(standby, "stand_by", interrupt)
+        assert running.run(*args).exit_code == 130
+    record = running.app.update("v2")
+    assert record is not None and record.step == "rehearsed"
+    monkeypatch.setattr(rehearse, "rehearse", interrupt)
+    assert running.run(*args).exit_code == 0 and running.alive() == ["v2"]
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

@@ -15,6 +15,7 @@ from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.errors import AlreadyRunningError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import to_json
@@ -63,6 +64,45 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     assert files(running) == before and running.alive() == []
     folder = running.app.folder
     assert not lease.held(folder, lease.read(folder))
+
+
+def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(dead: Site) -> None:
+    assert dead.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    fresh = dead.run("submit", dead.application("v2", FAIL="start"), "--deployment", "v2", "--fresh")
+    assert fresh.exit_code == 1 and "last words" in fresh.stderr
+    refused = dead.run("submit", dead.application("v3"), "--deployment", "v3")
+    assert refused.exit_code == 1 and "It has deployment v1 (" in refused.stderr
+    assert "v2" not in refused.stderr.partition("nothing was started")[2]
+    dead.app.folder.remove("deployments/v1/checkpoint")  # as after `adopt`: what it is of never ran here
+    for manifest, told in (
+        (None, "It has snapshot last (events after batch"),
+        (b"{", "It has snapshot last (damaged)"),
+    ):
+        if manifest is not None:
+            dead.app.folder.write("snapshots/last/snapshot.json", manifest)
+        refused = dead.run("submit", dead.application("v3"), "--deployment", "v3")
+        assert refused.exit_code == 1 and told in refused.stderr and "up to batch" not in refused.stderr
+
+
+@pytest.mark.parametrize("app", ["alarm", None])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site, fresh: bool, app: str | None) -> None:
+    sink = {"SINK": {"format": "kafka", "options": {"topic": "t"}}}
+    v1 = Application(file=str(site.application(**sink)))
+    first = client(site).submit(v1, owner="me", app=app, fresh=fresh)
+    wait_for(lambda: committed(site, first.deployment) > 2 or None, "batches", 60)
+    site.crash(first.deployment)
+    last = committed(site, first.deployment)
+    again = client(site).submit(v1, owner="me", app=app, fresh=fresh)
+    assert (again.deployment, again.epoch) == (first.deployment, 2) and first_batch(site) == last + 1
+
+
+def test_a_rerun_does_not_start_without_the_state_that_came_meanwhile(dead: Site) -> None:
+    """Its deployment was made before the app had state, and never started."""
+    dead.app.create_deployment(attrs.evolve(dead.app.spec("v1"), deployment="v0", owner="me"))
+    with pytest.raises(StreamUpdateError, match="streamupdate restart alarm"):
+        client(dead).submit(application(dead), owner="me", deployment="v0", app="alarm")
+    assert dead.current.deployment == "v1"
 
 
 # submit --fresh
@@ -174,6 +214,32 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
 
 
 # the next step
+
+
+@pytest.mark.filterwarnings("ignore:it reads no limit")
+@pytest.mark.parametrize("seen_batch", ["adds", "skips"])
+def test_batches_that_run_again_from_an_older_snapshot_are_agreed_to_or_refused(site: Site, seen_batch: str) -> None:
+    """By who asks before it starts (a command, a task), and by who does not."""
+    sink = {"SINK": {"format": "foreachBatch", "seen_batch": seen_batch}, "WARNINGS": ["it reads no limit"]}
+    first = site.run("submit", site.application(**sink), "--deployment", "v1")
+    assert first.exit_code == 0 and "warning: it reads no limit" in first.stderr
+    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    batch = site.client.snapshot("alarm", "s1").queries["events"].batch
+    v2 = Application(file=str(site.application("v2", **sink)))
+    with pytest.raises(AlreadyRunningError):
+        client(site).submit(v2, "v2", "s1")
+    update = site.run("update", v2.file, "--deployment", "v2", "--snapshot", "s1")
+    assert update.exit_code == 1 and "run again" in update.stderr and site.alive() == ["v1"]
+    wait_for(lambda: committed(site) > batch or None, "a batch", 60)
+    assert site.run("cancel", "alarm").exit_code == 0
+    refused = site.run("submit", v2.file, "--deployment", "v2", "--snapshot", "s1")
+    assert refused.exit_code == 1 and f"batches {batch + 1} to " in refused.stderr
+    for agree in ((), ("events:again",) if seen_batch == "skips" else ()):
+        with pytest.raises(StreamUpdateError, match=f"nothing was started:\n.*batches {batch + 1} to |are not losses"):
+            client(site).submit(v2, "v2", "s1", agree=agree)
+    assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"] and site.alive() == []
+    if seen_batch == "adds":
+        assert client(site).submit(v2, "v2", "s1", agree=("events:again",)).epoch == 3
 
 
 def test_what_looks_names_the_next_step_for_a_dead_driver(dead: Site) -> None:

@@ -49,6 +49,20 @@ def test_an_app_that_has_finished_is_updated_between_its_runs(finished: Site, st
     assert update(finished, "v2", INPUT=6).exit_code == 1, "the id is used"
 
 
+@pytest.mark.parametrize("refused", [{"FAIL": "plan"}, {"STAGES": {"rooms": ["floor"]}}])
+def test_an_update_that_is_refused_starts_nothing(finished: Site, refused: dict[str, Any]) -> None:
+    before = finished.current
+    assert update(finished, "v2", INPUT=6, **refused).exit_code == 1
+    assert finished.current == before and finished.app.rollbacks() == []
+    assert [record.outcome for record in finished.app.updates()] in ([], ["refused"])
+
+
+def test_one_that_has_finished_is_not_cancelled(finished: Site) -> None:
+    before = finished.current
+    assert finished.run("cancel", "alarm").stdout == "alarm is finished; no driver of it ran\n"
+    assert finished.current == before
+
+
 def test_a_run_fails_with_its_driver(finished: Site) -> None:
     assert update(finished, "v2", INPUT=4).exit_code == 0
     folder = finished.folder / "root" / "alarm" / "deployments" / "v2" / "application"

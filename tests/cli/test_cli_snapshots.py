@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,19 @@ def test_delete_says_what_was_freed(run: Run, app: AppRegistry) -> None:
     assert held is not None and not lease.held(app.folder, held), "the lease is given back"
     refused = document(run("delete-snapshot", "flights", "s2", "--json"))
     assert refused["error"]["type"] == "InUseError", "it is the last one"
+
+
+def test_two_that_delete_the_same_snapshot_do_not_work_side_by_side(
+    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete, second = SnapshotStore.delete, list[Any]()
+
+    def meanwhile(self: SnapshotStore, name: str, *args: Any) -> int:
+        if not second:
+            second.append(None)
+            second[0] = document(run("delete-snapshot", "flights", name, "--json"))
+        return delete(self, name, *args)
+
+    monkeypatch.setattr(SnapshotStore, "delete", meanwhile)
+    assert run("delete-snapshot", "flights", "s1").exit_code == 0
+    assert second[0]["error"]["type"] == "LeaseHeldError"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -13,17 +14,20 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
-from airflow_provider_streamupdate.control.supervision import watch
+from airflow_provider_streamupdate.control.operations import hot_standby
+from airflow_provider_streamupdate.control.supervision import supervise, watch
 from airflow_provider_streamupdate.control.supervision.decision import Backoff
 from airflow_provider_streamupdate.control.supervision.supervise import GaveUp
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import commands
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
-from airflow_provider_streamupdate.core.errors import LeaseHeldError, StreamUpdateError
+from airflow_provider_streamupdate.core.errors import DriverError, LeaseHeldError, StorageError, StreamUpdateError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import supervision
+from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
-from .another import client_of
+from .another import client_of, held_at
 from .conftest import Site, document, until
 
 
@@ -201,3 +205,96 @@ def test_a_start_that_cannot_be_made_is_not_counted(running: Site, monkeypatch: 
     assert result.exit_code == 1 and "the cluster takes nothing" in document(result)[0]["reason"]
     assert supervision.read(running.app.folder).attempts == 0
     assert running.run("supervise", "--once").exit_code == 0 and running.current.epoch == 2
+
+
+def test_a_killed_driver_is_back_each_time_once_it_has_recovered(running: Site) -> None:
+    told: list[str] = []
+    with supervised(running, told, Backoff(initial=0.1, most=0.1, attempts=1, reset_after=0.2)) as gave_up:
+        for epoch in (2, 3):
+            running.crash("v1")
+            until(lambda: any(f"alarm runs again as v1 (epoch {epoch})" in line for line in told), "no start")  # noqa: B023
+            until(lambda: supervision.read(running.app.folder).attempts == 0, "no recovery")
+            assert any("alarm has recovered" in line for line in told)
+    assert gave_up == [] and running.alive() == ["v1"]
+
+
+def test_an_app_that_cannot_be_looked_at_stops_no_other(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = running.client.registry.app("aaa").folder
+    for file in ("current.json", "deployments/v1/spec.json"):
+        bad.write(file, b"{")
+    running.crash("v1")
+    result = running.run("supervise", "--once")
+    assert result.exit_code == 1 and "aaa cannot be looked at: " in result.stderr and running.alive() == ["v1"]
+
+    def gone(_: Registry) -> list[str]:
+        raise StorageError("the root is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Registry, "apps", gone)
+        assert "the apps cannot be listed: the root is gone" in running.run("supervise", "--once").stderr
+    bad.remove("")
+
+
+def test_a_hot_standby_that_cannot_be_started_is_tried_again_later_and_later(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead driver whose standby does not take over is started again."""
+    assert running.run("standby", "on", "alarm").exit_code == 0
+    running.crash("v1-standby-1")
+    tried: list[float] = []
+
+    def refuse(*_: Any, **__: Any) -> None:
+        tried.append(clock.monotonic())
+        raise DriverError("the cluster takes nothing")
+
+    monkeypatch.setattr(hot_standby, "_store", refuse)
+    told: list[str] = []
+    with supervised(running, told, Backoff(initial=2.0, most=100.0)):
+        until(lambda: len(tried) == 3, "it is tried again")
+    delays = [after - before for before, after in itertools.pairwise(tried)]
+    assert 2 <= delays[0] < 3 and 4 <= delays[1] < 5
+    assert "alarm has no hot standby: the cluster takes nothing. The next one is started in 2 s" in told
+
+
+def test_a_standby_that_does_not_take_over_is_not_waited_for(running: Site) -> None:
+    assert running.run("standby", "on", "alarm").exit_code == 0
+    launch = running.app.launch("v1-standby-1")
+    assert launch is not None and launch.process is not None
+    os.kill(launch.process.pid, signal.SIGSTOP)
+    running.crash("v1")
+    began = clock.monotonic()
+    with supervised(running, []):
+        until(lambda: running.current.epoch == 2, "it is started again")
+    assert clock.monotonic() - began >= supervise.TAKEOVER_SECONDS and running.current.deployment == "v1"
+
+
+def test_what_changes_before_a_start_counts_and_who_meets_it_is_told(
+    running: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.crash("v1")
+    with held_at(running, "start-counted", lambda client: client.supervise(once=True)):
+        met = running.run("restart", "alarm")
+        assert met.exit_code == 1 and "a supervisor starts the driver of v1 again" in met.stderr
+    assert running.current.epoch == 2
+    running.crash("v1")
+    real = supervise.restart
+
+    def later(*arguments: Any, **options: Any) -> Any:
+        supervision.switch(running.app.folder, "not now")
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(supervise, "restart", later)
+    clock.sleep(10.0)
+    assert "alarm was not started" in running.run("supervise", "--once").stderr
+    assert running.current.epoch == 2
+
+
+def test_the_next_start_is_noted_and_one_in_the_future_is_of_a_clock_that_was_set(running: Site) -> None:
+    running.crash("v1")
+    ahead = Supervision(attempts=2, epoch=1, started_at="2100-01-01T00:00:00+00:00")
+    supervision.write(running.app.folder, ahead)
+    result = running.run("supervise", "--once", "--initial-backoff", "7", "--max-backoff", "9", "--attempts", "4")
+    assert result.exit_code == 0 and running.current.epoch == 2
+    known = supervision.read(running.app.folder)
+    seconds = (clock.parse(known.next_start_at) - clock.parse(known.started_at)).total_seconds()
+    assert (known.attempts, known.limit, seconds) == (3, 4, 9)

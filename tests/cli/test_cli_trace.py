@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_streamupdate.control.update import trace as trace_of
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from tests.otlp_receiver import Receiver, receiver
 
 from .conftest import Site, document
@@ -81,3 +84,25 @@ def test_what_cannot_be_shown_or_sent(running: Site, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "airflow_provider_streamupdate.control.update.trace", None)
     missing = running.run("trace", "alarm")
     assert missing.exit_code == 1 and "pip install 'airflow-provider-streamupdate[otel]'" in missing.stderr
+
+
+def test_each_update_is_sent_once_when_it_has_ended(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[object] = []
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(trace_of, "send", lambda spans, _: sent.append(spans[0].attributes["streamupdate.outcome"]))
+    for version, more, fails in (("v2", (), "start"), ("v3", ("--strategy", "restart"), "run")):
+        file = running.application(version, FAIL=fails)
+        assert running.run("update", file, "--deployment", version, *more).exit_code == 1
+    running.app.set_update(UpdateRecord(app="alarm", old="v1", new="v4", started_at=clock.now(), digest="other"))
+    assert running.run("update", running.application("v5"), "--deployment", "v5").exit_code == 0
+    assert running.run("rollback", "alarm").exit_code == 0
+    assert sent == ["refused", "rolled-back", "superseded", "promoted"]
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    assert running.run("update", running.application("v6")).exit_code == 0 and len(sent) == 4
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("the collector is gone")
+
+    monkeypatch.delenv("OTEL_TRACES_EXPORTER")
+    monkeypatch.setattr(trace_of, "send", fail)
+    assert running.run("update", running.application("v7")).exit_code == 0

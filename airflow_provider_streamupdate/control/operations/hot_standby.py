@@ -200,7 +200,7 @@ def _check_no_update(registry: AppRegistry) -> None:
 def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSpec:
     """Store a deployment with the code, files and parameters of its parent."""
     stem, taken = _SUFFIX.sub("", parent)[:STEM], registry.deployment_ids()
-    number = 1 + sum(name.startswith(f"{stem}-standby-") for name in taken)
+    number = 1
     while (name := f"{stem}-standby-{number}") in taken:
         number += 1
     # The snapshot is not stored. A driver that is started again before it has built its checkpoint continues from what

@@ -211,7 +211,7 @@ def _go_back(leaving: Leaving) -> Deployed | None:
     # Whoever runs this again finds it by what is under way, so that is ended last.
     steps = [
         lambda: _end_rollback(registry, ended, keep=asked or deployed is not None),
-        lambda: _end_update(registry, record, outcome, options.reason or f"{note.asked_by} rolled it back"),
+        lambda: _end_update(registry, record, outcome, note.reason or f"{note.asked_by} rolled it back"),
     ]
     for step in steps if ends_update else reversed(steps):
         step()
