@@ -83,7 +83,7 @@ def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
         engine.run(step, update)
     record = running.app.update("v2")
     assert record is not None and (record.strategy, record.outcome) == ("standby", "promoted")
-    assert "standby" in record.step_times and running.alive() == ["v2"]
+    assert "prepare" in record.step_times and running.alive() == ["v2"]
     with pytest.raises(AlreadyExistsError, match="ids are never reused"):
         engine.begin()
 
