@@ -12,7 +12,6 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.control.update.step import Step
 from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import commands
@@ -20,6 +19,7 @@ from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.errors import AlreadyExistsError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.update import Step
 from airflow_provider_streamupdate.core.serde import to_json
 
 from .another import killed_at
@@ -99,7 +99,7 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
     engine = UpdateEngine(client.context, options, told.append)
     update = engine.begin()
     for step in strategy_named(strategy).steps[1:]:
-        if step == Step.SNAPSHOT:
+        if step == Step.SNAPSHOT_AND_CANCEL:
             for deployment in running.alive()[1:]:
                 running.crash(deployment)
             update = engine.resume("alarm", "v2")
@@ -115,7 +115,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
     options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
     engine = UpdateEngine(client.context, options)
     update = engine.begin()
-    first = engine.run(Step.STANDBY, update) or client.drivers("alarm").status("v2")
+    first = engine.run(Step.PREPARE, update) or client.drivers("alarm").status("v2")
     running.crash("v2")
     folder = running.app.deployment_folder("v2")
     CommandBox(folder, 2).issue(commands.CANCEL)
@@ -124,7 +124,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
     second = client.drivers("alarm").status("v2")
     assert first and second and (second.state, second.epoch) == ("standby", first.epoch) and second.pid != first.pid
     assert folder.names("restored") == []
-    for step in (Step.SNAPSHOT, Step.SUBMIT):
+    for step in (Step.SNAPSHOT_AND_CANCEL, Step.SUBMIT_FROM_SNAPSHOT):
         engine.run(step, update)
     assert running.alive() == ["v2"]
 
@@ -135,7 +135,7 @@ def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site)
     engine = UpdateEngine(client.context, options)
     update = engine.begin()
     client.rollback("alarm")
-    for step in (Step.STANDBY, Step.PROMOTE):
+    for step in (Step.PREPARE, Step.PROMOTE):
         with pytest.raises(AlreadyExistsError, match="has ended \\(refused\\)"):
             engine.run(step, update)
     assert running.alive() == ["v1"]
