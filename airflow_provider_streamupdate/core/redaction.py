@@ -114,14 +114,18 @@ def _named_spans(text: str) -> Iterator[Span]:
     """Yield where the values of names that suggest a secret are: ``name=value``, ``"name": "value"``, ``--name value``,
     ``("name", "value")``, ``<name>value<``, ``OPTIONS (name 'value')``, within JSON that is itself a text of JSON,
     too."""
-    at = 0
+    at = line = 0
     while found := _NAMED.search(text, at):
         at = found.end("is")
         sign = found["is"].strip()
         if not is_secret(found["name"]) or not _gives(text, found, sign[:1]):
             continue
         start = found.end()
-        end = _value_end(text, start, found["open"], to_end_of_line=found["name"].lower().endswith("authorization"))
+        if line < start:  # not for each value: the text may be a single line
+            line = text.find("\n", start)
+            line = len(text) if line < 0 else line
+        of_line = found["name"].lower().endswith("authorization")
+        end = _value_end(text, start, line, found["open"], to_end_of_line=of_line)
         at = max(at, end)
         if found["is"] == ": " and not found["open"] and text[start:end].isalpha() and text[end : end + 1] == " ":
             continue  # a sentence about what has that name, "tokens: its keys changed"
@@ -141,10 +145,11 @@ def _gives(text: str, found: re.Match[str], sign: str) -> bool:
     return sign != ">" or (before == "<" and found["is"] == ">")
 
 
-def _value_end(text: str, start: int, opened: str | None, to_end_of_line: bool) -> int:
-    """Return where a value ends: at the quote that closes it, at the bracket that does, or with the word."""
-    line = text.find("\n", start)
-    line = len(text) if line < 0 else line
+def _value_end(text: str, start: int, line: int, opened: str | None, to_end_of_line: bool) -> int:
+    """Return where a value ends: at the quote that closes it, at the bracket that does, or with the word.
+
+    line: where its line ends
+    """
     if opened is not None:
         quote, depth = opened[-1], len(opened) - 1
         at = start + 2 * text.startswith(2 * quote, start)  # of three quotes

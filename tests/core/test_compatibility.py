@@ -282,6 +282,11 @@ def test_a_loss_needs_agreement_by_its_name(old: Plan, new: Plan, name: str, tol
         (query_plan(stage_plan("a"), B), {"agree": ("windows/a",)}, "windows/a are not losses"),  # a refusal
         (query_plan(A, B), {"renames": {"c": "d"}}, r"rename of c: .*known: windows/a, windows/b, windows/source-1"),
         (query_plan(A, B), {"renames": {"a": "b"}}, "two stages named b"),
+        (
+            query_plan(A, stage_plan("c")),
+            {"renames": {"windows/b": "d"}},
+            r"rename of windows/b: the new version has no stage or source d \(it has: windows/a, windows/c, ",
+        ),
     ],
 )
 def test_names_that_are_mistakes(new: QueryPlan, options: dict[str, Any], told: str) -> None:

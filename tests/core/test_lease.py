@@ -104,6 +104,16 @@ def test_the_same_owner_goes_on_when_the_process_has_left(folder: Folder) -> Non
     assert lease.acquire(folder, "v2", OTHER, alive=living(ME, OTHER)).holder == OTHER
 
 
+def test_a_rollback_is_offered_after_the_process_that_it_would_be_refused_for(folder: Folder) -> None:
+    ways = "run that update again to complete it, or streamupdate rollback"
+    lease.acquire(folder, "v2", ProcessIdentity.own())
+    with pytest.raises(LeaseHeldError, match=f"wait for it, or end that process; then {ways}"):
+        lease.acquire(folder, "v3", OTHER)
+    lease.acquire(folder, "v2", ME, alive=living())
+    with pytest.raises(LeaseHeldError, match=f"wait for it, or {ways}"):
+        lease.acquire(folder, "v3", OTHER)
+
+
 def test_what_a_dead_process_left_can_be_taken_at_once_unless_it_is_needed(folder: Folder) -> None:
     lease.acquire(folder, "delete s1", ME)
     with pytest.raises(LeaseHeldError, match=r"delete s1 holds the lease until .* \(process 1 on here\)"):

@@ -246,7 +246,7 @@ def test_fewer_than_ten_batches_are_not_compared() -> None:
         "state-growth": None,
     }
     idle = [attrs.evolve(batch, rows_in=0, rows_out=0, seconds=0.01) for batch in AFTER]
-    assert findings(idle, BEFORE)["every limit"].why.startswith("0 batches with rows")
+    assert findings(idle, BEFORE)["every limit"].why.startswith("it has read nothing")
 
 
 @pytest.mark.parametrize(
@@ -336,9 +336,25 @@ def test_batches_are_waited_for_as_they_came_before() -> None:
     assert waits(60.0, nothing, idle=True, quiet=3.0) == 0.0, "none came for longer than usual"
     assert waits(60.0, nothing, idle=True, quiet=3.0, lag=7.0) == 60.0, "there is input"
     assert waits(60.0, nothing, quiet=3.0) == 60.0, "it has not found out yet"
+    empty = [attrs.evolve(batch, rows_in=0) for batch in even(4, first=30, seconds=0.1)]
+    assert waits(60.0, empty, quiet=3.0) == 0.0, "Spark makes batches of nothing, for timers: it is never idle"
+    assert waits(60.0, empty, quiet=2.0) == 60.0
+    assert waits(60.0, empty, quiet=3.0, lag=7.0) == 60.0
     assert findings(even(3, first=30), baseline(even(9)))["every limit"].waits == 0.0, (
         "there is nothing to compare with"
     )
+
+
+def test_rows_came_as_often_as_batches_with_rows_did() -> None:
+    """Each batch with rows has one without after it, as with a watermark; the rows come every two seconds."""
+    every_other = [attrs.evolve(batch, rows_in=batch.rows_in * (n % 2)) for n, batch in enumerate(even(30))]
+    empty = [attrs.evolve(batch, rows_in=0) for batch in even(4, first=30, seconds=0.1)]
+
+    def waits(quiet: float) -> float:
+        found = findings(empty, baseline(every_other, pace=60.0, quiet=quiet), ran=30.0)
+        return found["every limit"].waits
+
+    assert (waits(4.0), waits(6.0)) == (60.0, 0.0)
 
 
 def test_a_batch_that_does_not_end_is_waited_for_and_is_a_fault_at_last() -> None:

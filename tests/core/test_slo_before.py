@@ -110,6 +110,16 @@ def test_batches_are_those_of_the_last_driver_but_its_first_ones(app: AppRegistr
     assert found.pace == pytest.approx(14.0) and found.quiet == pytest.approx(5.0)
 
 
+def test_batches_without_rows_are_a_quiet_time(app: AppRegistry) -> None:
+    """Spark makes them where a state function has a timeout by processing time. (Measured: an update of such an app,
+    21 s after its last row, waited in verify for 70 s, as `the old version nothing for 0.1 s`.)"""
+    ran = running(10, 8, commits_ago=5.0, ran=35.0)
+    query = ran.queries[Q]
+    figures = (*query.figures[:-2], *(attrs.evolve(figure, rows_in=0) for figure in query.figures[-2:]))
+    set_status(app, "v1", attrs.evolve(ran, queries={Q: attrs.evolve(query, figures=figures)}))
+    assert before(app).quiet == pytest.approx(5.0 + 2 * 60 / 14)
+
+
 @pytest.mark.parametrize(
     ("thing", "name", "verdict", "more", "why"),
     [

@@ -14,7 +14,7 @@ import attrs
 
 from ..plan.expressions import Expression
 from ..plan.plan import PYTHON_IMPORTS, AppPlan, Path, QueryPlan, SourcePlan, StagePlan
-from ..plan.rename import rename
+from ..plan.rename import check_new_names, rename
 from ..plan.visitors import refers_only_to, without_branches
 from .agreement import SAME, agreements
 from .agreement import agree as agreed
@@ -64,6 +64,7 @@ def compare(
     """
     if renames:
         old = rename(old, renames)
+        check_new_names(new, renames)
     succeeded = {
         f"{query}/{name}": before for query, names in new_names(old, new).items() for before, name in names.items()
     }

@@ -190,7 +190,7 @@ def refusal(app: str, latest: Lease) -> str:
     who = f"process {holder.pid} on {holder.host}" if holder else f"no process since {latest.renewed_at}"
     return (
         f"an update of {app} is under way: {latest.owner} holds the lease until {latest.expires_at} ({who}); "
-        f"wait for it, or {way_out}"
+        f"wait for it, or {'end that process; then ' if holder and holder.lives() else ''}{way_out}"
     )
 
 

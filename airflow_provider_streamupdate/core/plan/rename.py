@@ -37,6 +37,17 @@ def rename(plan: AppPlan, renames: Mapping[str, str]) -> AppPlan:
     return attrs.evolve(plan, queries=tuple(rename_query(query, renames_of(query, renames)) for query in plan.queries))
 
 
+def check_new_names(new: AppPlan, renames: Mapping[str, str]) -> None:
+    """InvalidInputError for a rename to a name that the new version does not have."""
+    known = {f"{query.name}/{name}" for query in new.queries for name in _names(query)}
+    for key, name in renames.items():
+        if name not in known | {full.rpartition("/")[2] for full in known}:
+            raise InvalidInputError(
+                f"rename of {key}: the new version has no stage or source {name} (it has: "
+                f"{', '.join(sorted(known)) or 'none'}); correct the name"
+            )
+
+
 def renames_of(query: QueryPlan, renames: Mapping[str, str]) -> dict[str, str]:
     """Return those renames that name a stage or source of the query, without the query's name."""
     names = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import attrs
@@ -29,7 +29,7 @@ class Baseline:
     minutes: tuple[Span, ...] = ()  # oldest first
     batches: tuple[Span, ...] = ()  # the last ones of its driver, a span each
     pace: float = 0.0  # batches a minute of its driver
-    quiet: float = 0.0  # seconds from its last commit to its driver's last heartbeat
+    quiet: float = 0.0  # seconds from its last batch with rows to its driver's last heartbeat
     changed: str = ""  # why rows cannot be compared; empty: they can
     windows_known: bool = True  # whether it is known how many rows come when windows close
     unread: tuple[str, ...] = ()  # files of its minutes that cannot be read
@@ -47,6 +47,12 @@ def driver_batches(query: QueryStatus, skip: int = COLD_BATCHES) -> tuple[Span, 
     )
 
 
+def empty_at_end(batches: Sequence[Span]) -> int:
+    """Return how many of the last batches had no rows. Spark makes such batches without end where a timeout goes by
+    processing time."""
+    return next((at for at, batch in enumerate(reversed(batches)) if batch.rows_in), len(batches))
+
+
 def read_baselines(registry: AppRegistry, record: UpdateRecord) -> dict[str, Baseline]:
     """Read what each query of the old version did before the update's cut-over."""
     old, plan, report = registry.status(str(record.old)), registry.plan(record.new), registry.report(record.new)
@@ -56,11 +62,14 @@ def read_baselines(registry: AppRegistry, record: UpdateRecord) -> dict[str, Bas
         seconds = _seconds_between(query.first_commit_at, query.last_commit_at)
         planned = plan.query(name) if plan else None
         windows = planned is None or bool(planned.watermarks or any(stage.windows for stage in planned.stages))
+        pace = 60 * (query.batch - (query.first_batch or 0)) / seconds if seconds > 0 else 0.0
+        batches = driver_batches(query)
+        idle = _seconds_between(query.last_commit_at, old.heartbeat_at if old else None)
         baselines[name] = Baseline(
             minutes=tuple(one.span for one in minutes if one.query == name),
-            batches=driver_batches(query),
-            pace=60 * (query.batch - (query.first_batch or 0)) / seconds if seconds > 0 else 0.0,
-            quiet=_seconds_between(query.last_commit_at, old.heartbeat_at if old else None),
+            batches=batches,
+            pace=pace,
+            quiet=idle + (60 * empty_at_end(batches) / pace if pace else 0.0),
             changed=_change(report, name),
             windows_known=not windows or sum(one.query == name for one in minutes) >= DAY_MINUTES,
             unread=tuple(sorted(unread)),

@@ -12,7 +12,7 @@ import attrs
 from ..difference.figures import COLD_BATCHES
 from ..history.span import Span, merged
 from ..registry.deployment import QueryStatus
-from .baseline import Baseline, driver_batches
+from .baseline import Baseline, driver_batches, empty_at_end
 from .limits import LONGEST_SECONDS, PATIENCE_SECONDS, SloLimits
 
 FEWEST_BATCHES = 10  # of the new version, without its driver's first ones
@@ -63,14 +63,18 @@ def judge(now: QueryStatus, baseline: Baseline, limits: SloLimits, ran: float, l
 
 
 def _has_read_nothing(now: QueryStatus) -> bool:
-    return now.idle and not now.lag and not _with_rows(driver_batches(now, skip=0))
+    batches = driver_batches(now, skip=0)
+    return (now.idle or len(batches) > COLD_BATCHES) and not now.lag and not _with_rows(batches)
 
 
 def _wait_for_batches(now: QueryStatus, baseline: Baseline, ran: float, longest: float) -> float:
     """Return the seconds for which enough batches are waited for: `longest` while it works at others; none where the
     old version had too few, or where neither has had input for longer than a batch was apart from the next."""
-    quiet = _has_read_nothing(now) and baseline.quiet * baseline.pace > WAIT * 60
-    if quiet or len(_with_rows(baseline.batches)) < FEWEST_BATCHES or not baseline.pace:
+    if len(_with_rows(baseline.batches)) < FEWEST_BATCHES or not baseline.pace:
+        return 0.0
+    until_quiet = baseline.batches[: len(baseline.batches) - empty_at_end(baseline.batches)]
+    pace = baseline.pace * len(_with_rows(until_quiet)) / len(until_quiet)  # of batches with rows
+    if _has_read_nothing(now) and baseline.quiet * pace > WAIT * 60:
         return 0.0
     if sum(batch.seconds for batch in driver_batches(now, skip=0)) + now.batch_running > ran / 2:
         return longest

@@ -13,7 +13,7 @@ from ...core.compatibility.report import CompatibilityReport
 from ...core.compatibility.successors import app_under_new_names, under_new_names
 from ...core.errors import NotFoundError
 from ...core.plan.plan import AppPlan, QueryPlan
-from ...core.plan.rename import rename
+from ...core.plan.rename import check_new_names, rename
 from ...core.plan.state_stores import as_recorded
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.repeated_batches import other_losses
@@ -34,6 +34,7 @@ class SavedState:
     fork: bool = False
     stored: bool = False
     beside: tuple[AppPlan, ...] = ()  # of a fork: plans that run beside it
+    renames: Mapping[str, str] = attrs.field(factory=dict)  # that were made in `plan`
 
     @classmethod
     def find(cls, app: AppRegistry, reference: str, again: int = 0, without: Collection[str] = ()) -> SavedState:
@@ -80,7 +81,7 @@ class SavedState:
 
     def renamed(self, renames: Mapping[str, str] | None) -> SavedState:
         """The same state with its stages and sources under new names."""
-        return attrs.evolve(self, plan=rename(self.plan, renames)) if renames else self
+        return attrs.evolve(self, plan=rename(self.plan, renames), renames=renames) if renames else self
 
     def continued_by(self, new: AppPlan) -> SavedState:
         """The same state with its stages and sources under the names of their successors in `new`."""
@@ -103,6 +104,7 @@ class SavedState:
 
     def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
         agree = other_losses(agree)
+        check_new_names(new, self.renames)
         if self.fork:
             return compare_fork(self.plan, new, self.source, agree, self.beside)
         return compare(self.plan, new, self.source, agree)
