@@ -12,7 +12,7 @@ _SECRET = re.compile(
     r"secret|password|passwd|passphrase|pwd|credential|jaas|trust_?store|keystore|(^|_)key_store|authorization|bearer|"
     r"token(?!i[sz])|storage_?options|connection_?string|basic_?auth|(^|_)sas(_|$)|(^|_)(db_?|user_?)?pass$|"
     r"(access|private|account|api|signing|encryption|decryption)_?key|"
-    r"(^|_)(sign|ssh|ssl|tls|hmac|aes|rsa|pgp|gpg)_?key"
+    r"(^|_)(sign|ssh|ssl|tls|hmac|aes|rsa|pgp|gpg)_?key|(^|_)(access|amz|goog)_signature$|(^|_)sig$"
 )
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
 HIDDEN = "(hidden)"

@@ -108,4 +108,4 @@ def test_what_the_steps_took_before() -> None:
 def test_an_update_tells_it(running: Site) -> None:
     running.app.set_update(record("v0", 12))
     result = running.run("update", running.application("v2"))
-    assert "] earlier durations of the steps (the last time): standby 12 s, promoted 3 s\n" in result.stderr
+    assert "] earlier durations of the steps (the last time): prepare 12 s, promote 3 s\n" in result.stderr

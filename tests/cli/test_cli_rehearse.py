@@ -114,7 +114,7 @@ def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monk
         crashing.setattr(standby, "stand_by", interrupt)
         assert running.run(*args).exit_code == 130
     record = running.app.update("v2")
-    assert record is not None and record.step == "rehearsed"
+    assert record is not None and record.step == "rehearse"
     monkeypatch.setattr(rehearse, "rehearse", interrupt)
     assert running.run(*args).exit_code == 0 and running.alive() == ["v2"]
 
