@@ -33,10 +33,6 @@ note() { # part, pytest's exit code; 5 is "no tests": right when ARGS or the kin
     [ "$2" -eq 0 ] || { [ "$2" -eq 5 ] && [ -z "$plain" ]; } || failed="$failed $1"
 }
 
-if [ "$kind" = fast ]; then
-    echo "== lint"
-    scripts/lint.sh || failed="$failed lint"
-fi
 memory=$(folder_in_memory)
 said=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$said" "$memory"' EXIT
@@ -52,15 +48,24 @@ spark_tests() { # pytest arguments
 }
 ELSEWHERE="--ignore=tests/spark --ignore=tests/sweep --ignore=tests/ui"
 if [ "$kind" = fast ]; then
-    spark_tests tests/spark "$@" >"$said/spark" 2>&1 &
+    # some of Spark's go with Airflow's, so that the three lanes end together
+    FOLLOWING=$(ls tests/spark/test_added_aggregates.py tests/spark/test_following*.py)
+    # shellcheck disable=SC2046
+    spark_tests tests/spark $(printf -- '--ignore=%s ' $FOLLOWING) "$@" >"$said/spark" 2>&1 &
     spark=$!
     # tests/sweep has a session of its own: its settings differ
     { airflow_tests rest tests $ELSEWHERE --ignore=tests/airflow --ignore=tests/cli "$@"; echo $? >"$said/rest.code"
         spark_tests tests/sweep "$@"; echo $? >"$said/sweep.code"; } >"$said/rest" 2>&1 &
     rest=$!
+    echo "== lint"
+    scripts/lint.sh || failed="$failed lint"
     echo "== tests/airflow, tests/cli (fast, .venv)"
     airflow_tests airflow tests/airflow tests/cli "$@"
     note tests/airflow,cli $?
+    echo "== tests/spark: aggregates, following (fast, .venv-spark)"
+    # shellcheck disable=SC2086
+    spark_tests $FOLLOWING "$@"
+    note following $?
     wait $rest
     echo "== all other tests (fast, .venv), tests/sweep (fast, .venv-spark)"
     cat "$said/rest"
@@ -69,7 +74,7 @@ if [ "$kind" = fast ]; then
     wait $spark
     code=$?
     echo "== all of it took $((SECONDS / 60)) min $((SECONDS % 60)) s"
-    echo "== tests/spark (fast, .venv-spark)"
+    echo "== all other tests of tests/spark (fast, .venv-spark)"
     cat "$said/spark"
     note tests/spark $code
 else
