@@ -49,9 +49,9 @@ spark_tests() { # pytest arguments
 ELSEWHERE="--ignore=tests/spark --ignore=tests/sweep --ignore=tests/ui"
 if [ "$kind" = fast ]; then
     # some of Spark's go with Airflow's, so that the three lanes end together
-    FOLLOWING=$(ls tests/spark/test_added_aggregates.py tests/spark/test_following*.py)
+    WITH_AIRFLOW=$(ls tests/spark/test_added_aggregates.py tests/spark/test_following*.py)
     # shellcheck disable=SC2046
-    spark_tests tests/spark $(printf -- '--ignore=%s ' $FOLLOWING) "$@" >"$said/spark" 2>&1 &
+    spark_tests tests/spark $(printf -- '--ignore=%s ' $WITH_AIRFLOW) "$@" >"$said/spark" 2>&1 &
     spark=$!
     # tests/sweep has a session of its own: its settings differ
     { airflow_tests rest tests $ELSEWHERE --ignore=tests/airflow --ignore=tests/cli "$@"; echo $? >"$said/rest.code"
@@ -64,7 +64,7 @@ if [ "$kind" = fast ]; then
     note tests/airflow,cli $?
     echo "== tests/spark: aggregates, following (fast, .venv-spark)"
     # shellcheck disable=SC2086
-    spark_tests $FOLLOWING "$@"
+    spark_tests $WITH_AIRFLOW "$@"
     note following $?
     wait $rest
     echo "== all other tests (fast, .venv), tests/sweep (fast, .venv-spark)"

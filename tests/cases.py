@@ -1,4 +1,4 @@
-"""Cases of parametrized tests: all of them run somewhere, and one of them each time."""
+"""What many tests go through: the steps of an update, and cases, one of which runs each time and all somewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+from airflow_provider_streamupdate.core.registry.update import Step
+
+STEPS = tuple(str(step) for step in Step if step != Step.REHEARSE)  # of an update that is not rehearsed
 
 
 def one_is_fast(cases: Iterable[Any], fast: int = 1) -> list[Any]:

@@ -60,8 +60,6 @@ SNAPSHOT_GRACE = 3600.0  # a younger driver may have no snapshot yet
 UPDATE_STUCK = 3600.0  # an update has been under way for this long
 
 _HEARTBEAT_STATES = (STARTING, RESTORING, RUNNING, DRAINING)
-# By the command that helps, the page's button that does the same.
-_BUTTONS = {"restart": "restart", "rollback": "rollback", "save-snapshot": "snapshot", "verify-snapshot": "verify"}
 
 
 class Severity(TextEnum):
@@ -91,6 +89,15 @@ class Kind(TextEnum):
     SUSPENDED = "suspended"
 
 
+class Button(TextEnum):
+    """The page's button that helps."""
+
+    RESTART = "restart"
+    ROLLBACK = "rollback"
+    SNAPSHOT = "snapshot"
+    VERIFY = "verify"
+
+
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 _SEVERITIES, _KINDS = list(Severity), list(Kind)
 
@@ -106,11 +113,7 @@ class Need:
     command: str | None = None  # the command that does it; None: no single one does
     since: str | None = attrs.field(default=None, kw_only=True)  # when it began, ISO; None: not known
     snapshot: str | None = attrs.field(default=None, kw_only=True)  # the one that the command is about
-    button: str | None = attrs.field(kw_only=True)  # the page's, which does what the command does; None: it has none
-
-    @button.default
-    def _of_command(self) -> str | None:
-        return _BUTTONS.get(self.command.split()[1]) if self.command else None
+    button: Button | None = attrs.field(default=None, kw_only=True)  # the page's, which does what the command does
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.help}"
@@ -144,9 +147,8 @@ class Evidence:
     supervision: Outlook | None = None
     runs_since: Callable[[], str | None]  # when the driver began to run, or was resumed, ISO; None: not known
     minutes: Callable[[], Mapping[str, Sequence[Span]]]  # by query, its last hour, oldest first
-    snapshots: Callable[
-        [], Iterable[tuple[str, Verified | None]]
-    ]  # of the last day, the newest first; None: not verified
+    # of the last day, the newest first; None: not verified
+    snapshots: Callable[[], Iterable[tuple[str, Verified | None]]]
 
     @property
     def ongoing(self) -> UpdateRecord | None:
@@ -230,6 +232,7 @@ def _driver(evidence: Evidence, now: datetime) -> Iterator[Need]:
             f"its driver is {state}{lasted}{f': {_first_line(cause)}' if cause else ''}",
             _revival(evidence),
             None if evidence.ongoing else f"streamupdate restart {app}",
+            button=None if evidence.ongoing else Button.RESTART,
             since=gave_up_at or heard,
         )
     elif state in _HEARTBEAT_STATES and (age := _age(heard, now)) > NO_HEARTBEAT:
@@ -261,11 +264,11 @@ def _update(evidence: Evidence, now: datetime) -> Iterator[Need]:
     if stopped is not None:
         kind = Kind.INTERRUPTED if stopped.killed else Kind.WAITS
         severity = WARNING if evidence.state in (RUNNING, SUSPENDED) else CRITICAL
-        yield Need(kind, severity, stopped.reason, stopped.help, command, since=stopped.since)
+        yield Need(kind, severity, stopped.reason, stopped.help, command, button=Button.ROLLBACK, since=stopped.since)
     elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
         reason = f"the update to {update.new} has been under way for {_duration(age)}, after step {update.step!r}"
         advice = f"look at what it waits for; {command} gives it up"
-        yield Need(Kind.STUCK, WARNING, reason, advice, command, since=update.started_at)
+        yield Need(Kind.STUCK, WARNING, reason, advice, command, button=Button.ROLLBACK, since=update.started_at)
 
 
 def _queries(evidence: Evidence, now: datetime) -> Iterator[Need]:
@@ -342,11 +345,19 @@ def _snapshots(evidence: Evidence, now: datetime) -> Iterator[Need]:
         reason = f"{reason}: {newest} failed its verification ({_first_line(problem)})"
     if newest is not None and problem is None:
         command = f"streamupdate verify-snapshot {app} {shlex.quote(newest)}"
-        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, f"{command} verifies the newest one", command, snapshot=newest)
+        yield Need(
+            Kind.NO_SNAPSHOT,
+            WARNING,
+            reason,
+            f"{command} verifies the newest one",
+            command,
+            button=Button.VERIFY,
+            snapshot=newest,
+        )
     else:
         command = f"streamupdate save-snapshot {app}"
         advice = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
-        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command)
+        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command, button=Button.SNAPSHOT)
 
 
 def _runs_since(app: AppRegistry, current: Current) -> str | None:

@@ -65,7 +65,7 @@ FAMILIES = {
 }
 
 
-Labels = tuple[str, ...]  # name, value, name, value, ...
+Labels = tuple[tuple[str, str], ...]  # names and values
 
 
 @functools.lru_cache(256)  # an app has the same states and outcomes as the one before
@@ -87,14 +87,10 @@ class Sample(NamedTuple):
     def name(self) -> str:
         return f"{PREFIX}_{self.family}{self.suffix}"
 
-    def label_values(self) -> dict[str, str]:
-        """Return the labels by name."""
-        return dict(zip(self.labels[::2], self.labels[1::2], strict=True))
-
     def line(self) -> str:
         """Return the sample as both formats write it."""
         family, labels, value, suffix = self
-        text = f"{{{','.join(map(_label, labels[::2], labels[1::2]))}}}" if labels else ""
+        text = f"{{{','.join([_label(*label) for label in labels])}}}" if labels else ""
         return f"{PREFIX}_{family}{suffix}{text} {float(value)!r}\n"
 
 
@@ -118,7 +114,7 @@ class Times:
         """Yield a histogram; without bounds a summary."""
         if self.bounds:
             for bound, count in zip((*map(str, self.bounds), "+Inf"), itertools.accumulate(self.counts), strict=True):
-                yield Sample(family, (*labels, "le", bound), count, "_bucket")
+                yield Sample(family, (*labels, ("le", bound)), count, "_bucket")
         yield Sample(family, labels, sum(self.counts), "_count")
         yield Sample(family, labels, self.total, "_sum")
 
@@ -211,7 +207,7 @@ def content_type_of(accept: str) -> str:
 
 
 def _state(app: str, state: str) -> Iterator[Sample]:
-    return (Sample("app_state", ("app", app, "state", each), each == state) for each in STATES)
+    return (Sample("app_state", (("app", app), ("state", each)), each == state) for each in STATES)
 
 
 def _of_app(
@@ -223,7 +219,7 @@ def _of_app(
     else:
         registry.check_spec(current.deployment)  # without it the app could not be started again
         state, status = context.drivers(registry, watch=False, alive=alive).state_and_status(current.deployment)
-        runs = ("app", app, "deployment", current.deployment, "epoch", str(current.epoch))
+        runs = (("app", app), ("deployment", current.deployment), ("epoch", str(current.epoch)))
         yield Sample("app_info", runs, 1)
     yield from _state(app, str(state))
     if status is not None:
@@ -235,7 +231,7 @@ def _of_app(
 
 
 def _of_driver(app: str, status: Status) -> Iterator[Sample]:
-    labels = ("app", app)
+    labels = (("app", app),)
     yield Sample("heartbeat_age_seconds", labels, max(clock.age(status.heartbeat_at), 0.0))
     if status.requests is not None:
         yield Sample("requests", labels, max(status.requests, 0), "_total")  # below 0 spoils all apps' metrics
@@ -244,7 +240,7 @@ def _of_driver(app: str, status: Status) -> Iterator[Sample]:
 def _of_queries(app: str, status: Status) -> Iterator[Sample]:
     now = clock.utc_now()
     for query, found in status.queries.items():
-        labels = ("app", app, "query", query)
+        labels = (("app", app), ("query", query))
         for name, value in (
             ("batch", found.batch),
             ("batch_seconds", found.batch_seconds),
@@ -258,9 +254,9 @@ def _of_queries(app: str, status: Status) -> Iterator[Sample]:
             if value is not None:
                 yield Sample(name, labels, value)
         for source, behind in found.source_lag.items():
-            yield Sample("source_lag_records", (*labels, "source", source), behind)
+            yield Sample("source_lag_records", (*labels, ("source", source)), behind)
         for stage, rows in found.state_rows.items():
-            yield Sample("state_rows", (*labels, "stage", stage), rows)
+            yield Sample("state_rows", (*labels, ("stage", stage)), rows)
 
 
 def _of_snapshots(app: str, registry: AppRegistry, known: AppFigures) -> Iterator[Sample]:
@@ -285,7 +281,7 @@ def _of_snapshots(app: str, registry: AppRegistry, known: AppFigures) -> Iterato
             damaged += 1
         elif result is not None:
             verified = max(verified, created_at)
-    labels = ("app", app)
+    labels = (("app", app),)
     yield Sample("snapshots", labels, len(known.snapshots) + unreadable)
     yield Sample("damaged_snapshots", labels, unreadable + damaged)
     for family, moment in (("snapshot_age_seconds", taken), ("verified_snapshot_age_seconds", verified)):
@@ -294,7 +290,7 @@ def _of_snapshots(app: str, registry: AppRegistry, known: AppFigures) -> Iterato
 
 
 def _of_updates(app: str, registry: AppRegistry, known: AppFigures, current: str | None) -> Iterator[Sample]:
-    names, ended, labels = set(registry.update_ids()), known.ended, ("app", app)
+    names, ended, labels = set(registry.update_ids()), known.ended, (("app", app),)
     if not ended.names <= names:  # one was removed
         ended = Ended()
     for name in sorted(names - ended.names):
@@ -304,15 +300,15 @@ def _of_updates(app: str, registry: AppRegistry, known: AppFigures, current: str
         if record.outcome is not None:
             ended.add(record)
         elif record.under_way(current):  # one that was left behind needs nobody
-            under_way = (*labels, "deployment", record.new, "step", record.step)
+            under_way = (*labels, ("deployment", record.new), ("step", record.step))
             yield Sample("update_under_way_seconds", under_way, max(clock.age(record.started_at), 0.0))
     known.ended = ended
     # All are there from the beginning, so that the first of its kind is an increase.
     for outcome, count in ended.outcomes.items():
-        yield Sample("updates", (*labels, "outcome", outcome), count, "_total")
+        yield Sample("updates", (*labels, ("outcome", outcome)), count, "_total")
     for strategy, times in ended.pauses.items():
-        yield from times.samples("update_pause_seconds", (*labels, "strategy", strategy))
+        yield from times.samples("update_pause_seconds", (*labels, ("strategy", strategy)))
     for (strategy, step), times in ended.steps.items():
-        yield from times.samples("update_step_seconds", (*labels, "strategy", strategy, "step", step))
+        yield from times.samples("update_step_seconds", (*labels, ("strategy", strategy), ("step", step)))
     if ended.last_pause is not None:
         yield Sample("last_update_pause_seconds", labels, ended.last_pause[1])

@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.forms import refuse_unknown_conf
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
 from airflow_provider_streamupdate.update_dag import stream_update
+from tests.cases import STEPS
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 DAGS = [
@@ -32,7 +33,6 @@ DAGS = [
     "stream_supervise",
     "stream_update",
 ]
-STEPS = ("plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote")
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from airflow_provider_streamupdate.hooks import metrics
 from airflow_provider_streamupdate.hooks.metrics import count_update
 from airflow_provider_streamupdate.operators.base import traceparent_of
 from airflow_provider_streamupdate.operators.promote import StreamPromoteOperator
+from tests.cases import STEPS
 from tests.otlp_receiver import Receiver, receiver
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
@@ -68,15 +69,7 @@ def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: T
     assert len(collector.requests) == 1
     root, *spans = collector.spans
     steps = [span for span in spans if "streamupdate.step" in attributes(span)]
-    assert [s.name for s in steps] == [
-        "plan",
-        "check",
-        "prepare",
-        "snapshot_and_cancel",
-        "submit_from_snapshot",
-        "verify",
-        "promote",
-    ]
+    assert [s.name for s in steps] == list(STEPS)
     assert all(before.end_time_unix_nano <= after.start_time_unix_nano for before, after in pairwise(steps))
     for step in steps:  # with its task
         asked_by = f"airflow:update_alarm/{run.run.run_id}/update.{step.name}/-1"

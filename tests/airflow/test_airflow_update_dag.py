@@ -27,9 +27,9 @@ from airflow_provider_streamupdate.operators.update import (
     StreamUpdateStepOperator,
 )
 from airflow_provider_streamupdate.update_dag import build_update_dag
+from tests.cases import STEPS
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
-STEPS = ("plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote")
 PROMOTED = {**dict.fromkeys((*STEPS, "outcome"), "success"), "rollback": "skipped"}
 
 

@@ -12,11 +12,10 @@ import pytest
 from airflow_provider_streamupdate.control.update import trace as trace_of
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from tests.cases import STEPS
 from tests.otlp_receiver import Receiver, receiver
 
 from .conftest import Site, document
-
-STEPS = ["plan", "check", "prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"]
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Si
     spans = trace(running)
     assert [span["name"] for span in spans] == [span.name for span in collector.spans]
     steps = [span for span in spans if "streamupdate.step" in span["attributes"]]
-    assert [span["name"] for span in steps] == STEPS
+    assert [span["name"] for span in steps] == list(STEPS)
     assert all(before["end_time"] <= after["start_time"] for before, after in pairwise(steps))
     handed = {"draining", "handed over", "restoring", "restored", "running"}
     assert {f"driver: {part}" for part in handed} <= set(children(spans, "snapshot_and_cancel"))

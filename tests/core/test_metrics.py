@@ -288,7 +288,7 @@ def test_buckets_hold_what_is_at_most_their_bound() -> None:
     times = Times((1.0, 2.0))
     for seconds in (1.0, 2.0, 2.0, 9.0):
         times.add(seconds)
-    found = [(s.suffix, s.label_values().get("le"), s.value) for s in times.samples("f", ())]
+    found = [(s.suffix, dict(s.labels).get("le"), s.value) for s in times.samples("f", ())]
     assert found[:3] == [("_bucket", "1.0", 1), ("_bucket", "2.0", 3), ("_bucket", "+Inf", 4)]
     assert found[3:] == [("_count", None, 4), ("_sum", None, 14.0)]
 

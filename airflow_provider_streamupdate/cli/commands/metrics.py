@@ -44,7 +44,7 @@ def metrics(settings: Settings, serve: bool, port: int, address: str) -> None:
     if serve:
         _serve(found, address, port, context.root)
     elif settings.as_json:
-        print_json([{"name": s.name, "labels": s.label_values(), "value": float(s.value)} for s in found.samples()])
+        print_json([{"name": s.name, "labels": dict(s.labels), "value": float(s.value)} for s in found.samples()])
     else:
         sys.stdout.write(found.text().decode())
 

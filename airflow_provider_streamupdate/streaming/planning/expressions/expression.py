@@ -97,7 +97,7 @@ def _call(node: Node, scope: Scope) -> Expression:
     return _in_partitions(node, Call(name.lower(), tuple(arguments), details(name, fields, scope)), scope)
 
 
-_NOTHING = Scope()
+_NO_COLUMNS = Scope()
 _USER_FUNCTIONS = ("UDF", "UDAF", "UDTF", "UserDefined", "Udf")
 
 
@@ -202,7 +202,7 @@ def not_null(condition: Node, scope: Scope) -> set[Expression]:
     return found
 
 
-def details(name: str, fields: dict[str, Any], scope: Scope = _NOTHING) -> tuple[tuple[str, Expression], ...]:
+def details(name: str, fields: dict[str, Any], scope: Scope = _NO_COLUMNS) -> tuple[tuple[str, Expression], ...]:
     """Return all fields of a node that count. Some hold expressions: what BETWEEN and its like were written with, and
     the column around a subquery."""
     found = []
@@ -214,7 +214,7 @@ def details(name: str, fields: dict[str, Any], scope: Scope = _NOTHING) -> tuple
     return tuple(found)
 
 
-def option(value: Any, scope: Scope = _NOTHING) -> Expression:
+def option(value: Any, scope: Scope = _NO_COLUMNS) -> Expression:
     """Return a field's value."""
     if is_tree(value):
         return expression(parse(value), scope)
