@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.compatibility.report import REFUSED, IncompatibleError
 from airflow_provider_streamupdate.core.registry.application import Application
-from tests.e2e.conftest import SPARK_SUBMIT, Ground
+from tests.e2e.ground import SPARK_SUBMIT, Ground
 
 from .delta import CONF as DELTA
 from .delta import delta_rows

@@ -23,7 +23,7 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.boundaries import VARIABLE
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import DriverError, WaitTimeoutError
-from tests.e2e.conftest import ROOT, SPARK_SUBMIT
+from tests.e2e.ground import ROOT, SPARK_SUBMIT
 
 from .kube.conf import conf_of_pods
 from .kube.kubelet import Kubelet

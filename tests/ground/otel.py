@@ -18,7 +18,9 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.application import Application
-from tests.e2e.conftest import APPS, Ground, ground  # noqa: F401 (a fixture)
+from tests.cases import STEPS
+from tests.e2e.conftest import ground  # noqa: F401 (a fixture)
+from tests.e2e.ground import APPS, Ground
 from tests.standin import java_home, spark_submit
 
 from .daemon import daemon, free_port
@@ -139,15 +141,7 @@ def test_an_update_is_one_trace_in_a_real_collector(
     assert told["streamupdate.pause_seconds"] == record.pause_seconds
 
     steps = [span for span in spans if "streamupdate.step" in attributes(span)]
-    assert names(steps) == [
-        "plan",
-        "check",
-        "prepare",
-        "snapshot_and_cancel",
-        "submit_from_snapshot",
-        "verify",
-        "promote",
-    ]
+    assert names(steps) == list(STEPS)
     assert all(times(before)[1] <= times(after)[0] for before, after in pairwise(steps))
     assert all(span["parentSpanId"] == root["spanId"] for span in steps)
     handed = {"draining", "handed over", "restoring", "restored", "running"}

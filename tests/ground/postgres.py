@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from tests.e2e.conftest import SPARK_SUBMIT  # scripts/ is on the path from there on
+from tests.e2e.ground import SPARK_SUBMIT  # scripts/ is on the path from there on
 
 from .postgres_server import postgres_server
 from .records import Record, Records

@@ -18,7 +18,8 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.waiting import wait_for
-from tests.e2e.conftest import Ground, ground  # noqa: F401 (a fixture)
+from tests.e2e.conftest import ground  # noqa: F401 (a fixture)
+from tests.e2e.ground import Ground
 
 from .daemon import daemon, free_port
 

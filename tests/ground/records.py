@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.storage import Folder
-from tests.e2e.conftest import Ground
+from tests.e2e.ground import Ground
 
 PARTS = Path(os.environ.get("STREAMUPDATE_GROUND", ".ground"))
 Record = tuple[int, str, int]

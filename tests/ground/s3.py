@@ -22,7 +22,7 @@ from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
 from tests.cli.conftest import Site, no_fsync, run, site, spark  # noqa: F401 (fixtures)
-from tests.e2e.conftest import SPARK_SUBMIT
+from tests.e2e.ground import SPARK_SUBMIT
 from tests.simulation.in_process import world  # noqa: F401 (a fixture)
 
 from .daemon import daemon, free_port

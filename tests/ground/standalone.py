@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from tests.e2e.conftest import SPARK_SUBMIT
+from tests.e2e.ground import SPARK_SUBMIT
 
 from .daemon import daemon
 from .migrated import Migrated

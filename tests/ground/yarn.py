@@ -21,7 +21,7 @@ from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, LO
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
-from tests.e2e.conftest import SPARK_SUBMIT
+from tests.e2e.ground import SPARK_SUBMIT
 
 from .daemon import free_port
 from .hadoop import Hadoop, hadoop
