@@ -88,11 +88,11 @@ class SnapshotStore:
         text = self._manifest_of(name)
         if text is None:
             return None
-        expected = {"app": self.app.name, "name": name, VERSION: _VERSION}
-        if _whole(text) and all(_top_level(text, key) == json.dumps(expected[key]).encode() for key in expected):
-            created_at = json.loads(_top_level(text, "created_at") or b"null")
-            if isinstance(created_at, str):
-                return created_at
+        head = _head(text) if _whole(text) else {}
+        created_at = head.get("created_at")
+        as_expected = [head.get(key) for key in ("app", "name", VERSION)] == [self.app.name, name, _VERSION]
+        if as_expected and isinstance(created_at, str):
+            return created_at
         return self._parse(name, text).created_at
 
     def _manifest_of(self, name: str) -> bytes | None:
@@ -485,10 +485,13 @@ def _lasting(path: str) -> bool:
     return "/SSTs/" in path
 
 
-def _top_level(manifest: bytes, key: str) -> bytes | None:
-    """Return the JSON of a short field of a manifest, as `to_json` writes it; None when it is not there."""
-    found = re.search(rb'^ "%s": (.*?),?$' % key.encode(), manifest, re.MULTILINE)
-    return found[1] if found else None
+def _head(manifest: bytes) -> dict[str, object]:
+    """Return the fields of a manifest that stand before its plan, as `to_json` writes them; none of another text."""
+    try:
+        found = json.loads(manifest.partition(b',\n "plan": ')[0] + b"}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _whole(manifest: bytes) -> bool:

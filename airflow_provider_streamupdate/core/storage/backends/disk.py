@@ -29,8 +29,13 @@ _TRIES = 20  # to write into a folder that somebody removes whenever it is empty
 _AS_IT_IS: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 
 
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # of a pipe, which would wait
+def _open(path: str, flags: int) -> int:
+    """Return a file's descriptor; CorruptError for a pipe or a device, which may never end."""
+    file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)  # without the last, opening a pipe would wait
+    if stat.S_IFMT(os.fstat(file).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):  # reading a folder fails by itself
+        os.close(file)
+        raise CorruptError(f"{path} is not a regular file, but a pipe or a device; remove it")
+    return file
 
 
 @attrs.frozen
@@ -56,16 +61,17 @@ class Disk(Backend):
         return f"file://{path}"
 
     def read(self, path: str, first: int | None = None) -> bytes:
-        with self.open(path, buffering=0) as file:  # a third faster (measured): lists read tens of thousands
-            return file.read(-1 if first is None else first)
+        file, found = _open(path, os.O_RDONLY), b""  # without a file object: half the time (measured), of thousands
+        try:
+            size = os.fstat(file).st_size + 1 if first is None else first
+            while (first is None or len(found) < first) and (part := os.read(file, size)):
+                found += part
+        finally:
+            os.close(file)
+        return found[:first]
 
-    def open(self, path: str, buffering: int = -1) -> IO[bytes]:
-        """Open a file for reading; CorruptError for a pipe or a device, which may never end."""
-        file = open(path, "rb", buffering, opener=_opener)  # noqa: SIM115 (the caller closes it)
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            file.close()
-            raise CorruptError(f"{path} is not a regular file, but a pipe or a device; remove it")
-        return file
+    def open(self, path: str) -> IO[bytes]:
+        return open(path, "rb", opener=_open)
 
     def write(self, path: str, data: bytes, lasting: bool) -> None:
         temporary = self._temporary(path, data)
