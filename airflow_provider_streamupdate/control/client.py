@@ -6,7 +6,7 @@ Operations that change something are idempotent: a rerun after a crash continues
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -14,7 +14,7 @@ from . import history as past
 from . import overview
 from . import status as looking
 from .drivers.launcher import Launcher
-from .metrics import OPENMETRICS, Metrics
+from .metrics import Lines, Metrics
 from .operations import check as checking
 from .operations import delete_app as deleting
 from .operations import hot_standby as standing_by
@@ -100,9 +100,9 @@ class StreamUpdateClient:
         """Return `overview.app_document`. Files that never change are read only once."""
         return overview.app_document(self.context, app, self._cache)
 
-    def metrics(self, content_type: str = OPENMETRICS) -> bytes:
-        """Return all apps as metrics, in OpenMetrics or Prometheus' own format."""
-        return self._metrics.text(content_type)
+    def metrics(self) -> Iterator[Lines]:
+        """Yield the metrics of each app, for `metrics.text_of`."""
+        return self._metrics.lines()
 
     plan = Operation(checking.plan)
     check = Operation(from_fields(checking.check, checking.CheckOptions))

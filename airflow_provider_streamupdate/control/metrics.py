@@ -10,7 +10,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -39,6 +39,7 @@ PAUSES = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # seconds; 
 GAUGE, COUNTER, HISTOGRAM, SUMMARY = "gauge", "counter", "histogram", "summary"
 FAMILIES = {
     "apps": (GAUGE, "Apps under the root."),
+    "complete": (GAUGE, "1 when all apps were read, 0 while a large root is read for the first time."),
     "app_state": (GAUGE, "1 for the state that the app's driver is in."),
     "app_info": (GAUGE, "What runs."),
     "heartbeat_age_seconds": (GAUGE, "Since the driver's last heartbeat, by this machine's clock."),
@@ -66,6 +67,7 @@ FAMILIES = {
 
 
 Labels = tuple[tuple[str, str], ...]  # names and values
+Lines = dict[str, bytes]  # by family: its samples as both formats write them
 
 
 @functools.lru_cache(256)  # an app has the same states and outcomes as the one before
@@ -162,25 +164,24 @@ class Metrics:
 
     def samples(self) -> Iterator[Sample]:
         """Yield all, app by app."""
+        apps = 0
+        for apps, found in enumerate(self._each(), start=1):  # noqa: B007 (their number is needed)
+            yield from found
+        yield from _of_root(apps, whole=True)
+
+    def lines(self) -> Iterator[Lines]:
+        """Yield each app's samples as text."""
+        with self._lock, gc_paused():
+            for found in self._each():
+                yield _lines(found)
+
+    def _each(self) -> Iterator[list[Sample]]:
         found = set[str]()
         for app, of_app in each_app(self.context, self._of):
             found.add(app)
-            yield from _state(app, UNREADABLE) if isinstance(of_app, StreamUpdateError) else of_app
+            yield list(_state(app, UNREADABLE)) if isinstance(of_app, StreamUpdateError) else of_app
         for removed in set(self.known) - found:
             self.known.pop(removed, None)
-        yield Sample("apps", (), len(found))
-
-    def text(self, content_type: str = OPENMETRICS) -> bytes:
-        """Return all as text: each family's samples together, as both formats want them."""
-        families = {name: bytearray() for name in FAMILIES}
-        with self._lock, gc_paused():
-            for sample in self.samples():
-                families[sample.family] += sample.line().encode()
-        parts = list[bytes | bytearray]()
-        for name, (kind, about) in FAMILIES.items():
-            series = f"{PREFIX}_{name}_total" if kind == COUNTER and content_type == PROMETHEUS else f"{PREFIX}_{name}"
-            parts += [f"# HELP {series} {about}\n# TYPE {series} {kind}\n".encode(), families[name]]
-        return b"".join([*parts, b"# EOF\n"] if content_type == OPENMETRICS else parts)
 
     def _of(self, registry: AppRegistry, alive: Living) -> list[Sample] | None:
         """Return an app's samples; None: the folder is of none. An app whose samples cannot be written counts as
@@ -201,9 +202,35 @@ class Metrics:
             return list(_state(app, UNREADABLE))
 
 
+def text_of(apps: Sequence[Lines], content_type: str = OPENMETRICS, whole: bool = True) -> bytes:
+    """Return the samples of apps as text: each family's samples together, as both formats want them.
+
+    whole: False: they are not all apps yet
+    """
+    parts, texts = [*apps, _lines(_of_root(len(apps), whole))], list[bytes]()
+    for name, (kind, about) in FAMILIES.items():
+        series = f"{PREFIX}_{name}_total" if kind == COUNTER and content_type == PROMETHEUS else f"{PREFIX}_{name}"
+        texts.append(f"# HELP {series} {about}\n# TYPE {series} {kind}\n".encode())
+        texts += [part[name] for part in parts if name in part]
+    return b"".join([*texts, b"# EOF\n"] if content_type == OPENMETRICS else texts)
+
+
 def content_type_of(accept: str) -> str:
     """Return the format that `accept` (of HTTP) asks for. Empty: OpenMetrics."""
     return OPENMETRICS if not accept or "application/openmetrics-text" in accept else PROMETHEUS
+
+
+def _of_root(apps: int, whole: bool) -> Iterator[Sample]:
+    yield Sample("complete", (), whole)
+    if whole:  # fewer would look as if apps had gone
+        yield Sample("apps", (), apps)
+
+
+def _lines(samples: Iterable[Sample]) -> Lines:
+    found: Lines = {}
+    for sample in samples:
+        found[sample.family] = found.get(sample.family, b"") + sample.line().encode()
+    return found
 
 
 def _state(app: str, state: str) -> Iterator[Sample]:

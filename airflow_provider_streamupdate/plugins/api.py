@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from ..control.attention import Need, rank, with_approval
 from ..control.client import StreamUpdateClient
-from ..control.metrics import content_type_of
+from ..control.metrics import content_type_of, text_of
 from ..control.overview import needs_of, summary
 from ..control.review.review import review_document
 from ..control.status import Glance
@@ -189,9 +189,9 @@ def _add_lists(app: FastAPI, roots: Roots) -> None:
         """Return all apps of a connection as metrics, in the format that the request accepts."""
         content_type = content_type_of(request.headers.get("accept", ""))
         began, client = time.monotonic(), roots.installations.client(conn_id)
-        key = ("metrics", content_type, client)
-        future = roots.requests.start_recent(conn_id, key, lambda: [client.metrics(content_type)])
-        [text] = roots.requests.wait_recent(conn_id, key, future, "its metrics", began).value
+        future = roots.requests.start_recent(conn_id, ("metrics", client), client.metrics)
+        answer = roots.requests.wait_recent(conn_id, ("metrics", client), future, "its metrics", began)
+        text = text_of(answer.value, content_type, answer.whole)
         return Response(text, headers={"Content-Type": content_type})
 
 

@@ -17,7 +17,7 @@ import attrs
 import pytest
 from airflow_site import Site
 
-from airflow_provider_streamupdate.control import overview
+from airflow_provider_streamupdate.control import metrics, overview
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 from airflow_provider_streamupdate.control.waiting import wait_for
@@ -27,7 +27,12 @@ from airflow_provider_streamupdate.core.errors import WaitTimeoutError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import Registry
-from airflow_provider_streamupdate.core.registry.update import DEFAULT_STRATEGY, STRATEGY_SUMMARIES, UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import (
+    DEFAULT_STRATEGY,
+    STRATEGY_SUMMARIES,
+    Outcome,
+    UpdateRecord,
+)
 from airflow_provider_streamupdate.plugins import root_requests
 from airflow_provider_streamupdate.plugins.root_requests import AT_ONCE, RootRequests
 from tests.core.builders import app_with_snapshots, deploy, set_status, spec, status
@@ -266,7 +271,7 @@ def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeyp
     assert before["total"] == 1 and before["connections"][0]["error"] is None
     monkeypatch.setattr(root_requests, "PATIENCE", 0.01)
     monkeypatch.setattr(StreamUpdateClient, "each_glance", lambda client: go_on.wait(60) and read(client.context))
-    monkeypatch.setattr(StreamUpdateClient, "metrics", lambda client, kind: go_on.wait(60) and b"new")
+    monkeypatch.setattr(StreamUpdateClient, "metrics", lambda client: go_on.wait(60) and [{"apps": b"new\n"}])
     try:
         for _ in range(2):
             assert page.get("/api/apps")["apps"] == before["apps"]
@@ -274,7 +279,7 @@ def test_a_root_that_takes_long_is_shown_as_it_was(page: Page, app: Any, monkeyp
     finally:
         go_on.set()
     deadline = time.monotonic() + 60
-    while page.ask("GET", "/metrics").text != "new":
+    while "\nnew\n" not in page.ask("GET", "/metrics").text:
         assert time.monotonic() < deadline
 
 
@@ -283,7 +288,7 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
 ) -> None:
     """It took more than the ten seconds that a request waits: the first list after a start was an error."""
     deploy(Registry(str(site.root)).app("another"))
-    first, go_on = threading.Event(), threading.Event()
+    first, go_on, samples = threading.Event(), threading.Event(), metrics.Metrics._each
 
     def slowly(client: StreamUpdateClient) -> Iterator[Any]:
         for found in overview.each_glance(client.context):
@@ -292,16 +297,27 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
             assert go_on.wait(60)
 
     monkeypatch.setattr(root_requests, "PATIENCE", 0.5)
+
+    def slow_samples(reading: metrics.Metrics) -> Iterator[list[metrics.Sample]]:
+        for found in samples(reading):
+            yield found
+            assert go_on.wait(60)
+
     monkeypatch.setattr(StreamUpdateClient, "each_glance", slowly)
+    monkeypatch.setattr(metrics.Metrics, "_each", slow_samples)
     try:
+        text = page.ask("GET", "/metrics").text
+        assert "streamupdate_complete 0.0\n" in text and "\nstreamupdate_apps " not in text
+        assert text.count("streamupdate_updates_total{app=") == len(Outcome)  # those of one app
         shown = page.get("/api/apps")
         assert first.is_set() and shown["total"] == 1 == len(shown["apps"])
         assert shown["connections"][0]["error"] == {"type": "Stale", "message": "its apps are being read: 1 so far"}
     finally:
         go_on.set()
     monkeypatch.setattr(root_requests, "PATIENCE", 60)
-    whole = page.get("/api/apps")
+    whole, text = page.get("/api/apps"), page.ask("GET", "/metrics").text
     assert whole["total"] == 2 and whole["connections"][0]["error"] is None
+    assert "streamupdate_complete 1.0\n" in text and "streamupdate_apps 2.0\n" in text
 
 
 def test_the_list_comes_page_by_page(page: Page, site: Site, app: Any) -> None:

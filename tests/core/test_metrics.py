@@ -28,6 +28,7 @@ from airflow_provider_streamupdate.control.metrics import (
     STATES,
     Times,
     content_type_of,
+    text_of,
 )
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Verified
@@ -55,9 +56,13 @@ def client(app: AppRegistry, tmp_path: Path) -> StreamUpdateClient:
     return StreamUpdateClient(str(tmp_path))
 
 
+def read_all(client: StreamUpdateClient, content_type: str = OPENMETRICS) -> bytes:
+    return text_of(list(client.metrics()), content_type)
+
+
 def samples(client: StreamUpdateClient, name: str) -> dict[tuple[tuple[str, str], ...], float]:
     """By labels, without that of the app."""
-    text = client.metrics()
+    text = read_all(client)
     found = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
@@ -132,7 +137,7 @@ def test_an_app_with_a_damaged_file_is_unreadable_beside_the_others(
 
 def assert_alone_unreadable(client: StreamUpdateClient) -> None:
     deploy(Registry(client.root).app("other"))
-    text = client.metrics().decode()
+    text = read_all(client).decode()
     assert f'streamupdate_app_state{{app="{APP}",state="unreadable"}} 1.0' in text
     assert 'streamupdate_app_state{app="other",state="unreadable"} 0.0' in text
     assert "streamupdate_apps 2.0" in text
@@ -193,10 +198,10 @@ def test_an_update_that_has_ended_is_read_once(
     read: list[str] = []
     real = AppRegistry.update
     monkeypatch.setattr(AppRegistry, "update", lambda self, name: (read.append(name), real(self, name))[1])
-    client.metrics()
+    read_all(client)
     assert len(set(read)) == 21
     read.clear()
-    client.metrics()
+    read_all(client)
     assert set(read) <= {"v99"}
     assert outcomes(client) == {"refused": 20.0}
     update(app, "v99", 5, strategy="standby", outcome="promoted", step_times={"promote": ago(1)})
@@ -223,8 +228,8 @@ def test_halves_of_characters_stay_two_names(app: AppRegistry, client: StreamUpd
 def test_folders_whose_names_are_no_text_stay_two_apps(client: StreamUpdateClient) -> None:
     for name in (b"\xfe", b"\xff"):
         os.makedirs(os.fsencode(client.root) + b"/" + name + b"/deployments/v1")
-    text = client.metrics().decode()
-    found = [s.labels["app"] for f in text_string_to_metric_families(text) for s in f.samples if s.value == 1.0]
+    text = read_all(client).decode()
+    found = [s.labels.get("app") for f in text_string_to_metric_families(text) for s in f.samples if s.value == 1.0]
     assert {"\\udcfe", "\\udcff"} <= set(found)
 
 
@@ -268,10 +273,10 @@ def test_both_formats(app: AppRegistry, client: StreamUpdateClient) -> None:
     accepted = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.5,*/*;q=0.1"
     assert content_type_of(accepted) == content_type_of("") == OPENMETRICS
     assert content_type_of("text/plain") == content_type_of("*/*") == PROMETHEUS
-    text = client.metrics(OPENMETRICS)
+    text = read_all(client, OPENMETRICS)
     assert text.endswith(b"# EOF\n")
     open_metrics = {family.name: family.samples for family in text_string_to_metric_families(text.decode())}
-    plain = {family.name: family.samples for family in prometheus_families(client.metrics(PROMETHEUS).decode())}
+    plain = {family.name: family.samples for family in prometheus_families(read_all(client, PROMETHEUS).decode())}
     assert plain.pop("streamupdate_heartbeat_age_seconds") != open_metrics.pop("streamupdate_heartbeat_age_seconds")
     assert open_metrics == plain and "streamupdate_updates" in plain
 
@@ -300,10 +305,10 @@ def test_a_large_root_takes_bounded_memory(app: AppRegistry, client: StreamUpdat
         update(app, f"u{number}", 10, outcome="promoted", pause_seconds=1.0, step_times=times)
     for number in range(300):
         shutil.copytree(Path(client.root) / APP, Path(client.root) / f"app-{number}")
-    client.metrics()
+    read_all(client)
     tracemalloc.start()
     try:
-        text = client.metrics()
+        text = read_all(client)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -314,7 +319,7 @@ def test_all_metrics_are_described(app: AppRegistry, client: StreamUpdateClient)
     query = QueryStatus(lag=1.0, source_lag={"s": 1.0}, state_rows={"t": 1}, state_bytes=1, watermark=ago(1))
     set_status(app, heartbeat_at=ago(1), queries={"q": query}, requests=1)
     update(app, "v2", 10, outcome="promoted", pause_seconds=1.0, step_times={"plan": ago(5)})
-    made = {family.name for family in text_string_to_metric_families(client.metrics().decode())}
+    made = {family.name for family in text_string_to_metric_families(read_all(client).decode())}
     page = (REPOSITORY / "docs" / "guides" / "monitoring.md").read_text()
     described = {re.sub("_total$", "", name) for name in re.findall(r"`(streamupdate_\w+)`", page)}
     assert made == described

@@ -37,7 +37,7 @@ def metrics(settings: Settings, serve: bool, port: int, address: str) -> None:
       streamupdate metrics --root /data/streams
       streamupdate metrics --serve --port 9464 --root /data/streams
     """
-    from ...control.metrics import Metrics
+    from ...control.metrics import Metrics, text_of
 
     context = settings.context()
     found = Metrics(context)
@@ -46,13 +46,13 @@ def metrics(settings: Settings, serve: bool, port: int, address: str) -> None:
     elif settings.as_json:
         print_json([{"name": s.name, "labels": dict(s.labels), "value": float(s.value)} for s in found.samples()])
     else:
-        sys.stdout.write(found.text().decode())
+        sys.stdout.write(text_of(list(found.lines())).decode())
 
 
 def _serve(found: Metrics, address: str, port: int, root: str) -> None:
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-    from ...control.metrics import content_type_of
+    from ...control.metrics import content_type_of, text_of
     from ...core.processes.threads import Alarm
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,7 +60,7 @@ def _serve(found: Metrics, address: str, port: int, root: str) -> None:
 
         def do_GET(self) -> None:
             content_type = content_type_of(self.headers.get("Accept", ""))
-            text = found.text(content_type)
+            text = text_of(list(found.lines()), content_type)
             self.send_response(200)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(text)))
