@@ -165,17 +165,17 @@ class Metrics:
     def samples(self) -> Iterator[Sample]:
         """Yield all, app by app."""
         apps = 0
-        for apps, found in enumerate(self._each(), start=1):  # noqa: B007 (their number is needed)
+        for apps, found in enumerate(self._by_app(), start=1):  # noqa: B007 (their number is needed)
             yield from found
         yield from _of_root(apps, whole=True)
 
     def lines(self) -> Iterator[Lines]:
         """Yield each app's samples as text."""
         with self._lock, gc_paused():
-            for found in self._each():
+            for found in self._by_app():
                 yield _lines(found)
 
-    def _each(self) -> Iterator[list[Sample]]:
+    def _by_app(self) -> Iterator[list[Sample]]:
         found = set[str]()
         for app, of_app in each_app(self.context, self._of):
             found.add(app)

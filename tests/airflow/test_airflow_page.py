@@ -288,7 +288,7 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
 ) -> None:
     """It took more than the ten seconds that a request waits: the first list after a start was an error."""
     deploy(Registry(str(site.root)).app("another"))
-    first, go_on, samples = threading.Event(), threading.Event(), metrics.Metrics._each
+    first, go_on, samples = threading.Event(), threading.Event(), metrics.Metrics._by_app
 
     def slowly(client: StreamUpdateClient) -> Iterator[Any]:
         for found in overview.each_glance(client.context):
@@ -304,7 +304,7 @@ def test_the_first_list_of_a_large_root_shows_what_was_read(
             assert go_on.wait(60)
 
     monkeypatch.setattr(StreamUpdateClient, "each_glance", slowly)
-    monkeypatch.setattr(metrics.Metrics, "_each", slow_samples)
+    monkeypatch.setattr(metrics.Metrics, "_by_app", slow_samples)
     try:
         text = page.ask("GET", "/metrics").text
         assert "streamupdate_complete 0.0\n" in text and "\nstreamupdate_apps " not in text
