@@ -187,7 +187,7 @@ def function(**changes: Any) -> dict[str, Any]:
         *(
             (keyed(BRANCHES.format(kind, old)), keyed(BRANCHES.format(kind, new)), REFUSED, [rule])
             for kind, old, new, rule in (
-                ("session_window", "gap '5 minutes'", "gap '9 minutes'", "stage.session-gap"),
+                ("session_window", "gap '5 minutes'", "gap '9 minutes'", "stage.window"),
                 ("window", "10 minutes", "20 minutes", "stage.window"),
             )
         ),
@@ -208,7 +208,7 @@ def function(**changes: Any) -> dict[str, Any]:
             ["stage.same", "stage.variable-new"],
         ),
         # nothing seems to have changed
-        (function(code="python:f"), function(code="python:f"), LOSS, ["stage.code-unknown"]),
+        (function(code="python:f"), function(code="python:f"), LOSS, ["stage.code"]),
         *(
             (keyed(text), keyed(text), REFUSED, ["stage.untraced"])  # what could not be traced
             for text in ("?x", "max(?x)", "sum(s.a, ?y)")

@@ -22,7 +22,7 @@ from .graph import graph
 from .migration import Migration, plan_migration
 from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
-from .rules.fork import FORK_RULES, ForkChange
+from .rules.batch_ids import FORK_RULES, BatchIds
 from .rules.query import (
     APP_RULES,
     GONE_QUERY_RULES,
@@ -33,7 +33,7 @@ from .rules.query import (
     GoneQuery,
     QueryChange,
 )
-from .rules.settings.setting import OTHER_SETTING_RULES, SETTING_RULES, OtherSetting, SettingChange
+from .rules.settings.setting import OTHER_SETTING_RULES, SETTING_RULES, SettingChange
 from .rules.settings.settings_table import MEASURED
 from .rules.sink import SINK_RULES, SinkChange
 from .rules.sources.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
@@ -114,19 +114,13 @@ def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
         if PYTHON_IMPORTS in old.unaffected:  # what it has saved holds nothing of Python
             unaffected.add(PYTHON_IMPORTS)
         for key in sorted(old.conf.keys() | new.conf.keys()):
-            change = SettingChange(
-                key=key,
-                old=_setting_before(old, key),
-                new=new.conf.get(key),
-                unaffected=key in unaffected,
-            )
+            change = SettingChange(key, _setting_before(old, key), new.conf.get(key), key in unaffected)
             if findings := judge(SETTING_RULES, change):
                 yield report_item("setting", f"{new.name}:{key}", findings)
         for before, now in ((old.given, new.given), (old.hadoop, new.hadoop)):
             for key in sorted(before.keys() | now.keys()):
-                unaffected_too = key in new.unaffected
-                other = OtherSetting(key=key, old=before.get(key), new=now.get(key), unaffected=unaffected_too)
-                if findings := judge(OTHER_SETTING_RULES, other):
+                given = SettingChange(key, before.get(key), now.get(key), unaffected=key in new.unaffected)
+                if findings := judge(OTHER_SETTING_RULES, given):
                     yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)
 
@@ -283,7 +277,7 @@ def compare_fork(
     for query in new.queries:
         if old.query(query.name) is None:
             continue
-        found = judge(FORK_RULES, ForkChange(new=query, others=tuple(beside)))
+        found = judge(FORK_RULES, BatchIds(new=query, others=tuple(beside)))
         item = report_item("query", f"{query.name}:fork", [f for f in found if f.verdict == worst(found)])
         if item.needs_agreement and item.name in agreed:
             item = attrs.evolve(item, agreed=True, because=agreed.pop(item.name))

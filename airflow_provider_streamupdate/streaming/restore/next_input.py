@@ -40,7 +40,7 @@ def judge_next_input(
             folder = f"{checkpoint.uri}/sources/{name if source.native else names.index(name)}"
             frame, line = spark_internals.writer_frame(writer), query.source_order.index(name)
             problem = spark_internals.next_input_problem(frame, line, offsets, folder)
-        answer = NextInput(source=source, new=name not in place, problem=problem)
+        answer = NextInput(source=source, problem=problem)
         if findings := judge(INPUT_RULES, answer):
             yield report_item("source", f"{query.name}/{name}{SUFFIX}", findings)
 

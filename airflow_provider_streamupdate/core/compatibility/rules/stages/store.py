@@ -13,7 +13,7 @@ from ....plan.state_stores import (
     other_provider,
 )
 from ....plan.visitors import calls
-from ...report import LOSS, MIGRATED, REFUSED
+from ...verdict import LOSS, MIGRATED, REFUSED
 from ..rule import Facts, Rule
 from .change import StageChange
 
@@ -134,7 +134,6 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         f"{PARTITIONS} as it was",
         source="SymmetricHashJoinStateManager of Spark 4.2 and 4.3 has the formats 1 to 4",
         applies=_unknown_join,
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
     ),
     Rule[StageChange](
         id="store.partitions-unknown",
