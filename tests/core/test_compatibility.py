@@ -11,15 +11,8 @@ import pytest
 from airflow_provider_streamupdate.core.compatibility import compatibility
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare, migrations
 from airflow_provider_streamupdate.core.compatibility.migration import Migration
-from airflow_provider_streamupdate.core.compatibility.report import (
-    CARRIED,
-    EMPTY,
-    IGNORED,
-    LOSS,
-    MIGRATED,
-    REFUSED,
-    CompatibilityReport,
-)
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.expressions import Column, Output
 from airflow_provider_streamupdate.core.plan.plan import (
@@ -31,6 +24,7 @@ from airflow_provider_streamupdate.core.plan.plan import (
     StagePlan,
     StateSchema,
 )
+from airflow_provider_streamupdate.core.plan.rename import rename
 
 from .builders import KEY, VALUE, app_plan, expression, query_plan, stage_plan
 
@@ -38,8 +32,8 @@ Plan = QueryPlan | AppPlan
 
 
 def report(old: Plan, new: Plan, agree: tuple[str, ...] = (), **options: Any) -> CompatibilityReport:
-    plans = (p if isinstance(p, AppPlan) else app_plan(p) for p in (old, new))
-    return compare(*plans, "snapshot s1", agree, **options)
+    before, after = (p if isinstance(p, AppPlan) else app_plan(p) for p in (old, new))
+    return compare(rename(before, options.get("renames", {})), after, "snapshot s1", agree, **options)
 
 
 def verdicts(found: CompatibilityReport, thing: str = "stage") -> dict[str, str]:

@@ -13,10 +13,11 @@ from airflow_provider_streamupdate.control.operations.verification.health import
 from airflow_provider_streamupdate.control.operations.verification.verify import under_new_names
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, IGNORED, REFUSED
 from airflow_provider_streamupdate.core.compatibility.successors import new_names
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, IGNORED, REFUSED
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.core.plan.rename import rename
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.snapshots.export import export
 
@@ -36,7 +37,7 @@ def of(*sources: SourcePlan, stages: tuple[StagePlan, ...] | None = None, name: 
 
 
 def found(old: QueryPlan, new: QueryPlan, **options: Any) -> dict[str, str]:
-    report = compare(app_plan(old), app_plan(new), "s1", **options)
+    report = compare(rename(app_plan(old), options.get("renames", {})), app_plan(new), "s1", **options)
     return {item.name: item.verdict for item in report.items if item.thing in ("source", "stage")}
 
 
@@ -158,9 +159,9 @@ def test_a_name_that_two_queries_have_is_renamed_in_one_of_them_only() -> None:
         InvalidInputError,
         match=r"rename of aggregate-1: queries clicks, views have .* clicks/aggregate-1=v or views/aggregate-1=v",
     ):
-        compare(old, old, "s1", renames={"aggregate-1": "v"})
+        rename(old, {"aggregate-1": "v"})
     named = attrs.evolve(queries[0], stages=(unnamed("v", "a.k"),))
-    report = compare(old, app_plan(named, queries[1]), "s1", renames={"clicks/aggregate-1": "v"})
+    report = compare(rename(old, {"clicks/aggregate-1": "v"}), app_plan(named, queries[1]), "s1")
     assert [(i.name, i.verdict) for i in report.items if i.thing == "stage"] == [
         ("clicks/v", CARRIED), ("views/aggregate-1", CARRIED)
     ]  # fmt: skip

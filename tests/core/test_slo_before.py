@@ -12,7 +12,8 @@ import pytest
 from airflow_provider_streamupdate.control.operations.verification import slo
 from airflow_provider_streamupdate.control.operations.verification.health import Health
 from airflow_provider_streamupdate.control.operations.verification.slo import Gate
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, ReportItem
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.history.history import minute_of

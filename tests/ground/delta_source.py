@@ -12,7 +12,8 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.core.compatibility.report import REFUSED, IncompatibleError
+from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
+from airflow_provider_streamupdate.core.compatibility.verdict import REFUSED
 from airflow_provider_streamupdate.core.registry.application import Application
 from tests.e2e.ground import SPARK_SUBMIT, Ground
 

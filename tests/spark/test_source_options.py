@@ -11,13 +11,13 @@ from pairs import data_source
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.report import ReportItem
 from airflow_provider_streamupdate.core.compatibility.rules.sources.source_options import (
     CORRUPT,
     CSV,
     FORMATS,
     format_of,
 )
+from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
 from tests.cases import one_is_fast
 

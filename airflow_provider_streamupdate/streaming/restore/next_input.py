@@ -9,10 +9,10 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...core.checkpoint.offset_log import OffsetEntry
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.compatibility import report_item
-from ...core.compatibility.report import ReportItem
 from ...core.compatibility.rules import judge
 from ...core.compatibility.rules.sources.next_input import ASKED, INPUT_RULES, NextInput, askable
 from ...core.compatibility.rules.sources.source_options import short_format
+from ...core.compatibility.verdict import ReportItem
 from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import NO_OFFSET
 from ...core.storage import Folder
