@@ -259,14 +259,16 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     ),
     "stage.gone": (q(of("aggregate"), stage_plan("more", 1)), q()),
     "store.provider": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}),
-    "store.provider-unknown": stored({PROVIDER: ROCKSDB}, {PROVIDER: "com.acme.Store"}),
-    "store.families": stored({PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}, with_schema({"encoder": {}, "row": KEY})),
+    "store.provider-refused": stored({PROVIDER: ROCKSDB}, {PROVIDER: "com.acme.Store"}),
+    "store.provider-refused families": stored(
+        {PROVIDER: ROCKSDB}, {PROVIDER: DEFAULT_STORE}, with_schema({"encoder": {}, "row": KEY})
+    ),
     "store.partitions-seen": stored(
         {PARTITIONS: "200"}, {PARTITIONS: "10"}, of("aggregate", keys=["sparkpartitionid()"])
     ),
     "store.partitions": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}),
-    "store.partitions-join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_UNKNOWN_FORMAT),
-    "store.partitions-unknown": stored({PARTITIONS: "200"}, {PARTITIONS: "many"}),
+    "store.partitions-refused join": stored({PARTITIONS: "200"}, {PARTITIONS: "10"}, JOIN_OF_UNKNOWN_FORMAT),
+    "store.partitions-refused": stored({PARTITIONS: "200"}, {PARTITIONS: "many"}),
     "watermark.column": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.u delayed by 10 ms",))),
     "watermark.delay": (q(watermarks=("a.t delayed by 10 ms",)), q(watermarks=("a.t delayed by 20 ms",))),
     "setting.changed": (q(conf={TIME_ZONE: "UTC"}), q(conf={TIME_ZONE: "Asia/Tokyo"})),

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ..compatibility.report import CompatibilityReport
-from ..compatibility.rules.sources.source import FILES, short_format
+from ..compatibility.rules.sources.source_options import FILES, short_format
 from ..compatibility.verdict import REFUSED, ReportItem
 from ..errors import StreamUpdateError
 from ..plan.plan import AppPlan, SourcePlan

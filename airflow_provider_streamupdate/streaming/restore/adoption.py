@@ -19,7 +19,7 @@ from ...core.checkpoint.offset_log import OffsetEntry
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.report import CompatibilityReport
 from ...core.compatibility.rules.sinks import kind_of
-from ...core.compatibility.rules.sources.source import FILES, short_format
+from ...core.compatibility.rules.sources.source_options import FILES, short_format
 from ...core.compatibility.verdict import CARRIED, REFUSED, ReportItem
 from ...core.errors import CorruptError, StreamUpdateError, describe
 from ...core.names import check_path

@@ -12,7 +12,6 @@ from ....redaction import redacted
 from ...verdict import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from ..rule import Facts, Rule, differ
 from .source_options import (
-    FILES,
     OF_THE_SESSION,
     choosy,
     corrupt_column,
@@ -51,25 +50,13 @@ class SourceChange:
         return sorted(k for k in {*old, *new} - alike if old.get(k) != new.get(k))
 
 
-# Why an option counts, where its name does not say so.
-_WHY = {
-    "rowspersecond": "an offset is a number of seconds, and this option decides which values they hold",
-    "rampuptime": "an offset is a number of seconds, and this option decides which values they hold",
-    "cleansource": "files that are removed are missing after a rollback",
-    "latestfirst": "rows come in another order, so other rows are late",
-}
-
-
 def _shown_options(c: SourceChange) -> list[str]:
     old, new = meaning(c.old), meaning(c.new)
 
     def setting_text(values: dict[str, str], name: str) -> str:
         return repr(redacted(values)[name]) if name in values else "its default"
 
-    return [
-        f"{k} from {setting_text(old, k)} to {setting_text(new, k)}" + (f" ({_WHY[k]})" if k in _WHY else "")
-        for k in c.options
-    ]
+    return [f"{k} from {setting_text(old, k)} to {setting_text(new, k)}" for k in c.options]
 
 
 def _same_format(c: SourceChange) -> bool:
@@ -358,20 +345,16 @@ def _new_source_there(c: LoneSource) -> Facts:
     it all again."""
     known = short_format(c.source.format)
     alike = [s for s in c.others if s.named and short_format(s.format) == known]
-    same = [s.name for s in alike if reads_the_same(c.source, s)]
+    same = [s for s in alike if reads_the_same(c.source, s)]
     if not alike or c.source.native:
         return {"hint": ""}
-    if not same:
-        renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={s.name}')}" for s in alike)
-        return {
-            "hint": f". If the new source {' or '.join(s.name for s in alike)} reads the same rows, it reads them "
-            f"again, and they are counted twice in the query's state and sink: {renames} compares the two"
-        }
-    renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={name}')}" for name in same)
-    again = "every file there" if known in FILES else "what its starting offset says"
+    names = [s.name for s in same or alike]
+    renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={name}')}" for name in names)
+    reads = "reads the same place" if same else "may read the same rows"
     return {
-        "hint": f". The new source {' and '.join(same)} reads the same place: {renames} continues where it was. "
-        f"Without that it reads {again} again: rows are counted twice in the query's state and sink"
+        "hint": f". The new source {' or '.join(names)} {reads}: {renames} continues where it was. Without that it "
+        "begins at its starting offset again, or with every file there: rows are counted twice in the query's state "
+        "and sink"
     }
 
 

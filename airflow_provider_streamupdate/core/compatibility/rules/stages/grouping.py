@@ -78,6 +78,7 @@ def _aggregates_added(c: StageChange) -> Facts | None:
 
 
 _StageRule = Rule[StageChange]
+AGGREGATES_ADDED = "stage.aggregates-added"
 
 GROUPING_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
@@ -138,7 +139,7 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         migratable=True,
     ),
     _StageRule(
-        id="stage.aggregates-added",
+        id=AGGREGATES_ADDED,
         verdict=LOSS,
         change="aggregates added, unless the state knows what they need (an average's sum and count, a count and a sum "
         "of an average, one moment of another)",
