@@ -153,7 +153,8 @@ def renamed(path: Path, data: bytes, app: str) -> bytes:
 
 def make_app(root: Path, snapshots: int) -> None:
     from airflow_provider_streamupdate.core import clock
-    from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem, Verdict
+    from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+    from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem, Verdict
     from airflow_provider_streamupdate.core.registry.deployment import Current
     from airflow_provider_streamupdate.core.registry.registry import Registry
     from airflow_provider_streamupdate.core.registry.update import PROMOTED, Step, UpdateRecord

@@ -11,7 +11,7 @@ import json
 import os
 import runpy
 import sys
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from traceback import format_exc
 from typing import Any
@@ -19,12 +19,13 @@ from typing import Any
 from fake_engine import QUERY, FakeEngine, plan_of
 
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
-from airflow_provider_streamupdate.core.compatibility.compatibility import compare, compare_fork
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
-from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
-from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, REFUSED
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, REFUSED, ReportItem
 from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.core.formats import format_of
+from airflow_provider_streamupdate.core.plan.rename import rename
 from airflow_provider_streamupdate.core.registry import scratch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.serde import to_dict
@@ -86,8 +87,8 @@ def plan(options: argparse.Namespace, application: dict[str, Any]) -> int:
                 assert current and saved
                 old, source = saved, f"deployment {current.deployment}"
             renames = dict(pair.split("=", 1) for pair in options.rename)
-            check = compare_fork if options.fork else partial(compare, renames=renames)
-            report = check(old, made, source, other_losses(options.agree))
+            old, beside = rename(old, renames), () if options.fork else None
+            report = compare(old, made, source, other_losses(options.agree), renames, beside)
             answer["report"] = to_dict(report)
             if options.rehearse and report.compatible:
                 assert registry is not None

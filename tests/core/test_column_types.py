@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.report import ReportItem
+from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem
 from airflow_provider_streamupdate.core.plan.expressions import Column
 from airflow_provider_streamupdate.core.plan.rename import rename
 from airflow_provider_streamupdate.core.plan.spark_types import form

@@ -11,15 +11,8 @@ import pytest
 from airflow_provider_streamupdate.core.compatibility import compatibility
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare, migrations
 from airflow_provider_streamupdate.core.compatibility.migration import Migration
-from airflow_provider_streamupdate.core.compatibility.report import (
-    CARRIED,
-    EMPTY,
-    IGNORED,
-    LOSS,
-    MIGRATED,
-    REFUSED,
-    CompatibilityReport,
-)
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.expressions import Column, Output
 from airflow_provider_streamupdate.core.plan.plan import (
@@ -31,6 +24,7 @@ from airflow_provider_streamupdate.core.plan.plan import (
     StagePlan,
     StateSchema,
 )
+from airflow_provider_streamupdate.core.plan.rename import rename
 
 from .builders import KEY, VALUE, app_plan, expression, query_plan, stage_plan
 
@@ -38,8 +32,8 @@ Plan = QueryPlan | AppPlan
 
 
 def report(old: Plan, new: Plan, agree: tuple[str, ...] = (), **options: Any) -> CompatibilityReport:
-    plans = (p if isinstance(p, AppPlan) else app_plan(p) for p in (old, new))
-    return compare(*plans, "snapshot s1", agree, **options)
+    before, after = (p if isinstance(p, AppPlan) else app_plan(p) for p in (old, new))
+    return compare(rename(before, options.get("renames", {})), after, "snapshot s1", agree, **options)
 
 
 def verdicts(found: CompatibilityReport, thing: str = "stage") -> dict[str, str]:
@@ -187,7 +181,7 @@ def function(**changes: Any) -> dict[str, Any]:
         *(
             (keyed(BRANCHES.format(kind, old)), keyed(BRANCHES.format(kind, new)), REFUSED, [rule])
             for kind, old, new, rule in (
-                ("session_window", "gap '5 minutes'", "gap '9 minutes'", "stage.session-gap"),
+                ("session_window", "gap '5 minutes'", "gap '9 minutes'", "stage.window"),
                 ("window", "10 minutes", "20 minutes", "stage.window"),
             )
         ),
@@ -208,7 +202,7 @@ def function(**changes: Any) -> dict[str, Any]:
             ["stage.same", "stage.variable-new"],
         ),
         # nothing seems to have changed
-        (function(code="python:f"), function(code="python:f"), LOSS, ["stage.code-unknown"]),
+        (function(code="python:f"), function(code="python:f"), LOSS, ["stage.code"]),
         *(
             (keyed(text), keyed(text), REFUSED, ["stage.untraced"])  # what could not be traced
             for text in ("?x", "max(?x)", "sum(s.a, ?y)")

@@ -194,8 +194,8 @@ def test_reasons_and_advice_are_said_once() -> None:
     first = "keys changed: window from [10 minutes] to [15 minutes]" + RESTART
     none = "no migration: keys changed: windows of 10 minutes cannot be merged to windows of 15 minutes" + RESTART
     assert _each_once([first, none, first], RESTART) == (
-        "keys changed: window from [10 minutes] to [15 minutes]; no migration: windows of 10 minutes cannot be merged "
-        "to windows of 15 minutes" + RESTART
+        "keys changed: window from [10 minutes] to [15 minutes]; no migration: keys changed: windows of 10 minutes "
+        "cannot be merged to windows of 15 minutes" + RESTART
     )
     assert _each_once(["a", "b"], RESTART) == "a; b"
 

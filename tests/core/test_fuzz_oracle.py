@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, MIGRATED
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, MIGRATED
 from tests.fuzz.carry import WrongVerdictError, carry
 from tests.fuzz.meaning import goes_on
 from tests.fuzz.oracle import Clock, Oracle

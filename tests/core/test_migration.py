@@ -20,7 +20,7 @@ from airflow_provider_streamupdate.core.compatibility.migration import (
     describe,
     plan_migration,
 )
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS, MIGRATED, REFUSED
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, LOSS, MIGRATED, REFUSED
 from airflow_provider_streamupdate.core.plan.expressions import Call, Column, Expression, Literal, Window
 from airflow_provider_streamupdate.core.plan.plan import AggregateBuffer, Aggregation, StagePlan, StateSchema
 from airflow_provider_streamupdate.core.snapshots.restore import plan_restore

@@ -13,10 +13,11 @@ from airflow_provider_streamupdate.control.operations.verification.health import
 from airflow_provider_streamupdate.control.operations.verification.verify import under_new_names
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, IGNORED, REFUSED
 from airflow_provider_streamupdate.core.compatibility.successors import new_names
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, IGNORED, REFUSED
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan, SourcePlan, StagePlan
+from airflow_provider_streamupdate.core.plan.rename import rename
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.snapshots.export import export
 
@@ -36,7 +37,7 @@ def of(*sources: SourcePlan, stages: tuple[StagePlan, ...] | None = None, name: 
 
 
 def found(old: QueryPlan, new: QueryPlan, **options: Any) -> dict[str, str]:
-    report = compare(app_plan(old), app_plan(new), "s1", **options)
+    report = compare(rename(app_plan(old), options.get("renames", {})), app_plan(new), "s1", **options)
     return {item.name: item.verdict for item in report.items if item.thing in ("source", "stage")}
 
 
@@ -77,7 +78,7 @@ def test_a_source_with_another_name() -> None:
     old, new = of(source_plan("orders")), of(source_plan("eu"), stages=(stage_plan(definition={"keys": ["eu.k"]}),))
     [problem] = [p for p in compare(app_plan(old), app_plan(new), "s1").problems if p.startswith("source")]
     assert problem.index("--rename windows/orders=eu") < problem.index("--agree windows/orders")
-    assert "reads every file there again: rows are counted twice" in problem
+    assert "with every file there: rows are counted twice" in problem
     given = dict(re.findall(r"--rename (\S+)=(\S+)", problem))
     assert found(old, of(source_plan("eu")), renames=given) == {"windows/eu": CARRIED, "windows/daily": CARRIED}
 
@@ -136,7 +137,7 @@ def test_a_source_that_may_read_the_same_rows_is_offered_as_well() -> None:
     """A pattern or a link: nothing was said of the rows that it reads again."""
     old, new = of(source_plan("source-1")), of(source_plan("eu", "/in/*.json"))
     [problem] = [p for p in compare(app_plan(old), app_plan(new), "s1").problems if p.startswith("source")]
-    assert "If the new source eu reads the same rows" in problem
+    assert "The new source eu may read the same rows" in problem
     assert problem.index("--rename windows/source-1=eu") < problem.index("--agree windows/source-1")
 
 
@@ -158,9 +159,9 @@ def test_a_name_that_two_queries_have_is_renamed_in_one_of_them_only() -> None:
         InvalidInputError,
         match=r"rename of aggregate-1: queries clicks, views have .* clicks/aggregate-1=v or views/aggregate-1=v",
     ):
-        compare(old, old, "s1", renames={"aggregate-1": "v"})
+        rename(old, {"aggregate-1": "v"})
     named = attrs.evolve(queries[0], stages=(unnamed("v", "a.k"),))
-    report = compare(old, app_plan(named, queries[1]), "s1", renames={"clicks/aggregate-1": "v"})
+    report = compare(rename(old, {"clicks/aggregate-1": "v"}), app_plan(named, queries[1]), "s1")
     assert [(i.name, i.verdict) for i in report.items if i.thing == "stage"] == [
         ("clicks/v", CARRIED), ("views/aggregate-1", CARRIED)
     ]  # fmt: skip

@@ -26,7 +26,8 @@ from airflow_provider_streamupdate.control.overview import (
 )
 from airflow_provider_streamupdate.control.status import Glance
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem
 from airflow_provider_streamupdate.core.errors import CorruptError, StorageError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application

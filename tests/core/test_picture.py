@@ -15,16 +15,11 @@ from airflow_provider_streamupdate.core.compatibility.picture import (
     picture_lines,
     picture_of,
 )
-from airflow_provider_streamupdate.core.compatibility.report import (
-    CARRIED,
-    LOSS,
-    REFUSED,
-    CompatibilityReport,
-    ReportItem,
-    Verdict,
-)
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, LOSS, REFUSED, ReportItem, Verdict
 from airflow_provider_streamupdate.core.plan.expressions import Literal
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan
+from airflow_provider_streamupdate.core.plan.rename import rename
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 
 from .builders import app_plan, query_plan
@@ -129,7 +124,7 @@ def test_a_report_keeps_the_graph_of_both_plans() -> None:
 def test_renamed_stages_are_one_node() -> None:
     new = query(stage("monthly", 0, ("from a.",)), paths=(("after monthly.", "from a."),))
     old = query(stage("daily", 0, ("from a.",)), paths=(("after daily.", "from a."),))
-    report = compare(app_plan(old), app_plan(new), "s", renames={"daily": "monthly"})
+    report = compare(rename(app_plan(old), {"daily": "monthly"}), app_plan(new), "s")
     assert report.picture is not None
     assert [n.id for n in report.picture.queries[0].nodes] == ["source a", "stage monthly", "sink"]
 

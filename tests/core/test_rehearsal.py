@@ -9,7 +9,8 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.compatibility.report import REFUSED, CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import REFUSED, ReportItem
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import scratch

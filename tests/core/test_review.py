@@ -15,7 +15,8 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.operations.settings_diff import Changed
 from airflow_provider_streamupdate.control.review.code import CodeDiff, FileDiff
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport, ReportItem, Verdict
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem, Verdict
 from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError
 from airflow_provider_streamupdate.core.history.history import (
     MONTHS,

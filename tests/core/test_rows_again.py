@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.core.compatibility.compatibility import compare_fork
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan
@@ -41,7 +41,7 @@ def function(seen_batch: str) -> QueryPlan:
 
 
 def forked(old: QueryPlan, new: QueryPlan, *agree: str, beside: tuple[AppPlan, ...] = ()) -> CompatibilityReport:
-    return compare_fork(app_plan(old), app_plan(new, app="trial"), "snapshot s1", agree, beside)
+    return compare(app_plan(old), app_plan(new, app="trial"), "snapshot s1", agree, beside=beside)
 
 
 def verdict(report: CompatibilityReport) -> str:

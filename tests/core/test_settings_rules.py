@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.report import ReportItem
 from airflow_provider_streamupdate.core.compatibility.rules.settings.setting import HARMLESS, harmless
 from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED
+from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem
 from airflow_provider_streamupdate.core.plan.plan import TIME_ZONE
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.compatibility.report import ReportItem
+from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem
 from airflow_provider_streamupdate.core.plan.plan import JVM_ZONE, TIME_ZONE, SinkPlan
 
 from .builders import app_plan, query_plan

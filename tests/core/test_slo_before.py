@@ -12,7 +12,8 @@ import pytest
 from airflow_provider_streamupdate.control.operations.verification import slo
 from airflow_provider_streamupdate.control.operations.verification.health import Health
 from airflow_provider_streamupdate.control.operations.verification.slo import Gate
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, CompatibilityReport, ReportItem
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, ReportItem
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.history.history import minute_of
@@ -125,7 +126,7 @@ def test_batches_without_rows_are_a_quiet_time(app: AppRegistry) -> None:
     [
         ("stage", f"{Q}/daily", EMPTY, {"agreed": True}, "the update changed stage windows/daily"),
         ("query", f"{Q}:watermark", CARRIED, {"agreed": True}, "the update changed query windows:watermark"),
-        ("sink", Q, CARRIED, {"rules": ("sink.update-to-complete",)}, "the update changed sink windows"),
+        ("sink", Q, CARRIED, {"rules": ("sink.mode-harmless",)}, "the update changed sink windows"),
         ("sink", Q, CARRIED, {"rules": ("sink.same",)}, ""),
         ("stage", f"{Q}/daily", CARRIED, {"rules": ("stage.filter",)}, ""),
         ("stage", "other/daily", EMPTY, {}, ""),

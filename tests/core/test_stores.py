@@ -109,9 +109,9 @@ def test_an_offset_entry_gets_the_new_settings_and_keeps_the_rest() -> None:
 @pytest.mark.parametrize(
     ("changed", "rule"),
     [
-        ({PROVIDER: "com.example.Store"}, "store.provider-unknown"),
-        ({PARTITIONS: "0"}, "store.partitions-unknown"),
-        ({PARTITIONS: "many"}, "store.partitions-unknown"),
+        ({PROVIDER: "com.example.Store"}, "store.provider-refused"),
+        ({PARTITIONS: "0"}, "store.partitions-refused"),
+        ({PARTITIONS: "many"}, "store.partitions-refused"),
     ],
 )
 def test_settings_that_are_not_understood_are_refused(changed: dict[str, str], rule: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, EMPTY, LOSS, MIGRATED
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, LOSS, MIGRATED
 
 from .meaning import Labels, functions, keys, meaning, stage_labels
 from .oracle import EXEMPT, NOTHING, Clock, Group, Groups, Kept, Oracle, merged

@@ -33,7 +33,7 @@ from .spec import (
 Row = dict[str, Any]
 TIME = "_time"  # a row's event time: its own, or the end of its window
 # Of rows in a join's state that came before its filters, and of pairs with them: the sides no filter holds for, because
-# the optimizer puts it below the state (rule stage.hidden-filter-added).
+# the optimizer puts it below the state (rule stage.hidden-filter).
 EXEMPT = "_exempt"
 
 # What a group keeps for each aggregate: how many values, their sum, the least and the greatest one. For min_by and

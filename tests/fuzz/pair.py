@@ -14,7 +14,8 @@ import attrs
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import DataStreamWriter
 
-from airflow_provider_streamupdate.core.compatibility.report import REFUSED, CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import REFUSED
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable

@@ -11,8 +11,8 @@ from bench import Bench, row, stage
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
-from airflow_provider_streamupdate.core.compatibility.report import CARRIED, LOSS
 from airflow_provider_streamupdate.core.compatibility.self_update import check_updatable
+from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, LOSS
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED, UPSERTS
 from airflow_provider_streamupdate.core.registry.update import RollbackRecord

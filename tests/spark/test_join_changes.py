@@ -57,7 +57,7 @@ def test_a_wider_time_range_does_not_find_what_was_removed(bench: Bench) -> None
 def test_another_column_does_not_find_what_lies_under_the_old_one(bench: Bench) -> None:
     shown = ("lk", "lk2", "la", "rk", "rk2", "ra")
     old, new = join(minutes=12, shown=shown), join(key="k2", minutes=12, shown=shown)
-    wrong_and_refused(bench, old, new, [row("z", 3, minute=8, k2="x")], "stage.join-keys")
+    wrong_and_refused(bench, old, new, [row("z", 3, minute=8, k2="x")], "stage.join-rows")
 
 
 def test_a_left_semi_join_has_not_kept_what_an_inner_one_needs(bench: Bench) -> None:

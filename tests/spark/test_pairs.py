@@ -946,7 +946,7 @@ SAME |= {
 # The rule that names the difference, of some.
 RULES = {
     "a join's other conditions": "stage.join-condition",
-    "a select above a join": "stage.join-left",
+    "a select above a join": "stage.join-rows",
     "a sliding window or a session": "stage.kind",
     "digits": "stage.type",
     "a product": "stage.rows",

@@ -298,7 +298,10 @@ def test_joins_of_column_families_move_between_partitions_in_checkpoint_format_v
 
 @pytest.mark.parametrize(
     ("version", "after", "partitions", "rule"),
-    [(4, "hdfs", 2, "store.families"), pytest.param(3, "hdfs", 3, "store.families", marks=pytest.mark.slow)],
+    [
+        (4, "hdfs", 2, "store.provider-refused"),
+        pytest.param(3, "hdfs", 3, "store.provider-refused", marks=pytest.mark.slow),
+    ],
 )
 def test_what_cannot_move_is_refused_by_the_check(
     bench: Bench, version: int, after: str, partitions: int, rule: str

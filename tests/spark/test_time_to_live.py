@@ -77,7 +77,7 @@ def test_a_shorter_time_to_live_holds_for_what_is_written_from_now_on(bench: Ben
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [
-        (counting("None"), counting("EventTime"), "stage.time-mode"),
+        (counting("None"), counting("EventTime"), "stage.function"),
         (counting("ProcessingTime", DAY), counting("ProcessingTime"), "stage.variable-changed"),
     ],
     ids=["time mode", "time to live switched off"],

@@ -104,14 +104,14 @@ GAP3, GAP5 = ("session_window(ts, '3 minutes') w; k", "session_window(ts, '5 min
 TURNED = ("sum(b) one", "sum(a) two")
 TRAPS = {
     "swapped grouping keys": Trap(by("k; k2"), by("k2; k"), "stage.keys-order"),
-    "swapped aggregates": Trap(by("k"), by("k", *TURNED), "stage.aggregates-order", migrated=True),
-    "sum to max": Trap(by("k", "sum(a) one"), by("k", "max(a) one"), "stage.aggregate-function"),
+    "swapped aggregates": Trap(by("k"), by("k", *TURNED), "stage.aggregates", migrated=True),
+    "sum to max": Trap(by("k", "sum(a) one"), by("k", "max(a) one"), "stage.aggregates"),
     "key a to key b": Trap(by("k"), by("k2"), "stage.keys"),
     "tumbling 10 to 20 minutes": Trap(window("'10 minutes'"), window("'20 minutes'"), "stage.window", migrated=True),
     "tumbling to sliding": Trap(window("'10 minutes'"), window("'10 minutes', '5 minutes'"), "stage.window"),
-    "session gap": Trap(by(GAP3, "sum(a) one"), by(GAP5, "sum(a) one"), "stage.session-gap", "complete"),
+    "session gap": Trap(by(GAP3, "sum(a) one"), by(GAP5, "sum(a) one"), "stage.window", "complete"),
     # those two where they cannot be migrated
-    "swapped aggregates of sessions": Trap(by(GAP3), by(GAP3, *TURNED), "stage.aggregates-order", "complete"),
+    "swapped aggregates of sessions": Trap(by(GAP3), by(GAP3, *TURNED), "stage.aggregates", "complete"),
     "tumbling 10 to 20 minutes of lists": Trap(
         window("'10 minutes'", LISTED), window("'20 minutes'", LISTED), "stage.window"),
     # beyond the nine
@@ -121,7 +121,7 @@ TRAPS = {
         decimals("decimal(6,2)"), decimals("decimal(6,3)"), "stage.aggregate-arguments"),
     "a hidden rename upstream": Trap(by("k"), hidden_rename, "stage.keys"),
     "a reordered select": Trap(
-        selected("one", "two"), selected("two", "one"), "stage.aggregates-order", migrated=True),
+        selected("one", "two"), selected("two", "one"), "stage.aggregates", migrated=True),
     "sum of another column": Trap(by("k", "sum(a) one"), by("k", "sum(b) one"), "stage.aggregate-arguments"),
 }  # fmt: skip
 # Of the nine traps of the design seven are in the table (and two again, where they cannot be migrated); the
@@ -328,7 +328,7 @@ def test_another_deduplication_column(bench: Bench) -> None:
     bench.spark_alone(once("k2"), "append")
     new = [(r["k"], r["k2"]) for r in bench.emitted[1]]
     assert new == [("q", "y")]  # y had come before, x had not: both answers are the wrong way round
-    assert refused(bench, snapshot, once("k2"), "append") == {"stage.deduplication-columns"}
+    assert refused(bench, snapshot, once("k2"), "append") == {"stage.keys"}
 
 
 def test_a_watermark_delay(bench: Bench) -> None:
@@ -372,7 +372,7 @@ def test_the_order_of_a_join_s_equalities(bench: Bench) -> None:
     bench.write([row("a", 1, k2="b")], "right")
     bench.spark_alone(turned, "append")
     assert bench.all() == []  # the two rows have equal keys: the pair is lost
-    assert refused(bench, snapshot, turned, "append") == {"stage.join-keys"}
+    assert refused(bench, snapshot, turned, "append") == {"stage.join-rows"}
 
 
 def added_up(key, frames, state) -> Iterator[pd.DataFrame]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import attrs
 
 from ..errors import InvalidInputError
-from .report import LOSS, REFUSED, ReportItem
+from .verdict import LOSS, REFUSED, ReportItem
 
 SAME = ":same"
 

@@ -14,15 +14,15 @@ import attrs
 
 from ..plan.expressions import Expression
 from ..plan.plan import PYTHON_IMPORTS, AppPlan, Path, QueryPlan, SourcePlan, StagePlan
-from ..plan.rename import check_new_names, rename
+from ..plan.rename import check_new_names
 from ..plan.visitors import refers_only_to, without_branches
-from .agreement import SAME, agreements
+from .agreement import SAME
 from .agreement import agree as agreed
 from .graph import graph
 from .migration import Migration, plan_migration
-from .report import CARRIED, LOSS, MIGRATED, REFUSED, CompatibilityReport, ReportItem
+from .report import CompatibilityReport
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
-from .rules.fork import FORK_RULES, ForkChange
+from .rules.batch_ids import FORK_RULES, BatchIds
 from .rules.query import (
     APP_RULES,
     GONE_QUERY_RULES,
@@ -33,7 +33,7 @@ from .rules.query import (
     GoneQuery,
     QueryChange,
 )
-from .rules.settings.setting import OTHER_SETTING_RULES, SETTING_RULES, OtherSetting, SettingChange
+from .rules.settings.setting import OTHER_SETTING_RULES, SETTING_RULES, SettingChange
 from .rules.settings.settings_table import MEASURED
 from .rules.sink import SINK_RULES, SinkChange
 from .rules.sources.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
@@ -43,6 +43,7 @@ from .rules.stages.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStag
 from .rules.stages.stage import STAGE_RULES
 from .rules.stages.store import STORE_RULES
 from .successors import app_under_new_names, new_names
+from .verdict import CARRIED, LOSS, MIGRATED, REFUSED, ReportItem
 
 _T = TypeVar("_T", SourcePlan, StagePlan)
 
@@ -52,25 +53,37 @@ def compare(
     new: AppPlan,
     source: str,
     agree: Iterable[str] = (),
-    renames: dict[str, str] | None = None,
-    fork: bool = False,
+    renames: Mapping[str, str] | None = None,
+    beside: Iterable[AppPlan] | None = None,
 ) -> CompatibilityReport:
     """Return the report: what becomes of every query, stage, source and sink of `old` under `new`.
 
     agree: names of the losses that are agreed to (agreement.py); InvalidInputError when one is not a loss of this
         change
-    renames: ``{"old": "new"}`` names of stages and sources (rename.py)
-    fork: `new` runs beside `old` and does not replace it
+    renames: ``{"old": "new"}`` names of stages and sources that `old` has already (rename.py); InvalidInputError when
+        `new` does not have one
+    beside: of a fork, which may belong to another app, the plans that run beside it: the report has an item for each
+        query that continues as a fork (``query:fork``), and writing to their sinks needs agreement. None: no fork
     """
-    if renames:
-        old = rename(old, renames)
-        check_new_names(new, renames)
+    check_new_names(new, renames or {})
+    forked: list[ReportItem] = []
+    if beside is not None:
+        others = tuple(query for plan in (old, *beside) for query in plan.queries)
+        forked = [_forked(query, others) for query in new.queries if old.query(query.name) is not None]
+        old = attrs.evolve(old, app=new.app)
     succeeded = {
         f"{query}/{name}": before for query, names in new_names(old, new).items() for before, name in names.items()
     }
     old = app_under_new_names(old, new)
-    items = agreed((_with_predecessor(item, succeeded) for item in _items(old, new, fork)), agree)
-    return CompatibilityReport(app=new.app, source=source, items=items, graph=graph(new, old))
+    items = [_with_predecessor(item, succeeded) for item in _items(old, new, beside is not None)]
+    return CompatibilityReport(
+        app=new.app, source=source, items=agreed((*items, *forked), agree), graph=graph(new, old)
+    )
+
+
+def _forked(query: QueryPlan, others: tuple[QueryPlan, ...]) -> ReportItem:
+    found = judge(FORK_RULES, BatchIds(new=query, others=others))
+    return report_item("query", f"{query.name}:fork", [f for f in found if f.verdict == worst(found)])
 
 
 def _with_predecessor(item: ReportItem, succeeded: Mapping[str, str]) -> ReportItem:
@@ -114,19 +127,13 @@ def _query(old: QueryPlan, new: QueryPlan, fork: bool) -> Iterator[ReportItem]:
         if PYTHON_IMPORTS in old.unaffected:  # what it has saved holds nothing of Python
             unaffected.add(PYTHON_IMPORTS)
         for key in sorted(old.conf.keys() | new.conf.keys()):
-            change = SettingChange(
-                key=key,
-                old=_setting_before(old, key),
-                new=new.conf.get(key),
-                unaffected=key in unaffected,
-            )
+            change = SettingChange(key, _setting_before(old, key), new.conf.get(key), key in unaffected)
             if findings := judge(SETTING_RULES, change):
                 yield report_item("setting", f"{new.name}:{key}", findings)
         for before, now in ((old.given, new.given), (old.hadoop, new.hadoop)):
             for key in sorted(before.keys() | now.keys()):
-                unaffected_too = key in new.unaffected
-                other = OtherSetting(key=key, old=before.get(key), new=now.get(key), unaffected=unaffected_too)
-                if findings := judge(OTHER_SETTING_RULES, other):
+                given = SettingChange(key, before.get(key), now.get(key), unaffected=key in new.unaffected)
+                if findings := judge(OTHER_SETTING_RULES, given):
                     yield report_item("setting", f"{new.name}:{key}", findings)
     yield from _stages(old, new)
 
@@ -252,15 +259,9 @@ def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
 
 def _each_once(reasons: Iterable[str], advice: str) -> str:
     """Return reasons one after the other, each once; advice that several of them end with, at the end."""
-    given = list(dict.fromkeys(reasons))
+    given = list(reasons)
     plain = [reason.removesuffix(advice) for reason in given]
-    shown: list[str] = []
-    for reason in plain:
-        none, _, rest = reason.partition("no migration: ")
-        head, colon, tail = rest.partition(": ")
-        again = not none and colon and any(r.startswith(head) for r in plain)
-        shown.append(f"no migration: {tail}" if again else reason)
-    return "; ".join(dict.fromkeys(shown)) + (advice if plain != given else "")
+    return "; ".join(dict.fromkeys(plain)) + (advice if plain != given else "")
 
 
 def _named(query: QueryPlan) -> set[str]:
@@ -271,23 +272,3 @@ def _named(query: QueryPlan) -> set[str]:
 def _without_successor(before: tuple[_T, ...], after: tuple[_T, ...]) -> list[_T]:
     names = {thing.name for thing in after}
     return [thing for thing in before if thing.name not in names]
-
-
-def compare_fork(
-    old: AppPlan, new: AppPlan, source: str, agree: Iterable[str] = (), others: Iterable[AppPlan] = ()
-) -> CompatibilityReport:
-    """Return the report of `compare` for a version that may belong to another app, plus an item for each query that
-    continues as a fork (``query:fork``). `others`: plans that run beside it; writing to their sinks needs agreement."""
-    beside = [query for plan in (old, *others) for query in plan.queries]
-    agreed, items = agreements(agree), []
-    for query in new.queries:
-        if old.query(query.name) is None:
-            continue
-        found = judge(FORK_RULES, ForkChange(new=query, others=tuple(beside)))
-        item = report_item("query", f"{query.name}:fork", [f for f in found if f.verdict == worst(found)])
-        if item.needs_agreement and item.name in agreed:
-            item = attrs.evolve(item, agreed=True, because=agreed.pop(item.name))
-        items.append(item)
-    rest = (name if reason is None else f"{name}={reason}" for name, reason in sorted(agreed.items()))
-    report = compare(attrs.evolve(old, app=new.app), new, source, rest, fork=True)
-    return attrs.evolve(report, items=(*report.items, *items))

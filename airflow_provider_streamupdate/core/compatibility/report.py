@@ -11,20 +11,7 @@ import attrs
 from ..errors import StreamUpdateError
 from .graph import Graph
 from .picture import picture_lines, picture_of
-from .verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, ReportItem, Verdict
-
-__all__ = [
-    "CARRIED",
-    "EMPTY",
-    "IGNORED",
-    "LOSS",
-    "MIGRATED",
-    "REFUSED",
-    "CompatibilityReport",
-    "IncompatibleError",
-    "ReportItem",
-    "Verdict",
-]
+from .verdict import REFUSED, ReportItem
 
 
 @attrs.frozen(kw_only=True)

@@ -9,8 +9,8 @@ from ..errors import ApplicationError
 from ..plan.plan import AppPlan, QueryPlan
 from .agreement import SAME, agreements
 from .compatibility import compare
-from .report import CARRIED, ReportItem
 from .rules.sink import BATCH_AGAIN
+from .verdict import CARRIED, ReportItem
 
 
 def check_updatable(plan: AppPlan, agree: Iterable[str] = (), again: AppPlan | None = None) -> None:

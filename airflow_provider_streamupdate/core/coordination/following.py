@@ -18,7 +18,6 @@ from typing import Any
 import attrs
 
 from ..compatibility.compatibility import compare
-from ..compatibility.report import LOSS, REFUSED, ReportItem
 from ..compatibility.rules.query import minor
 from ..compatibility.rules.sinks import kind_of
 from ..compatibility.rules.sources.source_options import (
@@ -34,6 +33,7 @@ from ..compatibility.rules.sources.source_options import (
 from ..compatibility.rules.stages.grouping import AGGREGATES_ADDED
 from ..compatibility.rules.stages.stage import STAGE_RULES
 from ..compatibility.successors import app_under_new_names
+from ..compatibility.verdict import LOSS, REFUSED, ReportItem
 from ..plan.expressions import Call, Column, Expression, Literal, Python, Union
 from ..plan.plan import AppPlan, Path, QueryPlan, SourcePlan, StagePlan, in_order, parts
 from ..plan.visitors import calls, contains, is_comparable, references, refers_only_to, without_branches

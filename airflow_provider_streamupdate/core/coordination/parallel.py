@@ -9,7 +9,7 @@ import attrs
 
 from ..checkpoint.checkpoint import Checkpoint
 from ..compatibility.rules.sinks import kind_of, same_sink
-from ..compatibility.rules.sources.source import short_format
+from ..compatibility.rules.sources.source_options import short_format
 from ..errors import RefusedError
 from ..plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from ..snapshots.rehearsal import READABLE

@@ -10,7 +10,8 @@ import attrs
 
 from .. import clock
 from ..compatibility.compatibility import migrations
-from ..compatibility.report import CARRIED, LOSS, CompatibilityReport
+from ..compatibility.report import CompatibilityReport
+from ..compatibility.verdict import CARRIED, LOSS
 from ..errors import RefusedError
 from ..names import named
 from ..plan.plan import AppPlan, QueryPlan

@@ -8,7 +8,8 @@ from datetime import timedelta
 import attrs
 
 from .. import clock
-from ..compatibility.report import CARRIED, CompatibilityReport
+from ..compatibility.report import CompatibilityReport
+from ..compatibility.verdict import CARRIED
 from ..difference.figures import COLD_BATCHES
 from ..history.history import minute_of
 from ..history.recorded import Recorded, recorded

@@ -11,7 +11,7 @@ from ..checkpoint.checkpoint import Checkpoint
 from ..compatibility.compatibility import report_item
 from ..compatibility.report import CompatibilityReport
 from ..compatibility.rules import judge, worst
-from ..compatibility.rules.fresh_start import FRESH_RULES, FreshChange
+from ..compatibility.rules.batch_ids import FRESH_RULES, BatchIds
 from ..errors import InvalidInputError
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry
@@ -50,7 +50,7 @@ def compare_fresh(
     agreed, items = set(agree), []
     others = tuple(query for plan in before for query in plan.queries)
     for query in new.queries:
-        found = judge(FRESH_RULES, FreshChange(new=query, others=others, logged=logged.get(query.name)))
+        found = judge(FRESH_RULES, BatchIds(new=query, others=others, logged=logged.get(query.name)))
         item = report_item("query", f"{query.name}{SUFFIX}", [f for f in found if f.verdict == worst(found)])
         items.append(attrs.evolve(item, agreed=item.needs_agreement and item.name in agreed))
     return CompatibilityReport(app=new.app, source="a start without state", items=tuple(items))

@@ -8,8 +8,9 @@ from typing import Any
 
 import attrs
 
-from ..compatibility.report import REFUSED, CompatibilityReport, ReportItem
-from ..compatibility.rules.sources.source import FILES, short_format
+from ..compatibility.report import CompatibilityReport
+from ..compatibility.rules.sources.source_options import FILES, short_format
+from ..compatibility.verdict import REFUSED, ReportItem
 from ..errors import StreamUpdateError
 from ..plan.plan import AppPlan, SourcePlan
 

@@ -11,7 +11,7 @@ from ..checkpoint.snapshot import Snapshot
 from ..compatibility.compatibility import report_item
 from ..compatibility.report import CompatibilityReport
 from ..compatibility.rules import judge
-from ..compatibility.rules.repeated_batches import AGAIN_RULES, AgainChange
+from ..compatibility.rules.batch_ids import AGAIN_RULES, BatchIds
 from ..errors import InvalidInputError
 from ..plan.plan import AppPlan
 from ..registry.registry import AppRegistry
@@ -64,7 +64,7 @@ def add_replayed_batches(
         before = old.query(query.name)
         if before is None or query.name not in again:
             continue
-        change = AgainChange(old=before, new=query, batches=again[query.name])
+        change = BatchIds(new=query, others=(before,), batches=again[query.name])
         item = report_item("query", f"{query.name}{SUFFIX}", judge(AGAIN_RULES, change))
         items.append(attrs.evolve(item, agreed=item.needs_agreement and item.name in agreed))
     if unknown := sorted(agreed - {i.name for i in items if i.agreed}):

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.compatibility.report import CARRIED, ReportItem
+from ...core.compatibility.verdict import CARRIED, ReportItem
 from ...core.errors import RefusedError
 from ...core.plan.plan import AppPlan
 from ...core.storage import Folder

@@ -12,7 +12,8 @@ import attrs
 
 from ...core import clock
 from ...core.checkpoint.checkpoint import Checkpoint
-from ...core.compatibility.report import CompatibilityReport, ReportItem
+from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.verdict import ReportItem
 from ...core.coordination import lease
 from ...core.coordination.lease import Lease, renewing
 from ...core.errors import NotFoundError, RefusedError

@@ -10,7 +10,8 @@ import attrs
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.compatibility.agreement import agree
-from ...core.compatibility.report import EMPTY, LOSS, REFUSED, CompatibilityReport, ReportItem
+from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.verdict import EMPTY, LOSS, REFUSED, ReportItem
 from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.plan.state_stores import as_recorded
 from ...core.storage import Folder

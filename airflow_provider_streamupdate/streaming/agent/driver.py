@@ -18,6 +18,7 @@ from ...core.compatibility.plan_file import PlanFile
 from ...core.compatibility.report import CompatibilityReport
 from ...core.compatibility.self_update import check_updatable
 from ...core.plan.plan import AppPlan
+from ...core.plan.rename import rename
 from ...core.registry import scratch
 from ...core.registry.registry import AppRegistry, Registry
 from ...core.serde import to_json
@@ -84,7 +85,7 @@ def _plan(app: App, options: argparse.Namespace) -> tuple[AppPlan, Compatibility
     if kind == "plan":
         file = PlanFile.read(path)
         made = planned(file.recorded)
-        return made, compare(file.plan, made, file.source, options.agree, renames), None
+        return made, compare(rename(file.plan, renames), made, file.source, options.agree, renames), None
     registry = Registry(options.root, storage_options.from_environment()).with_snapshots(options.from_app or app.name)
     if options.rehearse:
         return _rehearsed(app, options, registry, planned, writers, renames)

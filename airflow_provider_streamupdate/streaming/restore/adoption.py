@@ -17,9 +17,10 @@ from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.named_files import read_operator
 from ...core.checkpoint.offset_log import OffsetEntry
 from ...core.checkpoint.snapshot import QuerySnapshot
-from ...core.compatibility.report import CARRIED, REFUSED, CompatibilityReport, ReportItem
+from ...core.compatibility.report import CompatibilityReport
 from ...core.compatibility.rules.sinks import kind_of
-from ...core.compatibility.rules.sources.source import FILES, short_format
+from ...core.compatibility.rules.sources.source_options import FILES, short_format
+from ...core.compatibility.verdict import CARRIED, REFUSED, ReportItem
 from ...core.errors import CorruptError, StreamUpdateError, describe
 from ...core.names import check_path
 from ...core.plan.plan import RESTORABLE_KINDS, AppPlan, QueryPlan, SourcePlan, StagePlan, StateSchema

@@ -9,10 +9,10 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...core.checkpoint.offset_log import OffsetEntry
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.compatibility import report_item
-from ...core.compatibility.report import ReportItem
 from ...core.compatibility.rules import judge
 from ...core.compatibility.rules.sources.next_input import ASKED, INPUT_RULES, NextInput, askable
 from ...core.compatibility.rules.sources.source_options import short_format
+from ...core.compatibility.verdict import ReportItem
 from ...core.plan.plan import QueryPlan
 from ...core.snapshots.restore import NO_OFFSET
 from ...core.storage import Folder
@@ -40,7 +40,7 @@ def judge_next_input(
             folder = f"{checkpoint.uri}/sources/{name if source.native else names.index(name)}"
             frame, line = spark_internals.writer_frame(writer), query.source_order.index(name)
             problem = spark_internals.next_input_problem(frame, line, offsets, folder)
-        answer = NextInput(source=source, new=name not in place, problem=problem)
+        answer = NextInput(source=source, problem=problem)
         if findings := judge(INPUT_RULES, answer):
             yield report_item("source", f"{query.name}/{name}{SUFFIX}", findings)
 

@@ -18,7 +18,8 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.boundaries import boundary
 from ...core.checkpoint.snapshot import QuerySnapshot
-from ...core.compatibility.report import REFUSED, CompatibilityReport, ReportItem
+from ...core.compatibility.report import CompatibilityReport
+from ...core.compatibility.verdict import REFUSED, ReportItem
 from ...core.errors import ApplicationError, CorruptError, StorageError, StreamUpdateError, describe
 from ...core.plan.plan import AppPlan, QueryPlan, StagePlan
 from ...core.plan.state_stores import PARTITIONS, column_families, single_partition

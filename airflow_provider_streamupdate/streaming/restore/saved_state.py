@@ -8,12 +8,12 @@ import attrs
 
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.checkpoint.snapshot import QuerySnapshot
-from ...core.compatibility.compatibility import compare, compare_fork
+from ...core.compatibility.compatibility import compare
 from ...core.compatibility.report import CompatibilityReport
 from ...core.compatibility.successors import app_under_new_names, under_new_names
 from ...core.errors import NotFoundError
 from ...core.plan.plan import AppPlan, QueryPlan
-from ...core.plan.rename import check_new_names, rename
+from ...core.plan.rename import rename
 from ...core.plan.state_stores import as_recorded
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.repeated_batches import other_losses
@@ -103,11 +103,8 @@ class SavedState:
         return attrs.evolve(self, fork=True, beside=(plan,) if plan else ())
 
     def compare(self, new: AppPlan, agree: Iterable[str]) -> CompatibilityReport:
-        agree = other_losses(agree)
-        check_new_names(new, self.renames)
-        if self.fork:
-            return compare_fork(self.plan, new, self.source, agree, self.beside)
-        return compare(self.plan, new, self.source, agree)
+        beside = self.beside if self.fork else None
+        return compare(self.plan, new, self.source, other_losses(agree), self.renames, beside)
 
 
 def recorded_settings(

@@ -8,8 +8,8 @@ from typing import TypeVar
 import attrs
 
 from ....core.checkpoint.snapshot import Snapshot
-from ....core.compatibility.report import CARRIED
 from ....core.compatibility.successors import new_names
+from ....core.compatibility.verdict import CARRIED
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import FINISHED, RUNNING
 from ....core.registry.registry import AppRegistry

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fork import FORK_RULES
-from .fresh_start import FRESH_RULES
+from .batch_ids import AGAIN_RULES, FORK_RULES, FRESH_RULES
 from .query import APP_RULES, GONE_QUERY_RULES, NAME_RULES, NEW_QUERY_RULES, WATERMARK_RULES
-from .repeated_batches import AGAIN_RULES
 from .rule import NEEDS_AGREEMENT, ORDER, Finding, Rule, judge, worst
 from .settings.setting import OTHER_SETTING_RULES, SETTING_RULES
 from .sink import SINK_RULES

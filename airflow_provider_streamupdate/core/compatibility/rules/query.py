@@ -7,7 +7,7 @@ import attrs
 from ...names import confused
 from ...plan.expressions import Column
 from ...plan.plan import AppPlan, QueryPlan, Watermark
-from ..report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
+from ..verdict import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 from .sources.source_options import reads_the_same
 from .stages.lone_stage import not_understood
@@ -61,7 +61,6 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         change="the saved state of another app",
         reason="the saved state belongs to app {old}; submit it as a new app instead",
         source="everything is identified by its name",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: differ(c.old.app, c.new.app),
     ),
     Rule[AppChange](
@@ -72,7 +71,6 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         "mean different things. Restart the app with this version of the package (streamupdate restart), which plans "
         "it anew, and take a snapshot; or agree if only the package has changed",
         source="core/plan/plan.py: TEXTS",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: differ(c.old.version, c.new.version),
     ),
     Rule[AppChange](
@@ -230,7 +228,6 @@ WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
         reason="watermark changed from {old} to {new}: state expires by event time, and the watermark that continues "
         "is the old column's",
         source="EventTimeWatermarkExec; the offset log carries one watermark forward",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_watermark_column,
     ),
     Rule[QueryChange](

@@ -11,7 +11,7 @@ from ...plan.expressions import Expression
 from ...plan.plan import Path
 from ...plan.rendering import words
 from ...redaction import hide, redacted
-from ..report import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
+from ..verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED, Verdict
 
 Change = TypeVar("Change")
 Facts = dict[str, Any]
@@ -30,7 +30,8 @@ class Rule(Generic[Change]):
     change: the change that the rule is about, in words (docs/compatibility.md)
     reason: template for the report, filled with the facts `applies` returns
     source: the evidence: a Spark class or document, or what was measured
-    tests: the tests that show it, as ``file::function`` under tests/; those under tests/spark run real apps
+    tests: the tests that show it besides its example in core/test_rules.py, as ``file::function`` under tests/; those
+        under tests/spark run real apps
     applies: return the facts when the rule applies to a change, else None; a pure function
     migratable: a migration may repair what is refused here
     agreeable: the author may declare that the stage still means the same (`--agree query/stage:same=REASON`); the

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 
 from ...plan.plan import JVM_ZONE, TIME_ZONE, QueryPlan, SinkPlan
 from ...plan.spark_types import ddl, widens
-from ..report import CARRIED, LOSS, REFUSED, Verdict
+from ..verdict import CARRIED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 from .sinks import is_function, kind_of
 from .sources.source_options import ALIASES, FORMATS, ZONE, folder, form, short_format
@@ -41,26 +40,34 @@ class SinkChange:
         """Whether what it emits depends on the output mode."""
         return all(any(s.kind not in _ONE_WAY for s in query.stages) for query in (self.old, self.new))
 
-    def mode(self, old: str, new: str) -> bool:
-        return self.stateful and (self.old.output_mode, self.new.output_mode) == (old, new)
+    @property
+    def same_place(self) -> bool:
+        """True when it writes in the same format to the same place."""
+        return _format(self) is None and _to_files(self) is None
 
 
-Predicate = Callable[[SinkChange], Facts | None]
+# What a change of the output mode does to a query whose results depend on it: old and new mode -> the effect.
+_MODES = {
+    ("update", "complete"): "groups that the watermark has closed have left the state and are missing from the result",
+    ("update", "append"): "open groups that the sink has received as early results are emitted again when they close",
+    ("append", "update"): "open groups that get no further row are never emitted",
+    ("append", "complete"): "closed groups have left the state and are missing from the result",
+    ("complete", "append"): "every group that closed before is emitted again, because complete mode has kept them all",
+}
 
 
-def _mode(old: str, new: str, only: bool | None = None) -> Predicate:
-    """A predicate for one change of the output mode; `only` for queries with (True) or without watermarks."""
-
-    def applies(c: SinkChange) -> Facts | None:
-        if not c.mode(old, new) or (only is not None and bool(c.old.watermarks) != only):
-            return None
-        return {"old": old, "new": new}
-
-    return applies
+def _mode(c: SinkChange) -> Facts | None:
+    facts = differ(c.old.output_mode, c.new.output_mode)
+    if facts is None or _harmless_mode(c):
+        return None
+    return {**facts, "effect": _MODES.get((c.old.output_mode, c.new.output_mode), "what this does is unknown")}
 
 
-def _stateless_mode(c: SinkChange) -> Facts | None:
-    return None if c.stateful else differ(c.old.output_mode, c.new.output_mode)
+def _harmless_mode(c: SinkChange) -> Facts | None:
+    """The facts when each row is emitted once in both modes, or the state and the sink have the whole result."""
+    modes = (c.old.output_mode, c.new.output_mode)
+    whole = modes == ("complete", "update") or (modes == ("update", "complete") and not c.old.watermarks)
+    return differ(*modes) if whole or not c.stateful else None
 
 
 def _batch_again(c: SinkChange) -> Facts | None:
@@ -95,13 +102,11 @@ def _to_files(c: SinkChange) -> Facts | None:
 
 
 def _layout(c: SinkChange) -> Facts | None:
-    if _format(c) or _to_files(c):
-        return None
-    return differ(c.old.sink.partitioned_by, c.new.sink.partitioned_by)
+    return differ(c.old.sink.partitioned_by, c.new.sink.partitioned_by) if c.same_place else None
 
 
 def _file_options(c: SinkChange) -> Facts | None:
-    if not kind_of(c.new.sink.format).has_log or _format(c) or _to_files(c):
+    if not kind_of(c.new.sink.format).has_log or not c.same_place:
         return None
     old, new = written(c.old.sink), written(c.new.sink)
     names = {k for k in {*old, *new} if old.get(k) != new.get(k)}
@@ -115,54 +120,33 @@ def _session_s_zone(query: QueryPlan) -> str | None:
     return query.sink.options.get(ZONE, query.conf.get(TIME_ZONE))
 
 
-# Formats that have times as texts; and ORC, which has the time of day of Java's default zone (OrcSerializer).
-_TEXTS, _BY_JAVA_S_ZONE = ("csv", "json", "xml"), "orc"
-_OF_NO_ZONE = "timestamp_ntz"
-_QUOTED = re.compile("'[^']*'")
-_SAYS_ITS_ZONE = re.compile("[VzOXxZ]")  # java.time.format.DateTimeFormatter: zones and offsets
+_TIMES = re.compile(r"\b(timestamp|timestamp_ntz)\b(?!:)")  # in a type in words; not a field of this name
+_OFFSET = re.compile("[VzOXxZ]")  # java.time.format.DateTimeFormatter: zones and offsets
 
 
 def _zone(c: SinkChange) -> Facts | None:
     """The facts when times that are written without a zone are written by another zone than before."""
-    if c.old.sink.columns is None or c.new.sink.columns is None or _format(c) or _to_files(c):
+    if c.old.sink.columns is None or c.new.sink.columns is None or not c.same_place:
         return None
-    zones = (_session_s_zone(c.old), _session_s_zone(c.new))
-    if None not in zones and zones[0] != zones[1] and (what := _without_zone(c.new.sink)):
-        return {"old": zones[0], "new": zones[1], "what": what, "which": "the session's zone or the option timeZone"}
-    zones = (c.old.conf.get(JVM_ZONE), c.new.conf.get(JVM_ZONE))
-    if None not in zones and zones[0] != zones[1] and (what := _by_java(c.new.sink)):
-        return {"old": zones[0], "new": zones[1], "what": what, "which": "Java's zone: TZ or -Duser.timezone"}
+    for old, new, which, java in (
+        (_session_s_zone(c.old), _session_s_zone(c.new), "the session's zone or the option timeZone", False),
+        (c.old.conf.get(JVM_ZONE), c.new.conf.get(JVM_ZONE), "Java's zone: TZ or -Duser.timezone", True),
+    ):
+        if None not in (old, new) and old != new and (what := _without_zone(c.new.sink, java)):
+            return {"old": old, "new": new, "what": what, "which": which}
     return None
 
 
-def _without_zone(sink: SinkPlan) -> str:
-    """The columns of a sink whose times are written as texts that do not say their zone."""
-    folders, inside = _columns_of(sink)
-    given = _QUOTED.sub("", sink.options.get("timestampformat", "XXX"))
-    as_texts = short_format(sink.format) in _TEXTS and not _SAYS_ITS_ZONE.search(given)
-    found = [*folders, *(inside if as_texts else ())]
-    return ", ".join(name for name, kind in found if any(t != _OF_NO_ZONE for t in _times(kind)))
-
-
-def _by_java(sink: SinkPlan) -> str:
-    inside = _columns_of(sink)[1] if short_format(sink.format) == _BY_JAVA_S_ZONE else []
-    return ", ".join(name for name, kind in inside if any(_times(kind)))
-
-
-def _columns_of(sink: SinkPlan) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
-    """The columns that name folders, and the columns that are in files."""
-    columns, names = sink.columns or (), sink.partitioned_by
-    return [c for c in columns if c[0] in names], [c for c in columns if c[0] not in names]
-
-
-def _times(kind: Any) -> Iterator[str]:
-    """The timestamps in a type (as JSON)."""
-    if isinstance(kind, dict):
-        parts = [kind.get(part) for part in ("elementType", "keyType", "valueType", "sqlType")]
-        for inner in (*parts, *(field["type"] for field in kind.get("fields") or ())):
-            yield from _times(inner)
-    elif str(kind).startswith("timestamp"):
-        yield str(kind)
+def _without_zone(sink: SinkPlan, java: bool) -> str:
+    """The columns with times without a zone: in folders' names and texts, or (Java's) in ORC."""
+    written_by = re.sub("'[^']*'", "", sink.options.get("timestampformat", "XXX"))
+    inside = ("orc",) if java else ("csv", "json", "xml") if not _OFFSET.search(written_by) else ()
+    found = []
+    for name, kind in sink.columns or ():
+        has_times = any(java or time == "timestamp" for time in _TIMES.findall(ddl(kind)))
+        if has_times and (short_format(sink.format) in inside if name not in sink.partitioned_by else not java):
+            found.append(name)
+    return ", ".join(found)
 
 
 # What an option for writing is when it is not given (CSVOptions).
@@ -191,7 +175,7 @@ _BY_PLACE = ("csv", "text")
 def _columns(c: SinkChange) -> Facts | None:
     """The facts when a reader of the folder would find columns at another place, or of an unexpected type."""
     old, new = c.old.sink, c.new.sink
-    if old.columns is None or new.columns is None or _format(c) or _to_files(c):
+    if old.columns is None or new.columns is None or not c.same_place:
         return None
     before, after = (dict(sink.columns or ()) for sink in (old, new))
     types = {n: (before[n], after[n]) for n in before if n in after and not _reads(before[n], after[n])}
@@ -211,7 +195,7 @@ def _reads(old: Any, new: Any) -> bool:
 
 
 def _options(c: SinkChange) -> Facts | None:
-    if _format(c) or _to_files(c):
+    if not c.same_place:
         return None
     old, new = c.old.sink.options, c.new.sink.options
     names = sorted(k for k in {*old, *new} - {"path"} if old.get(k) != new.get(k))
@@ -219,19 +203,6 @@ def _options(c: SinkChange) -> Facts | None:
 
 
 _SinkRule = Rule[SinkChange]
-
-
-def _mode_rule(id: str, verdict: Verdict, change: str, reason: str, applies: Predicate, test: str) -> Rule[SinkChange]:
-    return _SinkRule(
-        id=id,
-        verdict=verdict,
-        change=change,
-        reason="output mode changed from {old} to {new}: " + reason,
-        source="StateStoreSaveExec.doExecute: what each mode emits and removes",
-        tests=(f"spark/test_modes.py::{test}",),
-        applies=applies,
-    )
-
 
 SINK_RULES: tuple[Rule[SinkChange], ...] = (
     _SinkRule(
@@ -345,70 +316,29 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         applies=_batch_again,
     ),
     _SinkRule(
-        id="sink.mode-stateless",
+        id="sink.mode-harmless",
         verdict=CARRIED,
-        change="another output mode of a query without state, or whose state only remembers which rows came "
-        "(deduplications, inner joins)",
-        reason="output mode changed from {old} to {new}: every stage emits the same rows in both",
-        source="without an aggregation or a state function, every mode emits each row once (StreamingDeduplicateExec "
-        "and StreamingSymmetricHashJoinExec have no output mode)",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        applies=_stateless_mode,
+        change="another output mode where nothing is emitted twice or missing: of a query without state, or whose "
+        "stages emit each row once; complete to update; update to complete without a watermark",
+        reason="output mode changed from {old} to {new}: each row is emitted once in both, or nothing has left the "
+        "state, so that it and the sink have the whole result",
+        source="StateStoreSaveExec.doExecute: what each mode emits and removes; StreamingDeduplicateExec and "
+        "StreamingSymmetricHashJoinExec have no output mode",
+        tests=("spark/test_modes.py::test_update_to_complete_and_back",),
+        applies=_harmless_mode,
     ),
-    _mode_rule(
-        "sink.update-to-complete",
-        CARRIED,
-        "early results to complete ones, without a watermark",
-        "nothing was removed from the state, so it holds the whole result",
-        _mode("update", "complete", False),
-        "test_update_to_complete_and_back",
-    ),
-    _mode_rule(
-        "sink.update-to-complete-evicted",
-        LOSS,
-        "early results to complete ones, with a watermark",
-        "groups that the watermark has closed have left the state and are missing from the result",
-        _mode("update", "complete", True),
-        "test_complete_after_groups_have_left_the_state_misses_them",
-    ),
-    _mode_rule(
-        "sink.complete-to-update",
-        CARRIED,
-        "complete results to changed ones only",
-        "the sink has received every group, and receives those that change from now on",
-        _mode("complete", "update"),
-        "test_update_to_complete_and_back",
-    ),
-    _mode_rule(
-        "sink.update-to-append",
-        LOSS,
-        "early results off (update to append)",
-        "open groups that the sink has received as early results are emitted again when they close",
-        _mode("update", "append"),
-        "test_update_to_append_emits_open_groups_again_when_they_close",
-    ),
-    _mode_rule(
-        "sink.append-to-update",
-        LOSS,
-        "early results on (append to update)",
-        "open groups that get no further row are never emitted",
-        _mode("append", "update"),
-        "test_append_to_update_never_emits_what_gets_no_further_row",
-    ),
-    _mode_rule(
-        "sink.append-to-complete",
-        LOSS,
-        "append to complete",
-        "closed groups have left the state and are missing from the result",
-        _mode("append", "complete"),
-        "test_complete_after_groups_have_left_the_state_misses_them",
-    ),
-    _mode_rule(
-        "sink.complete-to-append",
-        LOSS,
-        "complete to append",
-        "every group that closed before is emitted again, because complete mode has kept them all",
-        _mode("complete", "append"),
-        "test_complete_to_append_emits_every_closed_group_again",
+    _SinkRule(
+        id="sink.mode",
+        verdict=LOSS,
+        change="another output mode: early results on or off (append, update), all results (complete)",
+        reason="output mode changed from {old} to {new}: {effect}",
+        source="StateStoreSaveExec.doExecute: what each mode emits and removes",
+        tests=(
+            "spark/test_modes.py::test_complete_after_groups_have_left_the_state_misses_them",
+            "spark/test_modes.py::test_update_to_append_emits_open_groups_again_when_they_close",
+            "spark/test_modes.py::test_append_to_update_never_emits_what_gets_no_further_row",
+            "spark/test_modes.py::test_complete_to_append_emits_every_closed_group_again",
+        ),
+        applies=_mode,
     ),
 )

@@ -8,30 +8,19 @@ import attrs
 
 from ....plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE, UNKNOWN
 from ....secret_names import HIDDEN, is_secret
-from ...report import LOSS
+from ...verdict import LOSS
 from ..rule import Facts, Rule
 from .settings_table import MEASURED, SQL, Measured
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class SettingChange:
-    """A setting of a query with state before and after; None: the plan does not have it.
+    """A setting of a query with state before and after. None: the plan does not have it (of SETTING_RULES), or the
+    session was not given it, so that it is Spark's default (of OTHER_SETTING_RULES).
 
-    unaffected: it is proven of both versions that the setting cannot change them (planning/settings/unaffected.py)
-    """
-
-    key: str
-    old: str | None
-    new: str | None
-    unaffected: bool = False
-
-
-@attrs.frozen(kw_only=True)
-class OtherSetting:
-    """A setting that the session was given; None: it was not given, so it is Spark's default.
-
-    unaffected: it is proven of the new version that the setting cannot change it. If it could change the old one, then
-        what it changed there has another text
+    unaffected: it is proven that the setting cannot change the query (planning/settings/unaffected.py): of both
+        versions, or of the new one alone where only a setting that was given is compared. If that could change the old
+        one, then what it changed there has another text
     """
 
     key: str
@@ -43,64 +32,55 @@ class OtherSetting:
 # Prefixes of settings that change no result, and why. A change of any other setting needs agreement. Those here were
 # set to other values over a corpus of statements and streams, and changed nothing (tests/sweep/settings.py); Hadoop's
 # were reviewed.
-HARMLESS = {
-    "spark.sql.shuffle.partitions": "the rules for state stores compare it",
-    "spark.sql.streaming.stateStore.": "how state is stored, not what: the rules for state stores compare what matters",
-    "spark.sql.streaming.checkpoint": "where checkpoints are, and how their files are written",
-    "spark.sql.streaming.forceDeleteTempCheckpointLocation": "whether temporary checkpoints are removed at the end",
-    # not compactInterval: with 0 the query fails
-    "spark.sql.streaming.fileSource.log.deletion": "whether old parts of the log of files that were read are deleted",
-    "spark.sql.streaming.fileSource.log.cleanupDelay": "when they are",
-    "spark.sql.streaming.fileSink.log.deletion": "whether old parts of the log of files that were written are deleted",
-    "spark.sql.streaming.fileSink.log.cleanupDelay": "when they are",
-    "spark.sql.streaming.minBatchesToRetain": "how long old batches are kept",
-    "spark.sql.streaming.maxBatchesToRetainInMemory": "how many versions of the state are in memory",
-    "spark.sql.streaming.pollingDelay": "how long an idle query waits before it looks again",
-    "spark.sql.streaming.stopTimeout": "how long stopping a query may take",
-    "spark.sql.streaming.stopActiveRunOnRestart": "which of two runs of a query ends",
-    "spark.sql.streaming.metricsEnabled": "what is measured",
-    "spark.sql.streaming.numRecentProgressUpdates": "what is told",
-    "spark.sql.streaming.noDataProgressEventInterval": "what is told",
-    "spark.sql.streaming.streamingQueryListeners": "listeners are notified, and change nothing",
-    "spark.sql.queryExecutionListeners": "the same",
-    "spark.sql.streaming.ui.": "what is shown",
-    "spark.sql.artifact.": "where a session keeps its own jars and files; Spark sets it itself",
-    "spark.sql.ui.": "what is shown",
-    "spark.sql.maxMetadataStringLength": "what is shown",
-    "spark.sql.maxPlanStringLength": "what is shown",
-    "spark.sql.adaptive.": "how a batch's plan is run; queries with state run without it (IncrementalExecution)",
-    "spark.sql.broadcastTimeout": "how long Spark waits for a broadcast table",
-    "spark.sql.codegen.": "whether expressions are compiled or interpreted",
-    "spark.sql.parquet.compression.codec": "how files are written",
-    "spark.sql.orc.compression.codec": "how files are written",
-    "spark.sql.warehouse.dir": "where new tables are stored; a table that is read is identified by the place of its "
-    "files",
-    "spark.sql.thriftserver.": "a server that this package's drivers do not run",
-    "spark.sql.thriftServer.": "the same",
-    "spark.hadoop.fs.s3a.": "how a store is reached; a source's path says what is read from it",
-    "spark.hadoop.fs.s3.": "the same",
-    "spark.hadoop.fs.s3n.": "the same",
-    "spark.hadoop.fs.gs.": "the same",
-    "spark.hadoop.fs.azure.": "the same",
-    "spark.hadoop.fs.abfs.": "the same",
-    "spark.hadoop.fs.abfss.": "the same",
-    "spark.hadoop.fs.oss.": "the same",
-    "spark.hadoop.fs.hdfs.": "the same",
-    "spark.hadoop.fs.webhdfs.": "the same",
-    "spark.hadoop.fs.file.": "the same, of this machine's files",
-    "spark.hadoop.fs.AbstractFileSystem.": "the classes by which stores are reached",
-    "spark.hadoop.google.": "how Google's stores are reached",
-    "spark.hadoop.dfs.": "how HDFS is reached",
-    "spark.hadoop.ipc.": "how Hadoop's services are reached",
-    "spark.hadoop.rpc.": "the same",
-    "spark.hadoop.hadoop.rpc.": "the same",
-    "spark.hadoop.hadoop.security.": "authentication",
-    "spark.hadoop.hadoop.ssl.": "the same",
-    "spark.hadoop.hive.metastore.warehouse.dir": "where new tables are stored; Spark sets it itself",
-    "spark.hadoop.hadoop.tmp.dir": "where temporary files are stored",
-    "spark.hadoop.yarn.": "the cluster that the driver runs in",
-    "spark.hadoop.mapreduce.fileoutputcommitter.": "how a batch job commits its files; streams use a log",
-}
+HARMLESS = (
+    "spark.sql.shuffle.partitions",  # compared by the rules for state stores
+    "spark.sql.streaming.stateStore.",  # how state is stored, not what: the same rules compare what matters
+    # Where checkpoints and logs are, and how long they are kept. Not compactInterval: with 0 the query fails.
+    "spark.sql.streaming.checkpoint",
+    "spark.sql.streaming.forceDeleteTempCheckpointLocation",
+    "spark.sql.streaming.fileSource.log.deletion",
+    "spark.sql.streaming.fileSource.log.cleanupDelay",
+    "spark.sql.streaming.fileSink.log.deletion",
+    "spark.sql.streaming.fileSink.log.cleanupDelay",
+    "spark.sql.streaming.minBatchesToRetain",
+    "spark.sql.streaming.maxBatchesToRetainInMemory",
+    # How a query runs, waits and ends. Queries with state run without adaptive execution (IncrementalExecution).
+    "spark.sql.streaming.pollingDelay",
+    "spark.sql.streaming.stopTimeout",
+    "spark.sql.streaming.stopActiveRunOnRestart",
+    "spark.sql.adaptive.",
+    "spark.sql.broadcastTimeout",
+    "spark.sql.codegen.",
+    # What is measured, told and shown.
+    "spark.sql.streaming.metricsEnabled",
+    "spark.sql.streaming.numRecentProgressUpdates",
+    "spark.sql.streaming.noDataProgressEventInterval",
+    "spark.sql.streaming.streamingQueryListeners",
+    "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.ui.",
+    "spark.sql.ui.",
+    "spark.sql.maxMetadataStringLength",
+    "spark.sql.maxPlanStringLength",
+    # Where a session keeps its own jars and new tables (a table that is read is identified by the place of its files),
+    # how files are compressed, and a server that this package's drivers do not run.
+    "spark.sql.artifact.",
+    "spark.sql.parquet.compression.codec",
+    "spark.sql.orc.compression.codec",
+    "spark.sql.warehouse.dir",
+    "spark.sql.thriftserver.",
+    "spark.sql.thriftServer.",
+    # How a store or service is reached (a source's path says what is read from it), and authentication.
+    *(f"spark.hadoop.fs.{kind}." for kind in ("s3a", "s3", "s3n", "gs", "azure", "abfs", "abfss", "oss", "hdfs")),
+    *(f"spark.hadoop.fs.{kind}." for kind in ("webhdfs", "file", "AbstractFileSystem")),
+    *(f"spark.hadoop.{kind}." for kind in ("google", "dfs", "ipc", "rpc", "hadoop.rpc", "hadoop.security")),
+    "spark.hadoop.hadoop.ssl.",
+    # Where new tables and temporary files are stored, the cluster that the driver runs in, and how a batch job commits
+    # its files (streams use a log).
+    "spark.hadoop.hive.metastore.warehouse.dir",
+    "spark.hadoop.hadoop.tmp.dir",
+    "spark.hadoop.yarn.",
+    "spark.hadoop.mapreduce.fileoutputcommitter.",
+)
 
 # How rows are divided among tasks: rows of files, and rows of a join with a table, which stay where they are when the
 # table is broadcast. It matters where an expression reveals it (streaming/planning/settings/unaffected.py).
@@ -115,7 +95,7 @@ SHARES = (
 
 def harmless(key: str) -> bool:
     """Whether the setting is known to change no result."""
-    return key.startswith(tuple(HARMLESS))
+    return key.startswith(HARMLESS)
 
 
 _MEANS = {
@@ -152,20 +132,20 @@ def means(measured: Measured | None) -> str:
     return _KINDS[measured.change].format(text=f"`{shown}`" if measured.kind in SQL else f'"{shown}"') + under
 
 
-def _facts(c: SettingChange) -> Facts:
+_RECORDED = ". It has no effect: Spark keeps the value in the offset log"
+
+
+def _changed(c: SettingChange) -> Facts | None:
+    if c.unaffected or c.old is None or c.new is None or c.old == c.new:
+        return None
+    measured = MEASURED.get(c.key)
     return {
         "key": c.key,
         "old": c.old or "nothing",
         "new": c.new or "nothing",
-        "means": _MEANS.get(c.key) or means(MEASURED.get(c.key)),
+        "means": _MEANS.get(c.key) or means(measured),
+        "recorded": _RECORDED if measured and measured.recorded else "",
     }
-
-
-def _changed(c: SettingChange, recorded: bool) -> Facts | None:
-    if c.unaffected or c.old is None or c.new is None or c.old == c.new:
-        return None
-    measured = MEASURED.get(c.key)
-    return _facts(c) if (measured is not None and measured.recorded) == recorded else None
 
 
 def _imports_unknown(c: SettingChange) -> Facts | None:
@@ -176,7 +156,7 @@ def _imports_unknown(c: SettingChange) -> Facts | None:
     return {"imports": unknown, "means": _MEANS[c.key]} if unknown else None
 
 
-def _unknown(c: OtherSetting) -> Facts | None:
+def _unknown(c: SettingChange) -> Facts | None:
     if c.unaffected or c.key in MEASURED or harmless(c.key) or c.old == c.new:
         return None
     old, new = (HIDDEN if value and is_secret(c.key) else value for value in (c.old, c.new))
@@ -193,9 +173,11 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         "the app's Python code, where Python takes part in the state (`python.imports`); another language "
         "(`jvm.locale`) or zone (`jvm.timezone`) of Java; another number of partitions that rows are divided into "
         "(`default.parallelism`). A key or aggregate that depends on the value is another one. Settings are compared "
-        "as the session has them, with Spark's defaults; one that this Spark does not have is not compared",
-        reason="{key} changed from {old} to {new}: {means}; the state was built with the old value",
-        source="measured: tests/sweep/settings.py; OffsetSeqMetadata.relevantSQLConfs does not hold it",
+        "as the session has them, with Spark's defaults; one that this Spark does not have is not compared. One that "
+        "the offset log holds (`spark.sql.streaming.multipleWatermarkPolicy` ...) keeps its old value",
+        reason="{key} changed from {old} to {new}: {means}; the state was built with the old value{recorded}",
+        source="measured: tests/sweep/settings.py; OffsetSeqMetadata.setSessionConf: of the settings in the offset log "
+        "its value wins over the session's, which Spark ignores silently",
         tests=(
             "spark/test_settings.py::test_another_zone_is_agreed_to_where_no_state_depends_on_it",
             "spark/test_settings.py::test_a_sum_that_wraps_without_ansi_is_an_error_with_it",
@@ -207,19 +189,7 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
             "spark/test_surroundings.py::test_the_zone_of_java_counts_where_it_is_looked_at",
             "spark/test_surroundings.py::test_the_number_of_parts_counts_where_an_expression_tells",
         ),
-        applies=lambda c: _changed(c, recorded=False),
-    ),
-    Rule[SettingChange](
-        id="setting.recorded",
-        verdict=LOSS,
-        change="another value of a setting that changes results and that the offset log holds "
-        "(`spark.sql.streaming.multipleWatermarkPolicy` ...): Spark keeps the old value",
-        reason="{key} changed from {old} to {new}, which has no effect: Spark keeps the value in the offset log; "
-        "{means}",
-        source="OffsetSeqMetadata.setSessionConf: the offset log's value wins over the session's, which Spark ignores "
-        "silently",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        applies=lambda c: _changed(c, recorded=True),
+        applies=_changed,
     ),
     Rule[SettingChange](
         id="setting.imports-unknown",
@@ -234,8 +204,8 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
     ),
 )
 
-OTHER_SETTING_RULES: tuple[Rule[OtherSetting], ...] = (
-    Rule[OtherSetting](
+OTHER_SETTING_RULES: tuple[Rule[SettingChange], ...] = (
+    Rule[SettingChange](
         id="setting.unknown",
         verdict=LOSS,
         change="another value of any other setting of SQL or of a file format (`spark.sql.*`, and names that do not "

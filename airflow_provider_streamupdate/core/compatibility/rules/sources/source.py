@@ -9,15 +9,12 @@ import attrs
 
 from ....plan.plan import UNKNOWN, SourcePlan
 from ....redaction import redacted
-from ...report import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
+from ...verdict import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from ..rule import Facts, Rule, differ
 from .source_options import (
-    FILES,
-    KAFKA,
     OF_THE_SESSION,
     choosy,
     corrupt_column,
-    format_of,
     known_format,
     meaning,
     place,
@@ -52,32 +49,14 @@ class SourceChange:
         alike = {k for k in OF_THE_SESSION if k in given and given[k] == now.get(k)}  # whatever the session says
         return sorted(k for k in {*old, *new} - alike if old.get(k) != new.get(k))
 
-    @property
-    def parsing(self) -> list[str]:
-        """The changed options that decide how a row is parsed, in a query without state."""
-        known = set() if self.stateful else format_of(self.new).parsing
-        return [k for k in self.options if k in known]
 
-
-# Why an option counts, where its name does not say so.
-_WHY = {
-    "rowspersecond": "an offset is a number of seconds, and this option decides which values they hold",
-    "rampuptime": "an offset is a number of seconds, and this option decides which values they hold",
-    "cleansource": "files that are removed are missing after a rollback",
-    "latestfirst": "rows come in another order, so other rows are late",
-}
-
-
-def _shown_options(c: SourceChange, names: list[str]) -> list[str]:
+def _shown_options(c: SourceChange) -> list[str]:
     old, new = meaning(c.old), meaning(c.new)
 
     def setting_text(values: dict[str, str], name: str) -> str:
         return repr(redacted(values)[name]) if name in values else "its default"
 
-    return [
-        f"{k} from {setting_text(old, k)} to {setting_text(new, k)}" + (f" ({_WHY[k]})" if k in _WHY else "")
-        for k in names
-    ]
+    return [f"{k} from {setting_text(old, k)} to {setting_text(new, k)}" for k in c.options]
 
 
 def _same_format(c: SourceChange) -> bool:
@@ -120,18 +99,6 @@ def _other_place(c: SourceChange) -> Facts | None:
     return {"old": {k: old[k] for k in changed if k in old}, "new": {k: new[k] for k in changed if k in new}}
 
 
-def _files(c: SourceChange) -> Facts | None:
-    return _other_place(c) if short_format(c.new.format) in FILES else None
-
-
-def _topics(c: SourceChange) -> Facts | None:
-    return _other_place(c) if format_of(c.new) is KAFKA else None
-
-
-def _elsewhere(c: SourceChange) -> Facts | None:
-    return None if _files(c) or _topics(c) else _other_place(c)
-
-
 def _naming(c: SourceChange) -> Facts | None:
     return differ(_by(c.old), _by(c.new))
 
@@ -145,15 +112,10 @@ def _start(c: SourceChange) -> Facts | None:
 
 
 def _options(c: SourceChange) -> Facts | None:
-    names = [k for k in c.options if k not in c.parsing]
-    if not names or not _position_free(c):
+    if not c.options or not _position_free(c):
         return None
     unknown = "" if known_format(c.new) else f"; what they mean to {c.new.format} is unknown"
-    return {"options": _shown_options(c, names), "unknown": unknown}
-
-
-def _parsing(c: SourceChange) -> Facts | None:
-    return {"options": _shown_options(c, c.parsing)} if c.parsing else None
+    return {"options": _shown_options(c), "unknown": unknown}
 
 
 def _moved(c: SourceChange) -> str | None:
@@ -175,22 +137,13 @@ def _columns_unknown(c: SourceChange) -> Facts | None:
     return {"moved": moved, "format": c.new.format}
 
 
-def _columns_number(c: SourceChange) -> Facts | None:
-    """Compare the number of columns where a line with more or fewer values is dropped or fails."""
-    csv = short_format(c.new.format) == "csv" and strict(c.new)
-    if not csv or not c.stateful or _moved(c):
-        return None
-    return differ(len(c.old.order), len(c.new.order))
-
-
 def _malformed(c: SourceChange) -> Facts | None:
     """Compare the types of all columns where malformed records are dropped, or reported in a column: they decide which
     ones are malformed."""
     if not c.stateful or not choosy(c.new):
         return None
-    corrupt = corrupt_column(c.new)
-    old, new = ({k: v for k, v in source.columns.items() if k != corrupt} for source in (c.old, c.new))
-    changed = sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
+    old, new, corrupt = c.old.columns, c.new.columns, corrupt_column(c.new)
+    changed = sorted(k for k in {*old, *new} if old.get(k) != new.get(k) and (strict(c.new) or k != corrupt))
     return {"columns": ", ".join(changed)} if changed else None
 
 
@@ -243,7 +196,6 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="it has no name, and nothing distinguishes it from {others} (format {format}): they may have swapped "
         "places; name them with source()",
         source="the offset log has a line a source, by position",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_twins,
     ),
     _SourceRule(
@@ -263,39 +215,19 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="format changed from {old} to {new}: its offsets are meaningless to the new format; give the source "
         "another name",
         source=_SUPPORTED_GUIDE,
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: None if _same_format(c) or _position(c) else differ(c.old.format, c.new.format),
-    ),
-    _SourceRule(
-        id="source.folder",
-        verdict=REFUSED,
-        change="another folder of a file source under the same name",
-        reason="location changed from {old} to {new}: its log names the old folder's files; give the source another "
-        "name to read the new one from its beginning",
-        source="measured: on a restart Spark looks at the last batch's files again, and fails with 'Wrong basePath'",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        applies=_files,
-    ),
-    _SourceRule(
-        id="source.topics",
-        verdict=REFUSED,
-        change="other topics of a Kafka source under the same name (their order does not count)",
-        reason="location changed from {old} to {new}: its offsets belong to the old one; give the source another name "
-        "to start it at its configured offset",
-        source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        applies=_topics,
     ),
     _SourceRule(
         id="source.place",
         verdict=REFUSED,
-        change="another place under the same name, for a source other than files and Kafka: host and port, table, "
-        "query, and every option that names a place in an unknown format",
-        reason="it reads {new} instead of {old}: its offsets belong to the old one; give the source another name to "
-        "start it at its configured offset",
-        source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable",
+        change="another place under the same name: folder, Kafka topics (their order does not count), host and port, "
+        "table, query, and every option that names a place in an unknown format",
+        reason="location changed from {old} to {new}: its offsets belong to the old one; give the source another name "
+        "to start it at its configured offset",
+        source=_SUPPORTED_GUIDE + ": generally not allowed, results are unpredictable; measured: on a restart Spark "
+        "looks at a folder's last files again, and fails with 'Wrong basePath'",
         tests=("spark/test_source_options.py::test_another_place_is_refused",),
-        applies=_elsewhere,
+        applies=_other_place,
     ),
     _SourceRule(
         id="source.cluster",
@@ -304,7 +236,6 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="bootstrap servers changed from {old} to {new}: agree if they belong to the same cluster, or to one "
         "with the same offsets",
         source="KafkaSourceOffset holds topic, partition and number, and no cluster",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: differ(servers(c.old), servers(c.new)),
     ),
     _SourceRule(
@@ -313,16 +244,15 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         change="another starting offset of a source that is carried",
         reason="its starting offset changed, which has no effect: only a new source uses it",
         source="Kafka guide: applies when a new query is started; resuming picks up where the query left off",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_start,
     ),
     _SourceRule(
         id="source.options",
         verdict=LOSS,
-        change="another option of a source that may change rows: how rows are parsed (in a query with state), which "
-        "files or records are read, and every option of an unknown format",
-        reason="options changed: {options}; the rows in the state were read differently from the rows to "
-        "come{unknown}. Agree if they mean the same",
+        change="another option of a source that may change rows: how rows are parsed, which files or records are "
+        "read, and every option of an unknown format",
+        reason="options changed: {options}; the rows so far were read differently from the rows to come{unknown}. "
+        "Agree if they mean the same, or in a query without state",
         source="CSVOptions, JSONOptions, XmlOptions, TextOptions, ParquetOptions, OrcOptions and FileStreamOptions of "
         "Spark 4.3; core/compatibility/rules/sources/source_options.py lists what is harmless",
         tests=(
@@ -330,15 +260,6 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
             "spark/test_source_options.py::test_an_option_that_changes_rows_needs_agreement",
         ),
         applies=_options,
-    ),
-    _SourceRule(
-        id="source.parsing",
-        verdict=CARRIED,
-        change="other options that decide how rows are parsed, in a query without state",
-        reason="options changed: {options}; they apply to new rows, and the query has no state of old ones",
-        source=_SUPPORTED_GUIDE,
-        tests=("spark/test_source_options.py::test_a_query_without_state_may_parse_otherwise",),
-        applies=_parsing,
     ),
     _SourceRule(
         id="source.columns",
@@ -361,24 +282,13 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         reason="{moved}, and it is unknown whether {format} assigns data to columns by position or by name: agree if "
         "by name",
         source="what is not known to be harmless needs agreement or is refused",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_columns_unknown,
-    ),
-    _SourceRule(
-        id="source.columns-number",
-        verdict=LOSS,
-        change="more or fewer columns of a csv schema, where lines of another length are dropped or fail (option mode)",
-        reason="the schema had {old} columns and has {new}: in this mode, lines with another number of values are "
-        "dropped or fail. Agree if the same lines are kept and dropped as before",
-        source="UnivocityParser.convert: a line with more or fewer tokens than the schema is a bad record",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        applies=_columns_number,
     ),
     _SourceRule(
         id="source.malformed",
         verdict=LOSS,
-        change="other columns or types of csv, json or xml, where malformed records are dropped or fail (option "
-        "mode), or are reported in a column (`_corrupt_record`)",
+        change="other columns or types, more or fewer columns of csv, json or xml, where malformed records are dropped "
+        "or fail (option mode), or are reported in a column (`_corrupt_record`)",
         reason="{columns} of the schema changed, and with them which records are malformed: agree if the same records "
         "are dropped or reported as corrupt",
         source="FailureSafeParser: the mode decides what happens to a record that cannot be parsed with the schema; "
@@ -435,20 +345,16 @@ def _new_source_there(c: LoneSource) -> Facts:
     it all again."""
     known = short_format(c.source.format)
     alike = [s for s in c.others if s.named and short_format(s.format) == known]
-    same = [s.name for s in alike if reads_the_same(c.source, s)]
+    same = [s for s in alike if reads_the_same(c.source, s)]
     if not alike or c.source.native:
         return {"hint": ""}
-    if not same:
-        renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={s.name}')}" for s in alike)
-        return {
-            "hint": f". If the new source {' or '.join(s.name for s in alike)} reads the same rows, it reads them "
-            f"again, and they are counted twice in the query's state and sink: {renames} compares the two"
-        }
-    renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={name}')}" for name in same)
-    again = "every file there" if known in FILES else "what its starting offset says"
+    names = [s.name for s in same or alike]
+    renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={name}')}" for name in names)
+    reads = "reads the same place" if same else "may read the same rows"
     return {
-        "hint": f". The new source {' and '.join(same)} reads the same place: {renames} continues where it was. "
-        f"Without that it reads {again} again: rows are counted twice in the query's state and sink"
+        "hint": f". The new source {' or '.join(names)} {reads}: {renames} continues where it was. Without that it "
+        "begins at its starting offset again, or with every file there: rows are counted twice in the query's state "
+        "and sink"
     }
 
 
@@ -471,7 +377,6 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         change="a new source without a name",
         reason="the sources changed, and this one has no name; name the sources with source()",
         source="the offset log has a line a source, by position",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=lambda c: None if c.source.named else {},
     ),
     _LoneRule(

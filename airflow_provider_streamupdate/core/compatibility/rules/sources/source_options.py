@@ -6,7 +6,6 @@ Names are in lower case, as plans have them (Spark compares options without thei
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
@@ -23,7 +22,6 @@ class SourceFormat:
     place: options that say where the rows come from; another one is another source
     start: options that only a new query looks at
     harmless: options that change no row, only how many come at a time, by which way, or how they would be written
-    parsing: options by which a row is read; in a query without state they may change, for rows from now on
     defaults: what an option is when it is not given, so that giving it is no change
     positional: whether columns are given to the schema by their position, so that another name there is another name
         for the same data
@@ -33,7 +31,6 @@ class SourceFormat:
     place: tuple[str, ...] = ("path",)
     start: tuple[str, ...] = ()
     harmless: frozenset[str] = frozenset()
-    parsing: frozenset[str] = frozenset()
     defaults: Mapping[str, str] = attrs.field(factory=dict)
     positional: bool = False
 
@@ -49,30 +46,14 @@ _FILE_DEFAULTS = {
     "cleansource": "off",
     "recursivefilelookup": "false",
 }
-# The reader's date and time formats, zone and locale; what it does with a record it cannot read.
-_TEXTS = frozenset(
-    {"columnnameofcorruptrecord", "dateformat", "encoding", "locale", "mode", "multiline", "timeformat",
-     "timestampformat", "timestampntzformat", "timezone", "singlevariantcolumn"}
-)  # fmt: skip
 _TEXT_DEFAULTS = {"mode": "permissive", "multiline": "false", "locale": "en-US"}
-# Options Spark's classes list as well that a reader with a given schema does not look at: they are for inferring a
-# schema (which the check compares as it is), or for writing (scope "write" in Spark's pages of the data sources).
-_INFERENCE = frozenset({"inferschema", "samplingratio", "preferdate", "prefersdecimal", "primitivesasstring",
-                        "dropfieldifallnull", "infertimestamp"})  # fmt: skip
-
-# Parsing and harmless options together are all that CSVOptions, JSONOptions, XmlOptions, TextOptions, ParquetOptions
-# and OrcOptions of Spark 4.3 name; tests/spark/test_source_options.py asks Spark.
+# Harmless besides: options that a reader with a given schema does not look at, because they are for inferring a schema
+# (which the check compares as it is) or for writing (scope "write" in Spark's pages of the data sources).
 CSV = SourceFormat(
     names=("csv",),
     positional=True,
     harmless=_FILE_PACE
-    | (_INFERENCE & {"inferschema", "samplingratio"})
-    | {"compression", "quoteall", "escapequotes", "extension", "inputbuffersize"},
-    parsing=_TEXTS
-    | {"chartoescapequoteescaping", "columnpruning", "comment", "emptyvalue", "enabledatetimeparsingfallback",
-       "enforceschema", "escape", "header", "ignoreleadingwhitespace", "ignoretrailingwhitespace", "linesep",
-       "maxcharspercolumn", "maxcolumns", "nanvalue", "negativeinf", "nullvalue", "positiveinf", "quote", "sep",
-       "unescapedquotehandling", "preferdate"},  # preferDate: of a variant's values, too (singleVariantColumn)
+    | {"inferschema", "samplingratio", "compression", "quoteall", "escapequotes", "extension", "inputbuffersize"},
     defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS, "header": "false", "sep": ",", "quote": '"', "escape": "\\",
               "encoding": "utf-8", "enforceschema": "true", "ignoreleadingwhitespace": "false",
               "ignoretrailingwhitespace": "false", "nullvalue": "", "emptyvalue": "", "nanvalue": "NaN",
@@ -82,12 +63,8 @@ CSV = SourceFormat(
 JSON = SourceFormat(
     names=("json",),
     harmless=_FILE_PACE
-    | (_INFERENCE & {"samplingratio", "prefersdecimal", "primitivesasstring", "dropfieldifallnull", "infertimestamp"})
-    | {"compression", "ignorenullfields", "pretty", "sortkeys", "writenonasciicharacterascodepoint"},
-    parsing=_TEXTS
-    | {"allowbackslashescapinganycharacter", "allowcomments", "allownonnumericnumbers", "allownumericleadingzeros",
-       "allowsinglequotes", "allowunquotedcontrolchars", "allowunquotedfieldnames", "enabledatetimeparsingfallback",
-       "explodeembeddedarray", "linesep", "useunsaferow"},
+    | {"samplingratio", "prefersdecimal", "primitivesasstring", "dropfieldifallnull", "infertimestamp", "compression",
+       "ignorenullfields", "pretty", "sortkeys", "writenonasciicharacterascodepoint"},
     defaults={**_FILE_DEFAULTS, **_TEXT_DEFAULTS, "allowbackslashescapinganycharacter": "false",
               "allowcomments": "false", "allownonnumericnumbers": "true", "allownumericleadingzeros": "false",
               "allowsinglequotes": "true", "allowunquotedcontrolchars": "false", "allowunquotedfieldnames": "false"},
@@ -95,37 +72,29 @@ JSON = SourceFormat(
 XML = SourceFormat(
     names=("xml",),
     harmless=_FILE_PACE
-    | (_INFERENCE & {"samplingratio", "preferdate", "prefersdecimal"})
-    | {"compression", "declaration", "indent", "arrayelementname", "validatename", "roottag"},
-    parsing=_TEXTS
-    | {"attributeprefix", "excludeattribute", "ignorenamespace", "ignoresurroundingspaces", "nullvalue", "rowtag",
-       "rowvalidationxsdpath", "uselegacyxmlparser", "valuetag", "wildcardcolname", "inferschema"},  # as above
+    | {"samplingratio", "preferdate", "prefersdecimal", "compression", "declaration", "indent", "arrayelementname",
+       "validatename", "roottag"},
     defaults={**_FILE_DEFAULTS, "mode": "permissive", "locale": "en-US"},
 )  # fmt: skip
 TEXT = SourceFormat(
     names=("text",),
     positional=True,
     harmless=_FILE_PACE | {"compression"},
-    parsing=frozenset({"encoding", "linesep", "wholetext"}),
     defaults={**_FILE_DEFAULTS, "wholetext": "false"},
 )
 PARQUET = SourceFormat(
     names=("parquet",),
     harmless=_FILE_PACE | {"compression", "parquet.compression"},
-    parsing=frozenset({"datetimerebasemode", "int96rebasemode", "mergeschema"}),
     defaults=_FILE_DEFAULTS,
 )
 ORC = SourceFormat(
     names=("orc",),
     harmless=_FILE_PACE | {"compression", "orc.compress"},
-    parsing=frozenset({"mergeschema"}),
     defaults=_FILE_DEFAULTS,
 )
 AVRO = SourceFormat(
     names=("avro",),
     harmless=_FILE_PACE | {"compression", "recordname", "recordnamespace"},
-    parsing=frozenset({"avroschema", "avroschemaurl", "datetimerebasemode", "ignoreextension", "mode",
-                       "positionalfieldmatching", "recursivefieldmaxdepth"}),
     defaults=_FILE_DEFAULTS,
 )  # fmt: skip
 BINARY = SourceFormat(names=("binaryfile", "binary"), harmless=_FILE_PACE, defaults=_FILE_DEFAULTS)
@@ -327,20 +296,8 @@ def form(option: str, value: str) -> str:
     """An option's value, normalised: values that mean the same become equal."""
     if option in _LITERAL:
         return value
-    if option == "maxfileage":
-        return _milliseconds(value)
     word = value.strip().lower()
     return word if word in _WORDS else value
-
-
-_DURATION = re.compile(r"(-?\d+)\s*([a-z]*)")
-_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def _milliseconds(value: str) -> str:
-    """A duration (JavaUtils.timeStringAsMs: without a unit, of milliseconds)."""
-    found = _DURATION.fullmatch(value.strip().lower())
-    return f"{int(found[1]) * _UNITS[found[2]]}ms" if found and found[2] in _UNITS else value
 
 
 _PACED = {"maxfilespertrigger", "maxbytespertrigger"}
@@ -357,15 +314,9 @@ def servers(source: SourcePlan) -> list[str]:
 
 
 def _canonical(name: str, value: str) -> str:
-    """An option's value in one form: topics in any order (KafkaSourceProvider.strategy), an assignment as JSON."""
+    """An option's value in one form: topics in any order (KafkaSourceProvider.strategy)."""
     if name == "subscribe":
         return ",".join(sorted({t.strip() for t in value.split(",") if t.strip()}))
-    if name == "assign":
-        try:
-            topics = {topic: sorted(partitions) for topic, partitions in json.loads(value).items()}
-        except (ValueError, TypeError, AttributeError):
-            return value.strip()
-        return json.dumps(topics, sort_keys=True)
     return value.strip()
 
 

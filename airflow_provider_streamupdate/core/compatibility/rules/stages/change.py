@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 from ....plan.plan import QueryPlan, StagePlan
-from ..rule import Facts, differ
+from ....plan.rendering import words
+from ..rule import Facts, differ, show
 
 RESTART = "; give the changed stage another name to start it empty"
 BY_POSITION = "StateSchemaCompatibilityChecker compares types by position, never names or expressions"
@@ -41,3 +42,16 @@ def of(*kinds: str) -> Callable[[Callable[[StageChange], Facts | None]], Callabl
 
 def changed(part: str) -> Callable[[StageChange], Facts | None]:
     return lambda c: differ(*c.part(part))
+
+
+def any_changed(*names: str) -> Callable[[StageChange], Facts | None]:
+    """A predicate for several parts: the facts have those that changed, in one text."""
+
+    def applies(c: StageChange) -> Facts | None:
+        changes = []
+        for name, (old, new) in ((name.replace("_", " "), c.part(name)) for name in names):
+            write = words if show(old) != show(new) else str
+            changes += [f"{name} from {show(old, write)} to {show(new, write)}"] if old != new else []
+        return {"changes": "; ".join(changes)} if changes else None
+
+    return applies

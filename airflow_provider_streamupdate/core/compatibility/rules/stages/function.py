@@ -6,33 +6,23 @@ from collections import Counter
 
 from ....plan.plan import in_order
 from ...migration import variables
-from ...report import CARRIED, LOSS, REFUSED
+from ...verdict import CARRIED, LOSS, REFUSED
 from ..rule import Facts, Rule, differ
-from .change import BY_POSITION, FUNCTIONS, RESTART, StageChange, changed, of
-
-
-@of(*FUNCTIONS)
-def _code_unknown(c: StageChange) -> Facts | None:
-    unknown = [code.name for code in c.part("code") if not code.digest]
-    return {"code": unknown[-1]} if unknown else None
+from .change import BY_POSITION, FUNCTIONS, RESTART, StageChange, any_changed, of
 
 
 @of(*FUNCTIONS)
 def _code(c: StageChange) -> Facts | None:
-    return differ(*c.part("code")) if _code_unknown(c) is None else None
+    old, new = c.part("code")
+    unknown = [code.name for code in (old, new) if not code.digest]
+    return {"what": f" cannot be compared ({unknown[-1]})"} if unknown else differ(old, new) and {"what": " changed"}
 
 
 @of(*FUNCTIONS)
 def _input(c: StageChange) -> Facts | None:
     old, new = c.part("input")
     gone, more = Counter(old) - Counter(new), Counter(new) - Counter(old)  # a column may be there twice
-    return differ(in_order(gone.elements()), in_order(more.elements()))
-
-
-@of(*FUNCTIONS)
-def _input_order(c: StageChange) -> Facts | None:
-    old, new = c.part("input")
-    return differ(old, new) if in_order(old) == in_order(new) else None
+    return differ(in_order(gone.elements()), in_order(more.elements())) or differ(old, new)
 
 
 @of("transform-with-state")
@@ -58,33 +48,19 @@ _StageRule = Rule[StageChange]
 
 FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
-        id="stage.function-keys",
+        id="stage.function",
         verdict=REFUSED,
-        change="other grouping keys of a state function",
-        reason="keys changed from {old} to {new}" + RESTART,
-        source=BY_POSITION,
-        tests=("core/test_compatibility.py::test_a_stage_that_changed",),
-        applies=of(*FUNCTIONS)(changed("keys")),
+        change="other grouping keys of a state function; another kind of timeout of applyInPandasWithState (none, "
+        "processing time, event time), or time mode of transformWithState (for timers and times to live)",
+        reason="{changes}: the state is kept by the old keys, and has timeouts and timers of the old kind" + RESTART,
+        source=BY_POSITION + "; FlatMapGroupsWithStateExecHelper.StateManagerImplV2: a timeout is a plain number in "
+        "the state; TransformWithStateOperatorProperties.validateOperatorProperties refuses another time mode, too",
+        tests=(
+            "spark/test_timeouts.py::test_another_kind_of_timeout_never_fires",
+            "spark/test_time_to_live.py::test_what_spark_refuses_as_well_is_named",
+        ),
+        applies=of(*FUNCTIONS)(any_changed("keys", "timeout", "time_mode")),
         migratable=True,
-    ),
-    _StageRule(
-        id="stage.timeout",
-        verdict=REFUSED,
-        change="another kind of timeout of applyInPandasWithState (none, processing time, event time)",
-        reason="timeout changed from {old} to {new}: the timeouts in the state are of the old kind" + RESTART,
-        source="FlatMapGroupsWithStateExecHelper.StateManagerImplV2: a timeout is a plain number in the state",
-        tests=("spark/test_timeouts.py::test_another_kind_of_timeout_never_fires",),
-        applies=of("apply-in-pandas-with-state")(changed("timeout")),
-        migratable=True,
-    ),
-    _StageRule(
-        id="stage.time-mode",
-        verdict=REFUSED,
-        change="another time mode of transformWithState (for timers and times to live)",
-        reason="time mode changed from {old} to {new}: timers in the state are of the old kind" + RESTART,
-        source="TransformWithStateOperatorProperties.validateOperatorProperties refuses it, too",
-        tests=("spark/test_time_to_live.py::test_what_spark_refuses_as_well_is_named",),
-        applies=of("transform-with-state")(changed("time_mode")),
     ),
     _StageRule(
         id="stage.variable-changed",
@@ -119,47 +95,30 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
     _StageRule(
         id="stage.code",
         verdict=LOSS,
-        change="other code of a state function (its timeouts, times to live and timers are code)",
-        reason="the state function's code changed: agree if the new code can read the state that the old one has kept",
-        source="a digest of everything that the function reaches (streaming/code/)",
+        change="other code of a state function (its timeouts, times to live and timers are code), or code that "
+        "cannot be compared",
+        reason="the state function's code{what}: agree if the new code can read the state that the old one has kept",
+        source="a digest of everything that the function reaches (streaming/code/); it has none when the "
+        "function cannot be loaded, a broadcast variable is gone, or it looks at Spark's TaskContext",
         tests=(
             "spark/test_timeouts.py::test_a_longer_timeout_holds_for_what_is_set_from_now_on",
             "spark/test_time_to_live.py::test_a_longer_time_to_live_does_not_bring_back_what_expired_under_the_old_one",
             "spark/test_time_to_live.py::test_a_shorter_time_to_live_holds_for_what_is_written_from_now_on",
             "spark/test_restore_by_name.py::test_transform_with_state_keeps_its_variables_when_its_code_changes",
             "spark/test_code.py::test_the_same_computation_has_the_same_digest_and_no_other_has",
+            "spark/test_code.py::test_what_cannot_be_loaded_has_no_digest",
         ),
         applies=_code,
     ),
     _StageRule(
-        id="stage.code-unknown",
-        verdict=LOSS,
-        change="a state function whose code cannot be compared",
-        reason="the code of the state function {code} cannot be compared: agree if the new code can read the state "
-        "that the old one has kept",
-        source="the function cannot be loaded, a broadcast variable is gone, or it looks at Spark's TaskContext",
-        tests=(
-            "core/test_compatibility.py::test_a_stage_that_changed",
-            "spark/test_code.py::test_what_cannot_be_loaded_has_no_digest",
-        ),
-        applies=_code_unknown,
-    ),
-    _StageRule(
         id="stage.input",
         verdict=LOSS,
-        change="other input columns of a state function, or another column under an old name",
-        reason="the state function's input changed: {old} became {new}; agree if the state that it has kept still fits",
-        source="a function reads columns by name; measured: a hidden rename upstream changes what it sees",
+        change="other input columns of a state function, another column under an old name, or another order",
+        reason="the state function's input changed: {old} became {new}; agree if the state that it has kept still "
+        "fits, and, in another order, if it reads by name",
+        source="a function reads columns by name, or a Row by position; measured: a hidden rename upstream changes "
+        "what it sees",
         tests=("spark/test_traps.py::test_a_hidden_rename_into_a_state_function",),
         applies=_input,
-    ),
-    _StageRule(
-        id="stage.input-order",
-        verdict=LOSS,
-        change="the same input columns of a state function in another order",
-        reason="the state function's input columns changed their order from {old} to {new}; agree if it reads by name",
-        source="a Row can also be read by position",
-        tests=("core/test_compatibility.py::test_a_stage_that_changed",),
-        applies=_input_order,
     ),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...report import REFUSED
+from ...verdict import REFUSED
 from ..rule import Rule
-from .change import BY_POSITION, RESTART, WRONG, StageChange, changed, of
+from .change import RESTART, WRONG, StageChange, any_changed, changed, of
 
 _StageRule = Rule[StageChange]
 
@@ -19,17 +19,19 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         applies=of("join")(changed("join_type")),
     ),
     _StageRule(
-        id="stage.join-keys",
+        id="stage.join-rows",
         verdict=REFUSED,
-        change="other join keys, or the same equalities in another order of the condition",
-        reason="join keys changed from {old} to {new}: the state's rows are by position" + RESTART,
+        change="other join keys, or the same equalities in another order of the condition; other columns of one of the "
+        "sides (more are used above it, or they come from elsewhere)",
+        reason="the join's rows changed: {changes}; the state holds whole rows, by position" + RESTART,
         source=WRONG + "; ExtractEquiJoinKeys",
         tests=(
             "spark/test_join_changes.py::test_another_column_does_not_find_what_lies_under_the_old_one",
             "spark/test_traps.py::test_the_order_of_a_join_s_equalities",
+            "spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",
         ),
         agreeable=True,
-        applies=of("join")(changed("keys")),
+        applies=of("join")(any_changed("keys", "left_columns", "right_columns")),
         migratable=True,
     ),
     _StageRule(
@@ -46,27 +48,5 @@ JOIN_RULES: tuple[Rule[StageChange], ...] = (
         ),
         agreeable=True,
         applies=of("join")(changed("condition")),
-    ),
-    _StageRule(
-        id="stage.join-left",
-        verdict=REFUSED,
-        change="other columns of a join's left side (more are used above it, or they come from elsewhere)",
-        reason="left columns of the join changed from {old} to {new}: the state holds whole rows" + RESTART,
-        source=BY_POSITION,
-        tests=("spark/test_pairs.py::test_what_decides_a_result_is_not_carried_and_a_version_is_itself",),
-        agreeable=True,
-        applies=of("join")(changed("left_columns")),
-        migratable=True,
-    ),
-    _StageRule(
-        id="stage.join-right",
-        verdict=REFUSED,
-        change="other columns of a join's right side",
-        reason="right columns of the join changed from {old} to {new}: the state holds whole rows" + RESTART,
-        source=BY_POSITION,
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-        agreeable=True,
-        applies=of("join")(changed("right_columns")),
-        migratable=True,
     ),
 )

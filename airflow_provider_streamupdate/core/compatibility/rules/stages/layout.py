@@ -7,7 +7,7 @@ from typing import Any
 
 from ....plan.plan import StagePlan, StateSchema
 from ....plan.spark_types import form
-from ...report import REFUSED
+from ...verdict import REFUSED
 from ..rule import Facts, Rule, differ
 from .change import FUNCTIONS, StageChange, of
 
@@ -99,7 +99,6 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
         change="another layout of stores or column families (another state format version)",
         reason="the stores changed from {old} to {new}",
         source="SymmetricHashJoinStateManager: formats 1 and 2 have four stores, 3 and 4 column families",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_families,
     ),
     _StageRule(
@@ -138,7 +137,6 @@ LAYOUT_RULES: tuple[Rule[StageChange], ...] = (
         "leave the fields as they were, or give the variables other names",
         source="AvroStateEncoder: a nullable field is a union, which begins with an index; each row names the schema "
         "with which it was written, and a restored checkpoint has the new one only",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_variable_nullability,
     ),
     _StageRule(

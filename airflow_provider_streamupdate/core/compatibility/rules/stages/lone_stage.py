@@ -6,9 +6,9 @@ import shlex
 
 import attrs
 
-from ....plan.plan import RESTORABLE_KINDS, QueryPlan, StagePlan
+from ....plan.plan import QueryPlan, StagePlan
 from ....plan.state_stores import NAMES, PROVIDER, ROCKSDB, column_families
-from ...report import EMPTY, IGNORED, REFUSED
+from ...verdict import EMPTY, IGNORED, REFUSED
 from ..rule import Facts, Rule, judge
 from .change import StageChange
 from .stage import STAGE_RULES
@@ -23,7 +23,7 @@ class LoneStage:
     """
 
     stage: StagePlan
-    query: QueryPlan | None = None
+    query: QueryPlan
     added: tuple[StagePlan, ...] = ()
 
 
@@ -32,7 +32,7 @@ def _initial_state(c: LoneStage) -> Facts | None:
 
 
 def _families_without_rocksdb(c: LoneStage) -> Facts | None:
-    provider = c.query.stores.get(PROVIDER, ROCKSDB) if c.query else ROCKSDB
+    provider = c.query.stores.get(PROVIDER, ROCKSDB)
     return {"store": NAMES.get(provider, provider)} if column_families(c.stage) and provider != ROCKSDB else None
 
 
@@ -43,8 +43,6 @@ def not_understood(stage: StagePlan, query: QueryPlan) -> str | None:
 
 
 def _not_understood(c: LoneStage) -> Facts | None:
-    if c.query is None or c.stage.kind not in RESTORABLE_KINDS:
-        return None
     return {"why": why} if (why := not_understood(c.stage, c.query)) else None
 
 
@@ -65,8 +63,7 @@ def _hint_at_renames(c: LoneStage) -> Facts | None:
     if len(twins) == 1:
         alike, is_it, then = twins, "it means the same as", "carries its state"
     for stage in alike:
-        query = f"{c.query.name}/" if c.query else ""
-        rename = shlex.quote(f"{query}{c.stage.name}={stage.name}")
+        rename = shlex.quote(f"{c.query.name}/{c.stage.name}={stage.name}")
         hints.append(f"{is_it} the new stage {stage.name}: --rename {rename} {then}")
     if alike:
         hints.append("without a rename its state is dropped, and the new stage starts empty")
@@ -88,20 +85,9 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         applies=lambda c: {},
     ),
     _LoneRule(
-        id="stage.new-unknown",
-        verdict=REFUSED,
-        change="a new stage of a kind that is not understood",
-        reason="this package cannot yet make an empty state for a new {kind} stage ({operator})",
-        source="this package has no description of its state",
-        tests=("core/test_compatibility.py::test_stages_are_matched_by_name",),
-        applies=lambda c: (
-            None if c.stage.kind in RESTORABLE_KINDS else {"kind": c.stage.kind, "operator": c.stage.operator}
-        ),
-    ),
-    _LoneRule(
         id="stage.new-not-understood",
         verdict=REFUSED,
-        change="a new stage whose keys, aggregates or conditions are not understood",
+        change="a new stage of a kind that is not understood, or whose keys, aggregates or conditions are not",
         reason="no later update could carry it, not even one without any change: {why}",
         source="the rules for stages, applied to the stage as both the old and the new one",
         tests=("core/test_self_update.py::test_an_update_cannot_bring_what_no_update_could_carry",),
@@ -114,7 +100,6 @@ NEW_STAGE_RULES: tuple[Rule[LoneStage], ...] = (
         reason="Spark reads an initial state in batch 0 only, and the query continues from a later batch, so the "
         "stage would start empty. Start the query without state, or let the first rows of a key set its state",
         source="IncrementalExecution: hasInitialState = currentBatchId == 0 && hasInitialState",
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
         applies=_initial_state,
     ),
     _LoneRule(

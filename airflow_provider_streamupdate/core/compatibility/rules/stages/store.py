@@ -13,7 +13,7 @@ from ....plan.state_stores import (
     other_provider,
 )
 from ....plan.visitors import calls
-from ...report import LOSS, MIGRATED, REFUSED
+from ...verdict import LOSS, MIGRATED, REFUSED
 from ..rule import Facts, Rule
 from .change import StageChange
 
@@ -33,18 +33,14 @@ def _name(provider: str | None) -> str:
     return NAMES.get(provider or "", provider or "a provider that the offset log does not name")
 
 
-def _unknown(c: StageChange) -> Facts | None:
-    known = {c.before.stores.get(PROVIDER), c.after.stores.get(PROVIDER)} <= set(NAMES)
-    return None if known else _providers(c)
-
-
-def _families(c: StageChange) -> Facts | None:
-    families = column_families(c.old) or column_families(c.new)
-    return _providers(c) if families and c.after.stores.get(PROVIDER) != ROCKSDB else None
-
-
-def _unknown_join(c: StageChange) -> Facts | None:
-    return None if c.new.kind != "join" or not column_families(c.new) or sides_known(c.new) else _partitions(c)
+def _provider_refused(c: StageChange) -> Facts | None:
+    if (facts := _providers(c)) is None:
+        return None
+    if not {c.before.stores.get(PROVIDER), c.after.stores.get(PROVIDER)} <= set(NAMES):
+        return {**facts, "why": "rows cannot be moved between these"}
+    if (column_families(c.old) or column_families(c.new)) and c.after.stores.get(PROVIDER) != ROCKSDB:
+        return {**facts, "why": "the stage keeps it in column families, which only RocksDB has"}
+    return None
 
 
 def _partitions(c: StageChange) -> Facts | None:
@@ -65,10 +61,14 @@ def _depends_on_partitions(c: StageChange) -> Facts | None:
     return _partitions(c) if looks else None
 
 
-def _no_partitions(c: StageChange) -> Facts | None:
-    facts = _partitions(c)
-    counts = facts.values() if facts else ()
-    return None if all(str(n).isdigit() and int(n) > 0 for n in counts) else facts
+def _partitions_refused(c: StageChange) -> Facts | None:
+    if (facts := _partitions(c)) is None:
+        return None
+    if not all(str(n).isdigit() and int(n) > 0 for n in facts.values()):
+        return {**facts, "why": "give a whole number above 0"}
+    if c.new.kind == "join" and column_families(c.new) and not sides_known(c.new):
+        return {**facts, "why": "this join's state format is unknown"}
+    return None
 
 
 STORE_RULES: tuple[Rule[StageChange], ...] = (
@@ -79,32 +79,25 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         "default store or RocksDB",
         reason="state moves from {old} to {new}: every row is rewritten",
         source=_LOG,
-        applies=lambda c: None if _unknown(c) or _families(c) else _providers(c),
+        applies=lambda c: None if _provider_refused(c) else _providers(c),
         tests=(
             "spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",
             "spark/test_stores.py::test_totals_go_on_in_the_default_store",
         ),
     ),
     Rule[StageChange](
-        id="store.provider-unknown",
+        id="store.provider-refused",
         verdict=REFUSED,
-        change="a state store provider other than these two",
-        reason="the state store provider changed from {old} to {new}: rows cannot be moved between them; leave "
-        f"{PROVIDER} as it was",
-        source="this package has no description of its files",
-        applies=_unknown,
-        tests=("core/test_stores.py::test_settings_that_are_not_understood_are_refused",),
-    ),
-    Rule[StageChange](
-        id="store.families",
-        verdict=REFUSED,
-        change="a change to the default store, for a stage whose state is in column families (transformWithState; "
-        "joins of state formats 3 and 4)",
-        reason="state cannot move from {old} to {new}: the stage keeps it in column families, which only RocksDB has; "
-        f"leave {PROVIDER} as it was",
-        source="HDFSBackedStateStoreProvider.init refuses column families",
-        applies=_families,
-        tests=("spark/test_stores.py::test_what_cannot_move_is_refused_by_the_check",),
+        change="a state store provider other than these two; or a change to the default store, for a stage whose state "
+        "is in column families (transformWithState; joins of state formats 3 and 4)",
+        reason=f"state cannot move from {{old}} to {{new}}: {{why}}; leave {PROVIDER} as it was",
+        source="this package has no description of other providers' files; HDFSBackedStateStoreProvider.init refuses "
+        "column families",
+        applies=_provider_refused,
+        tests=(
+            "core/test_stores.py::test_settings_that_are_not_understood_are_refused",
+            "spark/test_stores.py::test_what_cannot_move_is_refused_by_the_check",
+        ),
     ),
     Rule[StageChange](
         id="store.partitions",
@@ -113,7 +106,7 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         "all rows in one partition stays unchanged",
         reason="state moves from {old} partitions to {new}: every row is rewritten into its new partition",
         source=_LOG,
-        applies=lambda c: None if _no_partitions(c) or _unknown_join(c) else _partitions(c),
+        applies=lambda c: None if _partitions_refused(c) else _partitions(c),
         tests=("spark/test_stores.py::test_every_kind_of_stage_moves_between_stores_and_partitions",),
     ),
     Rule[StageChange](
@@ -127,22 +120,13 @@ STORE_RULES: tuple[Rule[StageChange], ...] = (
         tests=("spark/test_pairs.py::test_another_number_of_partitions_that_are_looked_at_is_agreed_to",),
     ),
     Rule[StageChange](
-        id="store.partitions-join",
+        id="store.partitions-refused",
         verdict=REFUSED,
-        change="another number of state partitions under a join whose state format is unknown",
-        reason="state cannot move from {old} partitions to {new}: this join's state format is unknown; leave "
-        f"{PARTITIONS} as it was",
-        source="SymmetricHashJoinStateManager of Spark 4.2 and 4.3 has the formats 1 to 4",
-        applies=_unknown_join,
-        tests=("core/test_rules.py::test_the_example_of_a_rule",),
-    ),
-    Rule[StageChange](
-        id="store.partitions-unknown",
-        verdict=REFUSED,
-        change="a number of state partitions, before or after, that is not a whole number above 0",
-        reason=f"{PARTITIONS} changed from {{old}} to {{new}}: give a whole number above 0",
-        source="HashPartitioning",
-        applies=_no_partitions,
+        change="a number of state partitions, before or after, that is not a whole number above 0; another number "
+        "under a join whose state format is unknown",
+        reason=f"state cannot move from {{old}} partitions to {{new}}: {{why}}, or leave {PARTITIONS} as it was",
+        source="HashPartitioning; SymmetricHashJoinStateManager of Spark 4.2 and 4.3 has the formats 1 to 4",
+        applies=_partitions_refused,
         tests=("core/test_stores.py::test_settings_that_are_not_understood_are_refused",),
     ),
 )
