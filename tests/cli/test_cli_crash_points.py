@@ -12,7 +12,7 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
+from airflow_provider_streamupdate.control.update.strategies import strategy_named
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import commands
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
@@ -120,7 +120,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
     folder = running.app.deployment_folder("v2")
     CommandBox(folder, 2).issue(commands.CANCEL)
     folder.write("restored/events.json", b"{}")
-    standby.stand_by(update)
+    strategy_named("standby").get_ready(update)
     second = client.drivers("alarm").status("v2")
     assert first and second and (second.state, second.epoch) == ("standby", first.epoch) and second.pid != first.pid
     assert folder.names("restored") == []

@@ -1,8 +1,7 @@
-"""The new version of an update, and the deployment made from it."""
+"""Deployments of new versions and of copies: their owners, their code and files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -11,72 +10,16 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.compatibility.agreement import names_to_agree_to
 from ...core.compatibility.compatibility import compare
-from ...core.errors import AlreadyExistsError
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
-from ...core.registry.registry import AppRegistry, used_before
+from ...core.registry.registry import AppRegistry
 from ...core.storage import Folder
 from ..drivers.drivers import Drivers
-
-
-@attrs.frozen(kw_only=True)
-class NewVersion:
-    """The new version of an update.
-
-    deployment: the id it gets
-    snapshot: the one it starts from; fresh: this snapshot is taken for the update
-    agree: names of the losses that are agreed to
-    renames: stages and sources with new names, ``{"old": "new"}``
-    """
-
-    application: Application
-    deployment: str
-    snapshot: str
-    fresh: bool = True
-    agree: tuple[str, ...] = ()
-    renames: Mapping[str, str] | None = None
-
-    @property
-    def owner(self) -> str:
-        """The owner token of its deployment, by which a rerun of the update finds it."""
-        return update_owner(self.deployment)
 
 
 def update_owner(deployment: str) -> str:
     """Return the owner token of what an update starts."""
     return f"update {deployment}"
-
-
-def stored_spec(registry: AppRegistry, version: NewVersion) -> DeploymentSpec | None:
-    """Return the deployment that an earlier try of the update made; None without one.
-
-    AlreadyExistsError when the id belongs to another owner's deployment.
-    """
-    if version.deployment not in registry.deployment_ids():
-        return None
-    spec = registry.spec(version.deployment)
-    if spec.owner != version.owner:
-        raise AlreadyExistsError(used_before(registry.name, version.deployment))
-    return spec
-
-
-def store_spec(registry: AppRegistry, version: NewVersion, parent: str, fork: bool = False) -> DeploymentSpec:
-    """Store the deployment of a version that runs beside its parent, with copies of its code and files."""
-    spec = DeploymentSpec(
-        app=registry.name,
-        deployment=version.deployment,
-        application=store_application(version.application, registry.deployment_folder(version.deployment)),
-        digest=version.application.digest(),
-        submitted_at=clock.now(),
-        parent=parent,
-        from_snapshot=version.snapshot,
-        agree=version.agree,
-        renames=dict(version.renames or {}),
-        owner=version.owner,
-        fork=fork,
-    )
-    registry.create_deployment(spec)
-    return spec
 
 
 def store_copy(

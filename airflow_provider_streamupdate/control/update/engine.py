@@ -287,15 +287,14 @@ class UpdateEngine:
             return None
         if record_now is not None and Step.REHEARSE in record_now.step_times:
             return None
-        version = update.version
         options = rehearse.RehearseOptions(
-            application=version.application,
+            application=self.options.application,
             app=update.app,
             snapshot=self.options.snapshot,
             batches=self.options.rehearse,
-            agree=version.agree,
+            agree=self.options.agree,
             deployment=None if self.options.check_only else update.record.new,
-            renames=version.renames,
+            renames=self.options.renames,
             progress=self.progress,
             fork=strategy_of(update).runs_beside,
         )

@@ -17,9 +17,8 @@ from ...operations.plan import Planned
 from ...waiting import Phase, wait_for
 from ..options import CATCH_UP_SECONDS, UpdateOptions
 from ..update import Update
-from . import own_driver
 from .comparison import check_difference, clear_comparison, first_batches, start_comparison, start_witness
-from .standby import Standby, note_ready, start
+from .standby import Standby, note_ready
 from .strategy import Strategy
 from .witness import Witness
 
@@ -48,7 +47,15 @@ class Follow(Standby):
         old = update.registry.plan(update.registry.running()[0])
         if old is not None and (problems := unfollowable(old, old)):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
-        return own_driver.plan(update, _start, self.drop)
+        return super().plan(update)
+
+    def first_batches(self, update: Update) -> int:
+        return first_batches(update)
+
+    def start(self, update: Update) -> bool:
+        if update.pending:
+            start_comparison(update)
+        return super().start(update)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         old = update.registry.plan(update.registry.running()[0])
@@ -68,7 +75,7 @@ class Follow(Standby):
     def get_ready(self, update: Update) -> DifferenceReport | None:
         deployment, report = update.record.new, None
         with holding(update.registry, deployment):
-            if _start(update):
+            if self.start(update):
                 wait_caught_up(update)
                 start_witness(update)
                 report = check_difference(update)
@@ -109,13 +116,6 @@ def _check_comparable(update: Update, plan: AppPlan, old: AppPlan | None) -> Non
                 f"the rows of query {query.name} cannot be compared (--diff, --max-rows-changed): stage {new[0]} is "
                 "new, and gives none before the new version takes over; leave the comparison out"
             )
-
-
-def _start(update: Update) -> bool:
-    """Start the new version's driver, unless that of an earlier try runs."""
-    if update.pending:
-        start_comparison(update)
-    return start(update, follow=first_batches(update))
 
 
 def wait_caught_up(update: Update) -> None:
