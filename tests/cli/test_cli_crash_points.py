@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.update import Step
 from airflow_provider_streamupdate.core.serde import to_json
+from tests.begun_updates import begin_update
 
 from .another import killed_at
 from .conftest import Site
@@ -76,7 +77,7 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
 def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
     """Also where those who go on with it have no step of that strategy: a DAG that was changed meanwhile."""
     application, client = Application(file=str(running.application("v2"))), launching(running)
-    client.begin_update("alarm", "v2", application.digest(), "standby")
+    begin_update(client, "alarm", "v2", application.digest(), "standby")
     engine = UpdateEngine(client.context, UpdateOptions(application=application, deployment="v2", strategy="restart"))
     update = engine.begin()
     for step in strategy_named("restart").steps[1:]:

@@ -35,9 +35,10 @@ def launch_files(app: AppRegistry, spec: DeploymentSpec, root: str) -> LaunchFil
     return LaunchFiles(folder=folder, runtime=zipped, application=_located(spec.application, folder))
 
 
-def local_application(folder: Folder, spec: DeploymentSpec) -> Application:
+def local_application(app: AppRegistry, deployment: str) -> Application:
     """Return a deployment's application with its files on this machine."""
-    return _located(spec.application, local_folder(folder, spec))
+    spec = app.spec(deployment)
+    return _located(spec.application, local_folder(app.deployment_folder(deployment), spec))
 
 
 def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:

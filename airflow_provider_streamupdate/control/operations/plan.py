@@ -20,7 +20,7 @@ from ...core.registry.hiding import Hiding
 from ...core.serde import from_json
 from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
-from ..drivers import runtime
+from ..drivers import process, runtime
 from ..drivers.clusters import cluster_for
 from ..drivers.driver_log import last_lines
 from ..drivers.launcher import Launcher, driver_environment, on_this_machine
@@ -99,14 +99,13 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
             args += [f"--rehearse={options.rehearse[0]}", f"--scratch={options.rehearse[1]}"]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         submitted = launcher.command(quiet, args, str(runtime.build(root=options.root or _first(options.adopt))))
-        cluster = cluster_for(submitted)
         secrets = options.storage_options or {}
-        cluster.check(submitted, driver_environment(launcher, quiet, submitted, secrets))
+        cluster_for(submitted).check(submitted, driver_environment(launcher, quiet, submitted, secrets))
         command = on_this_machine(submitted)
         environment = driver_environment(launcher, quiet, command, secrets)
         with open(log, "wb") as output:
             try:
-                code = cluster.run(command, environment, Path(folder), output, options.timeout)
+                code = process.run(command, environment, Path(folder), output, options.timeout)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
                     f"{'rehearsing' if options.rehearse else 'planning'} {application.file} took more than "

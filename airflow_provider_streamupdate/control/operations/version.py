@@ -14,7 +14,7 @@ from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
 from ...core.storage import Folder
-from ..drivers.drivers import Drivers
+from ..drivers.launch_files import local_application
 
 
 def update_owner(deployment: str) -> str:
@@ -23,7 +23,7 @@ def update_owner(deployment: str) -> str:
 
 
 def store_copy(
-    registry: AppRegistry, drivers: Drivers, of: str, deployment: str, owner: str, from_snapshot: str | None = None
+    registry: AppRegistry, of: str, deployment: str, owner: str, from_snapshot: str | None = None
 ) -> DeploymentSpec:
     """Store a deployment with the code, files and parameters of `of`, which is its parent.
 
@@ -34,7 +34,7 @@ def store_copy(
     spec = DeploymentSpec(
         app=registry.name,
         deployment=deployment,
-        application=store_application(drivers.application(parent), registry.deployment_folder(deployment)),
+        application=store_application(local_application(registry, of), registry.deployment_folder(deployment)),
         digest=parent.digest,
         submitted_at=clock.now(),
         parent=of,

@@ -11,6 +11,7 @@ from ...core.errors import InvalidInputError
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
+from ..drivers.launch_files import local_application
 from ..operations.context import Context
 from ..operations.settings_diff import settings_diff
 from .options import UpdateOptions
@@ -36,18 +37,15 @@ def resolve(
     registry = context.registry.existing(name)
     record = registry.update(deployment) if deployment is not None else registry.update_under_way()
     if record is not None and record.old is not None:  # an earlier try was planned with what ran then
-        found = _inherited(context, registry, record.old, options, again=True)
+        found = _inherited(registry, record.old, options, again=True)
         if deployment is not None or found.application.digest() == record.digest:
             return found
     current = registry.current_id()
-    return options if current is None else _inherited(context, registry, current, options)
+    return options if current is None else _inherited(registry, current, options)
 
 
-def _inherited(
-    context: Context, registry: AppRegistry, base: str, options: UpdateOptions, again: bool = False
-) -> UpdateOptions:
-    running = context.drivers(registry, watch=False).application(registry.spec(base))
-    application = inherit(running, options.application)
+def _inherited(registry: AppRegistry, base: str, options: UpdateOptions, again: bool = False) -> UpdateOptions:
+    application = inherit(local_application(registry, base), options.application)
     application = without(application, options, f"deployment {base} of {registry.name}", again)
     return attrs.evolve(options, application=application, unset=(), reset=True)
 

@@ -25,7 +25,6 @@ from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import DEAD_STATES, FINISHED, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import PROMOTED, Attempt, Outcome, Step, UpdateRecord
-from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import not_started
 from ..operations.abandoned import supersede
@@ -64,29 +63,6 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
     return wanted
 
 
-def draft(
-    registry: AppRegistry,
-    deployment: str,
-    digest: str,
-    strategy: str,
-    in_place: bool = False,
-    asked_by: str | None = None,
-) -> UpdateRecord:
-    """Return the record of an update that begins now. Writes nothing. asked_by: None: this process's user and host"""
-    now = clock.now()
-    return UpdateRecord(
-        app=registry.name,
-        old=registry.current_id(),
-        new=check_new_id(deployment),
-        digest=digest,
-        strategy=strategy,
-        in_place=in_place,
-        started_at=now,
-        step_times={Step.PLAN: now},
-        asked_by=asked_by or user_and_host(),
-    )
-
-
 def check_can_begin(context: Context, registry: AppRegistry, dead_too: bool) -> tuple[str, DriverState]:
     """Return the deployment that an update would replace, and its driver's state. NotRunningError when it does not run.
 
@@ -106,7 +82,7 @@ def check_can_begin(context: Context, registry: AppRegistry, dead_too: bool) -> 
 
 
 def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> UpdateRecord:
-    """Write the record `wanted` (`draft`) and return it; return the existing one when the update had begun.
+    """Write the record `wanted` and return it; return the existing one when the update had begun.
 
     LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
     the app does not run.

@@ -7,7 +7,7 @@ from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.compatibility.successors import app_under_new_names
 from ....core.coordination.following import unfollowable
 from ....core.difference.report import DifferenceReport
-from ....core.errors import DriverError, InvalidInputError, RefusedError, StreamUpdateError, WaitTimeoutError
+from ....core.errors import InvalidInputError, RefusedError, StreamUpdateError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES, STANDBY
 from ....core.registry.registry import AppRegistry
@@ -128,9 +128,7 @@ def wait_caught_up(update: Update) -> None:
     chase, new, old = Chase(update), update.record.new, str(update.record.old)
 
     def poll() -> bool | None:
-        state = update.drivers.state(new)
-        if state in FINAL_STATES:
-            raise DriverError(update.drivers.death(new, state))
+        state = update.drivers.living_state(new)
         if update.drivers.state(old) in FINAL_STATES:
             return True  # what comes next says what becomes of it
         return True if chase.batches_left() <= CLOSE_BATCHES and state == STANDBY else None

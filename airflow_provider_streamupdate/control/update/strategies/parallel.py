@@ -12,7 +12,7 @@ from ....core.compatibility.successors import app_under_new_names
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
 from ....core.coordination.parallel import Position, behind, check_side_by_side, positions
-from ....core.errors import AppCancelledError, CorruptError, DriverError, FencedError, WaitTimeoutError
+from ....core.errors import CorruptError, DriverError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import (
     DEAD_STATES,
@@ -27,7 +27,7 @@ from ....core.registry.deployment import (
 from ....core.registry.update import Step
 from ....core.snapshots.shared_objects import check_shared
 from ...app_lease import holding, keep
-from ...drivers.drivers import Drivers, not_started
+from ...drivers.drivers import UPDATE_AGAIN, Drivers, check_not_cancelled
 from ...operations.context import Context
 from ...operations.snapshots.snapshot import save_snapshot, verify_snapshot
 from ...operations.stop import drain
@@ -141,8 +141,7 @@ def take_over(update: Update) -> None:
         old, epoch = current.deployment, current.epoch
         if old == new:
             return
-        if current.cancelled is not None:
-            raise AppCancelledError(not_started(app, current.cancelled))
+        check_not_cancelled(app, current)
         if not _ended(drivers, old):
             update.progress(Phase(f"draining {old}"))
             drain(update.context, app, old, update.options.drain_timeout)
@@ -151,8 +150,7 @@ def take_over(update: Update) -> None:
         launch = registry.launch(new)
         if launch is None or drivers.state(new) != RUNNING:
             raise DriverError(drivers.death(new, drivers.state(new)))
-        if not registry.claim(Current(deployment=new, epoch=launch.epoch), after=epoch):
-            raise FencedError(f"the epoch of {app} passed to {registry.current_id()} a moment ago; try again")
+        drivers.claim(Current(deployment=new, epoch=launch.epoch), after=epoch)
         update.progress(f"{new} has taken over; {old} was drained")
 
 
@@ -251,5 +249,5 @@ def _ended(drivers: Drivers, old: str) -> bool:
     """Return whether the old version was ended on request. DriverError when it died: its batch may be half written."""
     state = drivers.state(old)
     if state in DEAD_STATES:
-        raise DriverError(f"the old version died before it was drained: {drivers.death(old, state, starts_again=True)}")
+        raise DriverError(f"the old version died before it was drained: {drivers.death(old, state, UPDATE_AGAIN)}")
     return state in FINAL_STATES and drivers.has_ended(old)

@@ -16,6 +16,7 @@ from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import check_whole, export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
+from ...drivers.drivers import UPDATE_AGAIN
 from ...operations.submit import restoring
 from ...waiting import Phase, wait_for
 from ..options import UpdateOptions
@@ -151,7 +152,7 @@ def _replace_dead(update: Update) -> None:
         raise DriverError(f"the old version ended before it handed over: {drivers.death(old, drivers.state(old))}")
     launch, state = update.registry.launch(new), drivers.state(new)
     if launch is None or state in (*FINAL_STATES, NEW):
-        why = drivers.death(old, drivers.state(old), starts_again=True)
+        why = drivers.death(old, drivers.state(old), UPDATE_AGAIN)
         raise DriverError(f"the old version died before it handed over, and {new} is {state}: {why}")
     if (plan := update.registry.plan(old)) is not None:
         check_whole(update.registry, old, plan)

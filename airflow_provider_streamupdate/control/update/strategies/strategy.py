@@ -11,7 +11,7 @@ from ....core.registry.deployment import DEAD_STATES, FINAL_STATES
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import Step, UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
-from ...drivers.drivers import Drivers
+from ...drivers.drivers import UPDATE_AGAIN, Drivers
 from ...operations.context import Context
 from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import verify_snapshot
@@ -152,7 +152,7 @@ def check_old_lives(update: Update) -> bool:
     """Raise DriverError when the old version's driver died; else return False."""
     if old_died(update):
         old = str(update.record.old)
-        death = update.drivers.death(old, update.drivers.state(old), starts_again=True)
+        death = update.drivers.death(old, update.drivers.state(old), UPDATE_AGAIN)
         raise DriverError(f"the old version died: {death}")
     return False
 
