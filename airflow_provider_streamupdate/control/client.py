@@ -106,7 +106,6 @@ class StreamUpdateClient:
 
     plan = Operation(checking.plan)
     check = Operation(from_fields(checking.check, checking.CheckOptions))
-    plan_and_check = Operation(from_fields(checking.plan_and_check, checking.CheckOptions))
     rehearse = Operation(from_fields(rehearsing.rehearse, rehearsing.RehearseOptions))
 
     find_owned = Operation(submitting.find_owned)

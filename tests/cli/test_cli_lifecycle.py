@@ -276,7 +276,7 @@ def test_a_given_snapshot_is_compared_with_nothing(running: Site, option: tuple[
     assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
     args = ("update", running.application("v2"), "--strategy", "follow", "--snapshot", "s1", *option)
     refused = running.run(*args)
-    assert refused.exit_code == 2 and "a given snapshot is restored by strategy restart" in refused.stderr
+    assert refused.exit_code == 2 and "with strategy restart the" in refused.stderr
 
 
 def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:

@@ -143,7 +143,7 @@ def test_what_is_unset_is_gone(running: Application) -> None:
         ("limt", r"deployment v1 of flights has no such value \(it has: conf=spark.*, env=TZ, input, limit, option="),
         ("option=files", "has no such value"),
         ("conf=nope", "has no such value"),
-        ("option=deploy-mode", "is not understood"),
+        ("option=deploy-mode", "has no such value"),
         ("jar=x", "is not understood"),
     ],
 )

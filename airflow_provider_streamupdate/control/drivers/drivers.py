@@ -95,11 +95,9 @@ class Drivers:
     def state_and_status(self, deployment: str) -> tuple[DriverState, Status | None]:
         """Return `state` and `status` of the same moment, reading each file once."""
         _, state, status = self._launch_state_and_status(deployment)
-        return (CANCELLED if state in DEAD_STATES and self._cancelled(deployment) else state), status
-
-    def _cancelled(self, deployment: str) -> bool:
-        current = self.app.current()
-        return current is not None and current.deployment == deployment and current.cancelled is not None
+        current = self.app.current() if state in DEAD_STATES else None
+        cancelled = current is not None and current.deployment == deployment and current.cancelled is not None
+        return (CANCELLED if cancelled else state), status
 
     def maybe_alive(self, deployment: str) -> bool:
         """Return whether a driver that gives no sign of life, and counts as dead, may run on a machine that cannot be

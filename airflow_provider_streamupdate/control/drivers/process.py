@@ -15,7 +15,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import psutil
 
@@ -128,13 +128,8 @@ def alive(launch: Launch, status: Status | None = None) -> bool | None:
     return _Processes().alive(launch, status)
 
 
-class Alive(Protocol):
-    """Returns whether any process of a driver lives; None: that cannot be found out from here.
-
-    status: its heartbeat, if it has given one
-    """
-
-    def __call__(self, launch: Launch, status: Status | None = None) -> bool | None: ...
+# Returns whether any process of a driver lives; None: that cannot be found out from here. Status: its last heartbeat.
+Alive = Callable[[Launch, Status | None], bool | None]
 
 
 def alive_check(many: bool = False) -> Alive:
@@ -213,11 +208,11 @@ class _Processes:
             session = [found]  # it was started since this look
         if found is None:  # the leader has ended, and its session id may have been reused
             session = [seen for seen in session if launch.mark and _marked(seen.pid, launch.mark)]
-        return [self._identity(seen) for seen in session]
-
-    def _identity(self, seen: ProcessInfo) -> ProcessIdentity:
         boot, namespace = self._here
-        return ProcessIdentity(host=os.uname().nodename, pid=seen.pid, boot=boot, namespace=namespace, start=seen.start)
+        return [
+            ProcessIdentity(host=os.uname().nodename, pid=seen.pid, boot=boot, namespace=namespace, start=seen.start)
+            for seen in session
+        ]
 
     def sessions(self) -> dict[int, list[ProcessInfo]]:
         """Return the living processes of this machine, by session."""

@@ -72,7 +72,10 @@ def stand_by(
     with holding(registry, deployment, f"a hot standby of {deployment} is started"):
         if before is not None:
             before()
-        _check_no_update(registry)
+        if (update := registry.update_under_way()) is not None:
+            raise LeaseHeldError(
+                f"an update of {registry.name} to {update.new} is under way; start the hot standby when it has ended"
+            )
         deployment, epoch = _standing(registry, drivers)
         found = wanted_standby(registry, drivers)
         if found is None or not found.alive or registry.spec(found.deployment).parent != deployment:
@@ -171,13 +174,6 @@ def _standing(registry: AppRegistry, drivers: Drivers) -> tuple[str, int]:
                 "try again when it has"
             )
     return deployment, epoch
-
-
-def _check_no_update(registry: AppRegistry) -> None:
-    if (update := registry.update_under_way()) is not None:
-        raise LeaseHeldError(
-            f"an update of {registry.name} to {update.new} is under way; start the hot standby when it has ended"
-        )
 
 
 def _store(registry: AppRegistry, parent: str) -> DeploymentSpec:

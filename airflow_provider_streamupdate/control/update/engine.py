@@ -35,7 +35,6 @@ from . import preflight, record, rollback
 from .inheritance import resolve, setting_changes
 from .options import UpdateOptions
 from .promotion import promote
-from .record import usual_step_times
 from .strategies import Strategy, strategy_named
 from .update import Update
 
@@ -77,8 +76,6 @@ class UpdateEngine:
         registry, old, new = update.registry, update.record.old, update.record.new
         strategy = strategy_of(update)
         with holding(registry, new):
-            if usual := usual_step_times(registry.updates(), update.record.strategy):
-                self.progress(usual)
             try:
                 for step in strategy.steps[1:]:
                     self.run(step, update)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import attrs
 
@@ -31,7 +30,6 @@ from ..operations.abandoned import supersede
 from ..operations.context import Context
 
 MOST_ATTEMPTS = 100  # of the steps of an update that are noted; no more, so that its record stays small
-USUAL_UPDATES = 5  # the newest updates whose times are the usual ones
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 TRACE_SECONDS = 5.0  # that an update which has ended waits for the collector of its trace
 log = logging.getLogger(__name__)
@@ -259,20 +257,3 @@ def step_seconds(record: UpdateRecord) -> list[tuple[Step, str, float]]:
         found.append((name, at, round((clock.parse(at) - clock.parse(before)).total_seconds(), 3)))
         before = at
     return found
-
-
-def usual_step_times(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
-    """Return the median time of each step in the newest promoted updates with this strategy; None without any.
-
-    updates: oldest first
-    """
-    known = [u for u in updates if u.outcome == PROMOTED and u.strategy == strategy][-USUAL_UPDATES:]
-    steps: dict[Step, list[float]] = {}
-    for record in known:
-        for name, _, seconds in step_seconds(record):
-            steps.setdefault(name, []).append(seconds)
-    told = [f"{name} {statistics.median(took):.0f} s" for name, took in steps.items() if statistics.median(took) >= 1]
-    if not told:
-        return None
-    times = "the last time" if len(known) == 1 else f"median of {len(known)} updates"
-    return f"earlier durations of the steps ({times}): {', '.join(told)}"

@@ -91,7 +91,8 @@ def rollback(
     later_ids, registry = options.later_ids, context.registry.existing(app)
     new, old = _chosen(context, registry, deployment, options)
     with holding(registry, new):
-        if later_ids and _has_begun(context, registry, old):
+        runs_again = registry.current_id() == old and context.drivers(registry).state(old) in (RUNNING, SUSPENDED)
+        if later_ids and runs_again:
             raise RefusedError(
                 f"{old} of {app} already runs again with its old batch ids; later ids can be given only before it "
                 f"starts. If its sinks lack rows, check the batches since {new} took over"
@@ -344,12 +345,6 @@ def _end_rollback(registry: AppRegistry, ended: RollbackRecord, keep: bool) -> N
     else:
         registry.remove_rollback(ended)
     boundary("rollback-ended")
-
-
-def _has_begun(context: Context, registry: AppRegistry, old: str) -> bool:
-    """Return whether the version that a rollback goes back to runs: it was started again, or never stopped."""
-    current, runs = registry.current(), (RUNNING, SUSPENDED)
-    return current is not None and current.deployment == old and context.drivers(registry).state(old) in runs
 
 
 def _to_leave(registry: AppRegistry) -> str | None:

@@ -238,11 +238,11 @@ def _freed(registry: AppRegistry, found: list[_Freeable], kept: list[Thing], pro
     return Collected(app=registry.name, dry_run=False, freed=tuple(freed), kept=tuple(kept))
 
 
-def stray_files(folder: Folder, apart: Sequence[str] = (), top: str = "") -> list[str]:
-    """Return the paths of stray temporary files below `top`. Spark's own are searched in checkpoints only, and nothing
-    below the paths `apart`, whose writer may be alive."""
+def stray_files(folder: Folder, apart: Sequence[str] = ()) -> list[str]:
+    """Return the paths of stray temporary files. Spark's own are searched in checkpoints only, and nothing below the
+    paths `apart`, whose writer may be alive."""
     found = []
-    for path in (f"{top}/{below}" if top else below for below in folder.files(top, hidden=True)):
+    for path in folder.files(hidden=True):
         name = path.rpartition("/")[2]
         sparks = "/checkpoint/" in path and _SPARKS.fullmatch(name)
         if not (sparks or _OURS.fullmatch(name)) or path.startswith(tuple(apart)):

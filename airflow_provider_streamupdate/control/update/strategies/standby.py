@@ -10,7 +10,7 @@ from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox, CommandResult
 from ....core.difference.report import DifferenceReport
-from ....core.errors import DriverError, InvalidInputError, RefusedError
+from ....core.errors import DriverError, RefusedError
 from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current, DeploymentSpec, DriverRole
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import check_whole, export
@@ -35,15 +35,7 @@ class Standby(OwnDriver):
     def accept(self, options: UpdateOptions) -> Strategy:
         """Return this strategy, or `restart` with a given snapshot: a standby continues from the old version's end."""
         strategy = super().accept(options)
-        if not options.snapshot:
-            return strategy
-        if options.catch_up_timeout or options.compares or options.diff_tolerance:
-            raise InvalidInputError(
-                "a given snapshot is restored by strategy restart, so that the versions do not run the same batches: "
-                "leave out --snapshot, or else --catch-up-timeout, --max-slower, --max-rows-changed, "
-                "--max-state-changed, --diff and --diff-tolerance"
-            )
-        return Restart().accept(options)
+        return Restart().accept(options) if options.snapshot else strategy
 
     def first_batches(self, update: Update) -> int:
         """Return from how many of the running version's last batches on the new one runs them, too; 0: it does not."""

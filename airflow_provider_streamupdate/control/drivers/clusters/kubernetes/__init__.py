@@ -23,7 +23,7 @@ from ...launcher import DEPLOY_MODE, in_cluster, is_kubernetes
 from ..cluster import Alive, Client, Cluster, Prepared, RunningDriver
 from ..local import Local
 from . import names
-from .api import ApiPods, Pods
+from .api import Pods
 from .pod import PodState
 from .settings import TOKEN, UPLOADS, Where, defaults, settings, where, with_settings
 
@@ -45,7 +45,7 @@ class Kubernetes(Cluster):
     finds = True
     first_sign_seconds = 900.0  # it may wait for a node, and for its image
 
-    def __init__(self, pods: Callable[[Where], Pods] = ApiPods) -> None:
+    def __init__(self, pods: Callable[[Where], Pods] = Pods) -> None:
         self._open = pods
         self._opened: dict[str, tuple[float, Pods]] = {}
 
