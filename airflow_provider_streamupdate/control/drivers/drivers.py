@@ -45,11 +45,13 @@ from ...core.registry.registry import AppRegistry
 from ...core.snapshots.plan_answer import PLANNED
 from ..waiting import POLL_SECONDS, wait_for
 from . import process
-from .clusters import Alive, Client, cluster_for, cluster_of
 from .clusters import alive as lives_now
+from .clusters import cluster_for, cluster_of
+from .clusters.cluster import Client
 from .driver_log import ERROR_LINES, driver_log
 from .launch_files import LaunchFiles, launch_files
 from .launcher import Launcher, driver_environment, need_launcher
+from .process import Alive
 
 UPDATE_AGAIN = "Correct the cause, and run the update again"
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
@@ -122,12 +124,12 @@ class Drivers:
             if status is None:
                 overdue = living is None and self._overdue(deployment, launch)
                 return launch, (LOST if overdue else STARTING), None
-            state = status.state if living else self._heard(deployment, status)
+            state = status.state if living else self._state_by_heartbeat(deployment, status)
             if state is not None:
                 return launch, state, status
             clock.sleep(POLL_SECONDS)
 
-    def _heard(self, deployment: str, status: Status) -> DriverState | None:
+    def _state_by_heartbeat(self, deployment: str, status: Status) -> DriverState | None:
         """Return the state of a driver whose process cannot be inspected, from changes of its heartbeat.
 
         None: not decided yet; look again.
@@ -286,7 +288,7 @@ class Drivers:
             return True if state in states or needless() else None
 
         def why() -> str:
-            reason = self.told_by_cluster(deployment)
+            reason = self.cluster_message(deployment)
             return (
                 f"{f'{reason}. ' if reason else ''}The driver is still starting: watch it "
                 f"(streamupdate status {self.app.name}), give it more time (--timeout), or end it "
@@ -310,7 +312,7 @@ class Drivers:
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None
         if state in DEAD_STATES and not why:
-            why = self.told_by_cluster(deployment) or "its process exited without a final status"
+            why = self.cluster_message(deployment) or "its process exited without a final status"
         if then is None and deployment != self.app.current_id():  # it was started beside the current one
             then = UPDATE_AGAIN
         elif then is None and state == FAILED:
@@ -343,13 +345,13 @@ class Drivers:
             "process, then run this again"
         )
 
-    def told_by_cluster(self, deployment: str) -> str | None:
+    def cluster_message(self, deployment: str) -> str | None:
         """Return why the driver does not run yet, or why it ended, in its cluster's words; None: it says nothing."""
         launch = self.app.launch(deployment)
-        told = cluster_of(launch).told_of(launch) if launch else None
-        if told is None:  # it may hold the end of a log
+        message = cluster_of(launch).why_not_running(launch) if launch else None
+        if message is None:  # it may hold the end of a log
             return None
-        return Hiding.of([self.app.spec(deployment)]).text(told)
+        return Hiding.of([self.app.spec(deployment)]).text(message)
 
     def grace_problem(self, deployment: str, status: Status | None) -> str | None:
         """Return why a batch would be cut when the cluster has the driver end, e.g. to drain its node; None: it would
@@ -369,11 +371,6 @@ class Drivers:
     def last_lines(self, deployment: str) -> str:
         """Return the end of the driver's log, around its error, for an error message."""
         return str(driver_log(self.app, deployment, ERROR_LINES, around=True))
-
-    def log(self, deployment: str) -> str | None:
-        """Return the path of the driver's log on the machine that started it; None when no driver was started."""
-        launch = self.app.launch(deployment)
-        return launch.log if launch else None
 
     def kill(self, deployment: str) -> None:
         """End the driver, by its processes if they can be identified from here, or by its cluster.

@@ -7,9 +7,10 @@ from typing import Any
 import attrs
 
 from ...core.registry.registry import AppRegistry, Registry
-from ..drivers.clusters import Alive, alive
+from ..drivers.clusters import alive
 from ..drivers.drivers import Drivers
 from ..drivers.launcher import Launcher, need_launcher
+from ..drivers.process import Alive
 
 
 @attrs.frozen(kw_only=True)

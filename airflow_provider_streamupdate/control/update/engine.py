@@ -67,7 +67,7 @@ class UpdateEngine:
             Step.SNAPSHOT_AND_CANCEL: self._stop_old,
             Step.SUBMIT_FROM_SNAPSHOT: self._start_new,
             Step.VERIFY: self._verify,
-            Step.PROMOTE: self._promote,
+            Step.PROMOTE: lambda update: promote(context, update.app, update.record.new),
         }
 
     def update(self) -> UpdateRecord:
@@ -334,9 +334,6 @@ class UpdateEngine:
         self._record_step(update, Step.VERIFY, verified=health.holds)
         boundary("verified")
         return health
-
-    def _promote(self, update: Update) -> UpdateRecord | None:
-        return promote(self.context, update.app, update.record.new)
 
     def _record_step(
         self, update: Update, done: Step, snapshot: str | None = None, verified: tuple[str, ...] = ()

@@ -77,7 +77,8 @@ def end_after_check(task: BaseOperator) -> None:
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:
     """Add links from the task to the driver's log and, once it has one, its Spark UI."""
     drivers = client.drivers(app)
-    push_link(context, DriverLogLink, file_link(drivers.log(deployment)))
+    launch = drivers.app.launch(deployment)
+    push_link(context, DriverLogLink, file_link(launch.log if launch else None))
     status = drivers.status(deployment)
     push_link(context, SparkUiLink, status.spark_ui if status else None)
 

@@ -10,7 +10,6 @@ import attrs
 
 from ....core.registry.deployment import Launch
 from .. import process
-from ..process import Alive
 
 
 @attrs.frozen
@@ -100,7 +99,7 @@ class Cluster(ABC):
         """
         return []
 
-    def alive_check(self, many: bool = False) -> Alive:
+    def alive_check(self, many: bool = False) -> process.Alive:
         """Return a function that tells whether a driver lives. many: list all drivers now, for many calls.
 
         The default sees the processes of this machine. A driver that one of them has submitted shows by its heartbeat.
@@ -114,7 +113,7 @@ class Cluster(ABC):
         A process that may not be the driver's is never signalled. DriverError when the cluster could not be asked.
         """
 
-    def told_of(self, launch: Launch) -> str | None:
+    def why_not_running(self, launch: Launch) -> str | None:
         """Return the cluster's message on why a driver does not run yet, or ended; None without one."""
         return None
 

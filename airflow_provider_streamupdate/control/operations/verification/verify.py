@@ -13,7 +13,7 @@ from ....core.compatibility.successors import new_names
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import FINISHED, RUNNING
 from ....core.registry.registry import AppRegistry
-from ....core.slo.limits import LONGEST_SECONDS, parse_slo
+from ....core.slo.limits import LONGEST_SECONDS, NO_LIMITS, parse_slo
 from ....core.snapshots.snapshots import SnapshotStore
 from ...waiting import Phase, Progress, discard_progress, wait_for
 from ..context import Context
@@ -91,19 +91,17 @@ def health(context: Context, options: HealthOptions) -> Health:
     return _health(context, options, _gate(context, options, options.longest))
 
 
-def _gate(context: Context, options: HealthOptions, longest: float) -> slo_gate.Gate | None:
-    if options.slo is None:
-        return None
+def _gate(context: Context, options: HealthOptions, longest: float) -> slo_gate.Gate:
     return slo_gate.Gate(
         registry=context.registry.existing(options.app),
-        limits=parse_slo(options.slo),
+        limits=NO_LIMITS if options.slo is None else parse_slo(options.slo),
         run_for=options.run_for,
         longest=longest,
         storage_options=context.storage_options,
     )
 
 
-def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate | None) -> Health:
+def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate) -> Health:
     registry, saved = context.registry.existing(options.app), options.baseline_snapshot
     deployment = options.deployment or registry.running()[0]
     registry.spec(deployment)
@@ -113,7 +111,7 @@ def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate | None
     apart = uncounted(registry, deployment) if baseline and state in (RUNNING, FINISHED) else ()
     status = drivers.status(deployment)
     found = assess(deployment, state, status, baseline, options.batches, options.run_for, apart)
-    return gate.hold(deployment, found) if gate is not None and found.healthy else found
+    return gate.hold(deployment, found) if found.healthy else found
 
 
 def wait_healthy(context: Context, options: WaitHealthyOptions) -> Health:

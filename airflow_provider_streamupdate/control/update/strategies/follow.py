@@ -22,7 +22,7 @@ from .standby import Standby, note_ready
 from .strategy import Strategy
 from .witness import Witness
 
-TELL_SECONDS = 10.0  # between messages of how far the new version is behind
+REPORT_SECONDS = 10.0  # between messages of how far the new version is behind
 CLOSE_BATCHES = 1  # that the new version may be behind: the one that the old version works on
 
 
@@ -137,22 +137,22 @@ def wait_caught_up(update: Update) -> None:
         wait_for(poll, f"{new} of {update.app} to catch up", timeout)
     except WaitTimeoutError as error:
         raise WaitTimeoutError(
-            f"{new} of {update.app} has not caught up with {update.record.old} within {timeout:g} s: {chase.told}; "
+            f"{new} of {update.app} has not caught up with {update.record.old} within {timeout:g} s: {chase.summary}; "
             "give it more time (--catch-up-timeout, catch_up_timeout) or more resources, or use strategy standby"
         ) from error
 
 
 class Chase:
-    """How far the new version is behind the old one, over repeated looks.
+    """How far the new version is behind the old one, over repeated polls.
 
-    told: the last finding in words
+    summary: the last finding in words
     """
 
     def __init__(self, update: Update) -> None:
-        self.told = "its driver starts"
+        self.summary = "its driver starts"
         self._update = update
         self._first: tuple[float, int, int] | None = None  # when, and how many batches there were and had committed
-        self._told_at = clock.monotonic()
+        self._reported_at = clock.monotonic()
 
     def batches_left(self) -> int:
         """Return the number of batches that are left, and report progress from time to time."""
@@ -166,13 +166,13 @@ class Chase:
             since, there_before, done_before = self._first
             rates = ((there - there_before) / (now - since), (done - done_before) / (now - since))
             batches = f"{left} {'batch' if left == 1 else 'batches'}"
-            self.told = (
+            self.summary = (
                 f"it is {batches} behind; {self._update.record.old} runs {rates[0]:.2g} batches a second, "
                 f"{self._update.record.new} {rates[1]:.2g}"
             )
-        if now - self._told_at >= TELL_SECONDS and left > CLOSE_BATCHES:
-            self._update.progress(Phase(f"{self._update.record.new} catches up", self.told))
-            self._told_at = now
+        if now - self._reported_at >= REPORT_SECONDS and left > CLOSE_BATCHES:
+            self._update.progress(Phase(f"{self._update.record.new} catches up", self.summary))
+            self._reported_at = now
         return left
 
     def _positions(self) -> list[tuple[int, int]]:

@@ -114,19 +114,19 @@ def wait_caught_up(update: Update) -> None:
     DriverError when one of the two died; WaitTimeoutError when it does not catch up in time. Both keep running then.
     """
     pursuit = _catch_up(update)
-    told: list[str] = []
+    messages: list[str] = []
 
     def poll() -> bool | None:
         missing = pursuit.missing()
-        if not told or told[-1] != missing:
+        if not messages or messages[-1] != missing:
             update.progress(missing or f"{pursuit.new} has caught up with {pursuit.old}")
-            told.append(missing)
+            messages.append(missing)
         return None if missing else True
 
     try:
         wait_for(poll, f"{pursuit.new} of {update.app} to catch up", pursuit.left(), POLL_SECONDS)
     except WaitTimeoutError as error:
-        raise WaitTimeoutError(pursuit.late(told[-1])) from error
+        raise WaitTimeoutError(pursuit.late(messages[-1])) from error
 
 
 def take_over(update: Update) -> None:
