@@ -197,11 +197,3 @@ def test_a_healthy_app_is_told_with_a_line_for_each_condition() -> None:
         "  stage windows/daily holds 100 rows; it held about 100",
         "  it has run for 20 s",
     ]
-
-
-def test_how_many_batches_of_those_that_are_needed_are_done() -> None:
-    behind = attrs.evolve(GOOD, first_batch=GOOD.batch)
-    at = status(queries={"windows": GOOD, "raw": behind, "idle": QueryStatus(batch=3, idle=True)})
-    assert assess("v2", "running", at).batches_done(2) == "1 of 2 batches"
-    assert assess("v2", "running", status(queries={"windows": GOOD})).batches_done(2) == ""
-    assert assess("v2", "starting", None).batches_done(2) == ""

@@ -82,8 +82,7 @@ def _submit(settings: Settings, asked: SubmitOptions) -> Deployed:
         need_snapshot(client, asked.snapshot)
     client.registry.folder.check_writable()  # before the plan, which takes tens of seconds
     interrupted = "if its driver was started, it keeps running (streamupdate list shows it, cancel ends it)"
-    first = f"{'planning' if asked.snapshot else 'submitting'} {asked.application.file}"
-    with progress(first, interrupted) as report:
+    with progress(f"submitting {asked.application.file}", interrupted) as report:
         return submit(client.context, attrs.evolve(asked, progress=report))
 
 

@@ -121,14 +121,11 @@ def wanted_standby(registry: AppRegistry, drivers: Drivers) -> StandsBy | None:
     wanted = hot_standby.read(registry.folder)
     if wanted is None:
         return None
-    current = registry.current_id()
-    if wanted.deployment == current or registry.launch(wanted.deployment) is None:
-        return StandsBy(deployment=wanted.deployment, state=NEW, took_over=wanted.deployment == current)
-    return StandsBy(
-        deployment=wanted.deployment,
-        state=drivers.state(wanted.deployment),
-        behind=_behind(registry, str(current), wanted.deployment),
-    )
+    deployment, current = wanted.deployment, registry.current_id()
+    if deployment == current or registry.launch(deployment) is None:
+        return StandsBy(deployment=deployment, state=NEW, took_over=deployment == current)
+    behind = _behind(registry, str(current), deployment)
+    return StandsBy(deployment=deployment, state=drivers.state(deployment), behind=behind)
 
 
 def _wait(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> None:

@@ -60,11 +60,11 @@ class SubmitOptions:
     timeout: float = 180.0  # seconds until its queries run
     progress: Progress = discard_progress
     app: str | None = None  # None: a plan-only driver finds the name
-    checked: bool = True  # with `app`: the application was planned and checked before
     renames: Mapping[str, str] | None = None  # stages and sources of the saved state: {"old": "new"}
     fork: bool = False  # continue from the snapshot under new query ids, beside the snapshot's app
     from_app: str | None = None  # the snapshot's app, if a fork's is another one
     fresh: bool = False  # leave the app's state behind on purpose
+    checked: bool = True  # with `app`: the application was planned and checked before
 
 
 def submit(context: Context, options: SubmitOptions) -> Deployed:
@@ -82,8 +82,7 @@ def submit(context: Context, options: SubmitOptions) -> Deployed:
         raise InvalidInputError("a fresh start has no state, but a snapshot was given; leave out one of the two")
     context.need_launcher().check()
     context.registry.folder.check_writable()
-    request = application, options.deployment, snapshot, options.fresh, options.app
-    if not owner and (before := submitted_before(context, *request)):
+    if not owner and (before := _submitted_before(context, options)):
         progress(Phase(f"deployment {before.deployment} of {before.app} was submitted before: waiting for it"))
         context.drivers(context.registry.app(before.app)).wait_running(before.deployment, options.timeout)
         return before
@@ -219,22 +218,16 @@ def _submit(
     return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
 
-def submitted_before(
-    context: Context,
-    application: Application,
-    deployment: str | None,
-    snapshot: str | None,
-    fresh: bool,
-    app: str | None = None,
-) -> Deployed | None:
+def _submitted_before(context: Context, options: SubmitOptions) -> Deployed | None:
     """Return the current deployment if the same request has started it and its driver lives. Needs no plan.
 
     What would be refused after the plan is refused at once: AlreadyExistsError for a deployment id that was used
     before, AlreadyRunningError when another deployment runs, RefusedError when the app has state that would be left.
 
-    app: its name; None: taken from the file. Nothing is found where it is not a literal there
+    Without the app's name it is taken from the file. Nothing is found where it is not a literal there.
     """
-    name = app or app_named_in(application.file)
+    application, deployment = options.application, options.deployment
+    name = options.app or app_named_in(application.file)
     if name is None:
         return None
     registry = context.registry.app(name)
@@ -242,7 +235,7 @@ def submitted_before(
     if (current := registry.current()) is None:
         return None
     drivers, spec = context.drivers(registry), registry.spec(current.deployment)
-    request = application.digest(), snapshot, fresh
+    request = application.digest(), options.snapshot, options.fresh
     same = _request(spec) == request
     lives = drivers.state(spec.deployment) not in (*FINAL_STATES, NEW)
     if same and lives and deployment in (None, spec.deployment):
@@ -250,7 +243,7 @@ def submitted_before(
     if deployment in set(registry.deployment_ids()) - _unstarted(registry, *request):
         raise AlreadyExistsError(used_before(name, str(deployment)))
     _check_nothing_runs(registry, drivers, current)
-    if snapshot is None and not fresh:
+    if options.snapshot is None and not options.fresh:
         check_no_state(registry, drivers)
     return None
 

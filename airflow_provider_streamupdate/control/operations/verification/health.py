@@ -30,17 +30,6 @@ class Health:
     status: Status | None
     holds: tuple[str, ...] = ()
 
-    def batches_done(self, batches: int) -> str:
-        """Return how many of the needed batches the slowest query has committed, e.g. ``1 of 2 batches``.
-
-        Empty when none is missing.
-        """
-        working = (
-            [_batches_done(query) for query in self.status.queries.values() if not query.idle] if self.status else []
-        )
-        least = min(working, default=batches)
-        return f"{least} of {batches} batches" if least < batches else ""
-
     def lines(self, app: str) -> str:
         """Return what holds of a healthy app, one condition per line."""
         return "\n  ".join((f"{app} is healthy", *self.holds))

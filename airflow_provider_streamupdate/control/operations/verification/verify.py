@@ -123,8 +123,7 @@ def wait_healthy(context: Context, options: WaitHealthyOptions) -> Health:
     def poll() -> Health | None:
         found = _health(context, options, gate)
         if not last or last[-1].reasons != found.reasons:
-            detail = found.batches_done(options.batches) or "; ".join(found.reasons)
-            options.progress(Phase(f"verifying {options.deployment or app}", detail))
+            options.progress(Phase(f"verifying {options.deployment or app}", "; ".join(found.reasons)))
             if found.healthy:
                 options.progress(found.lines(app))
         last.append(found)
