@@ -117,7 +117,7 @@ class StreamUpdateClient:
     stand_by = Operation(standing_by.stand_by)
     stand_down = Operation(standing_by.stand_down)
     health = Operation(from_fields(verifying.health, verifying.HealthOptions))
-    wait_healthy = Operation(from_fields(verifying.wait_healthy, verifying.WaitHealthyOptions))
+    wait_healthy = Operation(from_fields(verifying.wait_healthy, verifying.HealthOptions))
     begin_cancel = Operation(cancellation.begin_cancel)
     poll_cancel = Operation(cancellation.poll_cancel)
     cancel = Operation(cancellation.cancel)

@@ -23,6 +23,7 @@ from ...core.snapshots.rehearsal import Rehearsal
 from ..drivers import process, runtime
 from ..drivers.clusters import cluster_for
 from ..drivers.driver_log import last_lines
+from ..drivers.launch_files import located
 from ..drivers.launcher import Launcher, driver_environment, on_this_machine
 
 TIMEOUT_SECONDS = 300.0
@@ -83,7 +84,7 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
     """
     application.check()
     launcher.check()
-    application = _absolute(application)  # the driver runs in another folder
+    application = located(application, Path.cwd())  # the driver runs in another folder
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as folder:
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
@@ -135,15 +136,6 @@ def planned(answer: PlanAnswer, hiding: Hiding | None = None) -> Planned:
 
 def _first(uris: Mapping[str, str] | None) -> str:
     return next(iter((uris or {}).values()), "")
-
-
-def _absolute(application: Application) -> Application:
-    return attrs.evolve(
-        application,
-        file=str(Path(application.file).absolute()),
-        py_files=tuple(str(Path(f).absolute()) for f in application.py_files),
-        files=tuple(str(Path(f).absolute()) for f in application.files),
-    )
 
 
 def _no_answer(application: Application, code: int, log: Path) -> errors.StreamUpdateError:

@@ -320,7 +320,7 @@ class UpdateEngine:
         return deployed
 
     def _verify(self, update: Update) -> Health:
-        options = verify.WaitHealthyOptions(
+        options = verify.HealthOptions(
             app=update.app,
             deployment=update.record.runs,
             baseline_snapshot=strategy_of(update).baseline(update),
@@ -366,26 +366,20 @@ class UpdateEngine:
     def _planned_by(self, strategy: Strategy, update: Update) -> Planned | None:
         if not strategy.starts_early:
             return None
-        self._report_planning(update.record.new, f" and checking it against what {update.record.old} has committed")
+        self.progress(Phase(f"planning {self.options.application.file} as {update.record.new}, and checking it"))
         planned = strategy.plan(update)
         if planned is None or planned.report is None:
             return planned
         report = check.with_batches_again(self.context, planned.report, planned.plan, None, self.options.agree)
         return attrs.evolve(planned, report=report)
 
-    def _report_planning(self, deployment: str | None, check: str) -> None:
-        file = self.options.application.file
-        self.progress(Phase(f"planning {deployment} ({file}){check}" if deployment else f"planning {file}{check}"))
-
     def _plan_and_check(self, app: str, strategy: Strategy | None = None) -> Planned:
-        snapshot = self.options.snapshot
-        against = f"snapshot {snapshot}" if snapshot else "what the current version has committed"
-        self._report_planning(self.options.deployment, f" and checking it against {against}")
+        self.progress(Phase(f"planning {self.options.application.file}, and checking it"))
         beside = (strategy or self.strategy).runs_beside
         options = check.CheckOptions(
             application=self.options.application,
             app=app,
-            snapshot=snapshot,
+            snapshot=self.options.snapshot,
             agree=self.options.agree,
             renames=self.options.renames,
             fork=beside,

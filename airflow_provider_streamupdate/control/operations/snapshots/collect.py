@@ -83,7 +83,11 @@ def collect(
     whose driver may be alive.
     """
     registry = context.registry.existing(app)
-    keep = check_retention(retention or Retention())
+    keep = retention or Retention()
+    if keep.deployments < 0 or not 0 <= keep.days < float("inf"):
+        raise InvalidInputError(
+            f"cannot keep {keep.deployments} deployments for {keep.days} days: give 0 or more of each"
+        )
     if dry_run:
         found, kept = _find(registry, context.drivers(registry), keep, only_look=True)
         return Collected(app=app, dry_run=True, freed=_measured(registry, found), kept=tuple(kept))
@@ -117,15 +121,6 @@ def _find(
     old, stay = _checkpoints(registry, drivers, retention)
     live = [f"deployments/{s.deployment}/" for s in registry.deployments() if not is_over(drivers, s.deployment)]
     return [*objects, *_left_behind(registry, live), *old], [*kept, *stay]
-
-
-def check_retention(retention: Retention) -> Retention:
-    """Return `retention`; InvalidInputError when it is negative or not finite."""
-    if retention.deployments < 0 or not 0 <= retention.days < float("inf"):
-        raise InvalidInputError(
-            f"cannot keep {retention.deployments} deployments for {retention.days} days: give 0 or more of each"
-        )
-    return retention
 
 
 def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Freeable], list[Thing]]:

@@ -76,13 +76,7 @@ class HealthOptions:
     run_for: float = 0.0  # seconds that it must have run
     slo: Iterable[str] | None = None  # how much worse than before its update it may do (`parse_slo`); None: any
     longest: float = LONGEST_SECONDS  # after `run_for`, at most, to wait for batches to judge by (`slo.Gate`)
-
-
-@attrs.frozen
-class WaitHealthyOptions(HealthOptions):
-    """The same, and how long to wait for it."""
-
-    timeout: float = 300.0  # seconds, in addition to `run_for`
+    timeout: float = 300.0  # seconds to wait for it (`wait_healthy`), in addition to `run_for`
     progress: Progress = discard_progress
 
 
@@ -114,7 +108,7 @@ def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate) -> He
     return gate.hold(deployment, found) if found.healthy else found
 
 
-def wait_healthy(context: Context, options: WaitHealthyOptions) -> Health:
+def wait_healthy(context: Context, options: HealthOptions) -> Health:
     """Wait until the deployment is healthy; StreamUpdateError, with the reasons, when it fails or takes too long."""
     app, timeout = options.app, options.timeout + options.run_for
     last: list[Health] = []
