@@ -156,9 +156,7 @@ def take_over(update: Update) -> None:
 
 def _catch_up(update: Update) -> CatchUp:
     options = update.options
-    return CatchUp(
-        update.context, update.app, update.record.new, update.snapshot, options.run_beside, options.catch_up_timeout
-    )
+    return CatchUp(update.context, update.app, update.record.new, options.run_beside, options.catch_up_timeout)
 
 
 class CatchUp:
@@ -172,20 +170,14 @@ class CatchUp:
     """
 
     def __init__(
-        self,
-        context: Context,
-        app: str,
-        new: str,
-        snapshot: str,
-        run_beside: float | None,
-        catch_up_timeout: float | None,
+        self, context: Context, app: str, new: str, run_beside: float | None, catch_up_timeout: float | None
     ) -> None:
         registry = context.registry.existing(app)
         old, noted = registry.current_id(), registry.update(new)
         assert old is not None  # an update has begun
         self.old, self.new = old, new
         self._registry, self._drivers = registry, context.drivers(registry)
-        self._baseline = under_new_names(registry, new, snapshot)
+        self._baseline = under_new_names(registry, new, str(registry.spec(new).from_snapshot))
         self._since = (noted.step_times.get(Step.PREPARE) if noted else None) or clock.now()
         self._seconds = run_beside or 0.0
         self._timeout = catch_up_timeout or CATCH_UP_SECONDS
