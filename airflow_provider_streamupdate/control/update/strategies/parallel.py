@@ -230,7 +230,7 @@ class CatchUp:
         assert plan is not None  # it runs
         if deployment == self.old and new is not None:
             plan = app_under_new_names(plan, new, self._registry.spec(self.new).renames)
-        found = {}
+        found: dict[tuple[str, str], Position] = {}
         for query in plan.queries:
             checkpoint = Checkpoint(self._registry.checkpoint(deployment, query.name))
             found |= {(query.name, source): position for source, position in positions(checkpoint, query).items()}
