@@ -372,6 +372,11 @@ class Drivers:
         """Return the end of the driver's log, around its error, for an error message."""
         return str(driver_log(self.app, deployment, ERROR_LINES, around=True))
 
+    def log(self, deployment: str) -> str | None:
+        """Return the path of the driver's log on the machine that started it; None when no driver was started."""
+        launch = self.app.launch(deployment)
+        return launch.log if launch else None
+
     def kill(self, deployment: str) -> None:
         """End the driver, by its processes if they can be identified from here, or by its cluster.
 

@@ -77,8 +77,7 @@ def end_after_check(task: BaseOperator) -> None:
 def link_driver(context: Any, client: StreamUpdateClient, app: str, deployment: str) -> None:
     """Add links from the task to the driver's log and, once it has one, its Spark UI."""
     drivers = client.drivers(app)
-    launch = drivers.app.launch(deployment)
-    push_link(context, DriverLogLink, file_link(launch.log if launch else None))
+    push_link(context, DriverLogLink, file_link(drivers.log(deployment)))
     status = drivers.status(deployment)
     push_link(context, SparkUiLink, status.spark_ui if status else None)
 
