@@ -297,11 +297,11 @@ class Drivers:
 
         wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout, why=why)
 
-    def living_state(self, deployment: str, then: str | None = None) -> DriverState:
+    def living_state(self, deployment: str) -> DriverState:
         """Return the state of a driver. DriverError with its `death` when it has ended."""
         state = self.state(deployment)
         if state in FINAL_STATES:
-            raise DriverError(self.death(deployment, state, then))
+            raise DriverError(self.death(deployment, state))
         return state
 
     def death(self, deployment: str, state: DriverState, then: str | None = None) -> str:

@@ -12,7 +12,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.coordination.following import unfollowable
-from ...core.errors import LeaseHeldError, NotRunningError, RefusedError, StreamUpdateError
+from ...core.errors import DriverError, LeaseHeldError, NotRunningError, RefusedError, StreamUpdateError
 from ...core.registry import hot_standby
 from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, DeploymentSpec, DriverRole, DriverState
 from ...core.registry.hot_standby import HotStandby
@@ -132,8 +132,16 @@ def _wait(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: flo
     """Wait until it stands by. The app runs on, whatever becomes of it."""
     app = registry.name
     then = f"{app} runs without one; correct the cause and run streamupdate standby on {app} again, or standby off"
+
+    def poll() -> bool | None:
+        state = drivers.state(deployment)
+        if state in FINAL_STATES:
+            death = drivers.death(deployment, state, then)
+            raise DriverError(f"hot standby {deployment} of {app} is {state}: {death}")
+        return True if state in (STANDBY, RUNNING) else None
+
     wait_for(
-        lambda: True if drivers.living_state(deployment, then) in (STANDBY, RUNNING) else None,
+        poll,
         f"hot standby {deployment} of {app} to stand by",
         timeout,
         why=lambda: (
