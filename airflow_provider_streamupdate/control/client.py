@@ -33,7 +33,7 @@ from .operations.verification.output import batches as writing
 from .review import review as reviewing
 from .status import AppStatus, UnpromotedVersion
 from .supervision import supervise as supervising
-from .update import cancellation, engine, inheritance, preflight, promotion, record
+from .update import cancellation, engine, inheritance, preflight, promotion
 from .update import rollback as going_back
 from .update.options import UpdateOptions
 
@@ -106,14 +106,10 @@ class StreamUpdateClient:
 
     plan = Operation(checking.plan)
     check = Operation(from_fields(checking.check, checking.CheckOptions))
-    plan_and_check = Operation(from_fields(checking.plan_and_check, checking.CheckOptions))
     rehearse = Operation(from_fields(rehearsing.rehearse, rehearsing.RehearseOptions))
 
     find_owned = Operation(submitting.find_owned)
-    check_stateless = Operation(submitting.check_stateless)
-    check_again = Operation(submitting.check_again)
     submit = Operation(from_fields(submitting.submit, submitting.SubmitOptions))
-    submitted_before = Operation(submitting.submitted_before)
     restart = Operation(restarting.restart)
     run_until_finished = Operation(restarting.run_until_finished)
     supervise = Operation(from_fields(supervising.supervise, supervising.SuperviseOptions))
@@ -121,7 +117,7 @@ class StreamUpdateClient:
     stand_by = Operation(standing_by.stand_by)
     stand_down = Operation(standing_by.stand_down)
     health = Operation(from_fields(verifying.health, verifying.HealthOptions))
-    wait_healthy = Operation(from_fields(verifying.wait_healthy, verifying.WaitHealthyOptions))
+    wait_healthy = Operation(from_fields(verifying.wait_healthy, verifying.HealthOptions))
     begin_cancel = Operation(cancellation.begin_cancel)
     poll_cancel = Operation(cancellation.poll_cancel)
     cancel = Operation(cancellation.cancel)
@@ -141,13 +137,10 @@ class StreamUpdateClient:
     delete_snapshot = Operation(saving.delete_snapshot)
     adopt = Operation(adopting.adopt)
     collect = Operation(collecting.collect)
-    collect_all = Operation(collecting.collect_all)
     collect_or_leave = Operation(collecting.collect_or_leave)
 
     resolve = Operation(inheritance.resolve)
     look_ahead = Operation(preflight.check_before_start)
     update = Operation(engine.update)
-    begin_update = Operation(engine.begin_update)
-    end_update = Operation(record.end)
     promote = Operation(promotion.promote)
     rollback = Operation(going_back.rollback)

@@ -344,7 +344,7 @@ def _deployment_document(
         **_fields(status, "started_at", "heartbeat_at", "spark_ui", "spark_version", "host", "reason"),
         "first_commit_at": max(commits, default=None),
         "batches": figures(status)["batches"],
-        "error": (status.error if status else None) or _told_by_cluster(drivers, spec, state, current),
+        "error": (status.error if status else None) or _cluster_message(drivers, spec, state, current),
         "driver_log": launch.log if launch else None,
         "update": (record.outcome or f"under way (after {record.step})") if record else None,
         "changes": [
@@ -361,10 +361,10 @@ def _deployment_document(
     }
 
 
-def _told_by_cluster(drivers: Drivers, spec: DeploymentSpec, state: DriverState, current: Current | None) -> str | None:
+def _cluster_message(drivers: Drivers, spec: DeploymentSpec, state: DriverState, current: Current | None) -> str | None:
     """Ask the cluster only about expected drivers: each query is a request."""
     wanted = current is None or current.deployment == spec.deployment or state == STARTING
-    return drivers.told_by_cluster(spec.deployment) if wanted and state in UNEXPLAINED_STATES else None
+    return drivers.cluster_message(spec.deployment) if wanted and state in UNEXPLAINED_STATES else None
 
 
 def _stages(

@@ -104,7 +104,7 @@ def status(context: Context, app: str, watch: bool = True) -> AppStatus:
         spec=registry.spec(deployment),
         launch=registry.launch(deployment),
         hot_standby=hot_standby.wanted_standby(registry, drivers),
-        cluster=drivers.told_by_cluster(deployment) if found.state in UNEXPLAINED_STATES else None,
+        cluster=drivers.cluster_message(deployment) if found.state in UNEXPLAINED_STATES else None,
     )
 
 

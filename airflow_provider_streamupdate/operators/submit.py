@@ -10,11 +10,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..core.errors import DriverError, StreamUpdateError
 from ..core.names import check_name
-from ..core.registry.application import Application
-from ..hooks.templated_values import optional_text, seconds, text_list
+from ..hooks.templated_values import optional_text, seconds
 from ..hooks.xcom import plain
 from ..links.streamupdate import DriverLogLink, SparkUiLink
-from .application import VersionOperator, check_app
+from .application import VersionOperator
 from .base import owner_of
 from .driver.lines import driver_lines
 from .driver.links import link_driver, stop_driver
@@ -73,11 +72,12 @@ class StreamSubmitOperator(VersionOperator):
             timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             owned = lambda: next(self._owned(owner), None)  # noqa: E731
             try:
-                version = {**self.version(), "app": self._app(application, owner)}
+                version, planned = self.version(), bool(optional_text(self.digest))  # by an earlier task
                 with driver_lines(self.client, owned, self.log, self.get_logs):
                     deployed = self.client.submit(
                         application,
                         **version,
+                        checked=planned,
                         fork=self.fork,
                         from_app=optional_text(self.from_app),
                         fresh=self.fresh,
@@ -106,21 +106,6 @@ class StreamSubmitOperator(VersionOperator):
             )
             result: dict[str, Any] = plain(deployed)
             return result
-
-    def _app(self, application: Application, owner: str) -> str | None:
-        """Return the app's name, checked against the application's plan unless an earlier task or try did so."""
-        app = self.app_name
-        planned = optional_text(self.digest) or self.fresh  # by an earlier task, or by the client
-        if app and not planned and self.client.find_owned(app, owner) is None:
-            snapshot, agree = optional_text(self.from_snapshot), tuple(text_list(self.agree, "agree"))
-            if snapshot is None:
-                return self.client.check_stateless(application, app, agree, owner, False, self.log.info)
-            self.log.info("planning %s", application.file)
-            plan = self.client.plan(application)
-            check_app(app, plan.app, application.file)
-            if not self.fork:
-                self.client.check_again(plan, snapshot, agree)
-        return app
 
     def _owned(self, owner: str) -> Iterator[tuple[str, str]]:
         """Yield the app and the deployment that this task has submitted, in this try or an earlier one."""

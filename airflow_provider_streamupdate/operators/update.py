@@ -161,7 +161,6 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
                 streamupdate_conn_id=self.streamupdate_conn_id,
                 app=self.app,
                 deployment=update.record.new,
-                snapshot=update.snapshot,
                 run_beside=update.options.run_beside or 0.0,
                 catch_up_timeout=update.options.catch_up_timeout,
                 deadline=clock.wall() + pursuit.left(),

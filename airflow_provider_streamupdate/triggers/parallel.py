@@ -17,17 +17,14 @@ class CaughtUpTrigger(StreamUpdateTrigger):
     It may take over when both have run side by side for `run_beside` and the new one has caught up. Meanwhile the
     trigger renews the lease for the update.
 
-    deployment: the new version's; snapshot: the one it started from
+    deployment: the new version's
     run_beside: seconds that both run at least
     catch_up_timeout: seconds the new one may take after that; None: an hour
     """
 
-    def __init__(
-        self, deployment: str, snapshot: str, run_beside: float, catch_up_timeout: float | None, **kwargs: Any
-    ) -> None:
+    def __init__(self, deployment: str, run_beside: float, catch_up_timeout: float | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.deployment = deployment
-        self.snapshot = snapshot
         self.run_beside = run_beside
         self.catch_up_timeout = catch_up_timeout
         self._pursuit: CatchUp | None = None
@@ -36,7 +33,6 @@ class CaughtUpTrigger(StreamUpdateTrigger):
         return {
             **super().arguments(),
             "deployment": self.deployment,
-            "snapshot": self.snapshot,
             "run_beside": self.run_beside,
             "catch_up_timeout": self.catch_up_timeout,
         }
@@ -51,7 +47,6 @@ class CaughtUpTrigger(StreamUpdateTrigger):
     def _of(self, client: StreamUpdateClient) -> CatchUp:
         """Return one object for all polls: it remembers how far the old version was earlier."""
         if self._pursuit is None:
-            self._pursuit = CatchUp(
-                client.context, self.app, self.deployment, self.snapshot, self.run_beside, self.catch_up_timeout
-            )
+            asked = self.run_beside, self.catch_up_timeout
+            self._pursuit = CatchUp(client.context, self.app, self.deployment, *asked)
         return self._pursuit

@@ -13,6 +13,7 @@ from airflow.sdk import DAG
 from airflow_site import DAG_BAG, REPOSITORY, SERIALIZED_DAG, Site, part_of_airflow
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.control.update.record import end
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import InvalidInputError
@@ -21,6 +22,7 @@ from airflow_provider_streamupdate.forms import refuse_unknown_conf
 from airflow_provider_streamupdate.release import application_of, describe, read_release, release_needed
 from airflow_provider_streamupdate.retention import clean, outdated
 from airflow_provider_streamupdate.update_dag import stream_update
+from tests.begun_updates import begin_update
 from tests.cases import STEPS
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
@@ -209,11 +211,11 @@ def test_when_a_release_is_needed(site: Site) -> None:
     assert release_needed(client, v1)[0] is False
     assert release_needed(client, v2)[0] is True
     assert release_needed(client, {**v1, "app_params": {"a": "1"}})[0] is True
-    client.begin_update("alarm", "other")
+    begin_update(client, "alarm", "other")
     assert "is under way" in release_needed(client, v2)[1]
-    client.end_update("alarm", "other", "refused")
+    end(client.context, "alarm", "other", "refused")
     release_s = application_of(v2).digest()
-    client.begin_update("alarm", "mine", release_s)
+    begin_update(client, "alarm", "mine", release_s)
     assert "is under way" in release_needed(client, v2)[1]
     held = lease.read(client.registry.app("alarm").folder)
     assert held is not None
@@ -223,7 +225,7 @@ def test_when_a_release_is_needed(site: Site) -> None:
         "the update of app alarm to this release (mine) was interrupted: continuing it",
     )
     assert "is under way" in release_needed(client, v1)[1]
-    client.end_update("alarm", "mine", "refused")
+    end(client.context, "alarm", "mine", "refused")
     client.cancel("alarm")
     assert "is cancelled" in release_needed(client, v2)[1]
 

@@ -17,6 +17,7 @@ from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.operators.driver import lines as driver_lines
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
 from airflow_provider_streamupdate.operators.update import StreamUpdateStepOperator
+from tests.begun_updates import begin_update
 
 Context = dict[str, Any]
 OPENS, DIES = "the driver opens its session", "the last words of a driver that dies at start"
@@ -76,7 +77,7 @@ def test_no_secret_is_shown(site: Site, context: Context, lines: Lines) -> None:
 @pytest.mark.processes
 def test_a_step_of_an_update_shows_the_new_driver(site: Site, context: Context, lines: Lines) -> None:
     site.submit()
-    site.client.begin_update("alarm", "v2", strategy="standby")
+    begin_update(site.client, "alarm", "v2", strategy="standby")
     options = {"application": site.application("v2"), "drain_timeout": 20}
     operator = StreamUpdateStepOperator(task_id="t", step="prepare", app="alarm", options=options, deployment_id="v2")
     lines.of(operator).execute(context)

@@ -32,6 +32,7 @@ from airflow_provider_streamupdate.operators.rollback import StreamRollbackOpera
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
 from airflow_provider_streamupdate.operators.update import StreamUpdateStepOperator
+from tests.begun_updates import begin_update
 
 Context = dict[str, Any]
 TAKEN = {"name": "s1", "app": "alarm", "size": 1}
@@ -188,7 +189,7 @@ def test_submit_of_a_driver_that_dies_shows_its_last_words(site: Site, context: 
 def step_of_v2(site: Site, step: str, **constants: Any) -> StreamUpdateStepOperator:
     """A step of an update to v2, which has begun."""
     application = site.application("v2", **constants)
-    site.client.begin_update("alarm", "v2", strategy="standby")
+    begin_update(site.client, "alarm", "v2", strategy="standby")
     options = {"application": application, "drain_timeout": 20}
     return StreamUpdateStepOperator(task_id="t", step=step, app="alarm", options=options, deployment_id="v2")
 

@@ -35,7 +35,7 @@ TRIGGERS = [
     SnapshotTrigger(name="s1", cancel=True, deadline=12.5, **COMMON),
     SnapshotExistsTrigger(name="s1", verify=True, deadline=None, **COMMON),
     CancelTrigger(deadline=1.0, **COMMON),
-    CaughtUpTrigger(deployment="v2", snapshot="s1", run_beside=1.5, catch_up_timeout=9.0, deadline=1.0, **COMMON),
+    CaughtUpTrigger(deployment="v2", run_beside=1.5, catch_up_timeout=9.0, deadline=1.0, **COMMON),
     HealthTrigger(deployment="v1", baseline_snapshot="s1", batches=3, deadline=1.0, **COMMON),
 ]
 

@@ -12,7 +12,7 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
-from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
+from airflow_provider_streamupdate.control.update.strategies import strategy_named
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import commands
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
@@ -21,6 +21,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.update import Step
 from airflow_provider_streamupdate.core.serde import to_json
+from tests.begun_updates import begin_update
 
 from .another import killed_at
 from .conftest import Site
@@ -76,7 +77,7 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
 def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
     """Also where those who go on with it have no step of that strategy: a DAG that was changed meanwhile."""
     application, client = Application(file=str(running.application("v2"))), launching(running)
-    client.begin_update("alarm", "v2", application.digest(), "standby")
+    begin_update(client, "alarm", "v2", application.digest(), "standby")
     engine = UpdateEngine(client.context, UpdateOptions(application=application, deployment="v2", strategy="restart"))
     update = engine.begin()
     for step in strategy_named("restart").steps[1:]:
@@ -120,7 +121,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
     folder = running.app.deployment_folder("v2")
     CommandBox(folder, 2).issue(commands.CANCEL)
     folder.write("restored/events.json", b"{}")
-    standby.stand_by(update)
+    strategy_named("standby").get_ready(update)
     second = client.drivers("alarm").status("v2")
     assert first and second and (second.state, second.epoch) == ("standby", first.epoch) and second.pid != first.pid
     assert folder.names("restored") == []

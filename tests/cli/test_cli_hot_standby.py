@@ -18,6 +18,7 @@ from airflow_provider_streamupdate.core.processes.process_identity import Proces
 from airflow_provider_streamupdate.core.registry import hot_standby
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.serde import to_json
+from tests.begun_updates import begin_update
 
 from .another import client_of
 from .conftest import Site, document, until
@@ -80,7 +81,7 @@ def test_what_cannot_have_one_is_told_so(running: Site) -> None:
 
     assert "no app 'other'" in refused("on", "other")
     assert "'maybe' is not one of 'on', 'off'" in refused("maybe", "alarm")
-    client_of(running).begin_update("alarm", "v2", strategy="standby")
+    begin_update(client_of(running), "alarm", "v2", strategy="standby")
     assert "is under way" in refused("on", "alarm")
     client_of(running).rollback("alarm")
     assert running.run("cancel", "alarm").exit_code == 0
@@ -150,7 +151,7 @@ def at_work(site: Site) -> None:
 
 def updating(site: Site) -> None:
     """Whoever works on the update ends it or rolls it back."""
-    client_of(site).begin_update("alarm", "v2", strategy="standby")
+    begin_update(client_of(site), "alarm", "v2", strategy="standby")
     site.crash("v1")
 
 

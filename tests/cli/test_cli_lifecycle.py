@@ -15,6 +15,7 @@ import pytest
 
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.storage.options import VARIABLE, from_environment
+from tests.begun_updates import begin_update
 from tests.standin import REPOSITORY
 
 from .conftest import Site, document, table
@@ -242,7 +243,7 @@ def test_the_snapshot_of_an_update_does_not_share_what_was_damaged(site: Site, s
 
 
 def test_an_id_that_another_application_is_brought_in_under_is_refused(running: Site) -> None:
-    running.client.begin_update("alarm", "v2", "0" * 64)
+    begin_update(running.client, "alarm", "v2", "0" * 64)
     result = running.run("update", running.application("v2"), "--deployment", "v2")
     assert result.exit_code == 1 and "'v2' with another application is under way" in result.stderr
     assert running.alive() == ["v1"]
@@ -275,7 +276,7 @@ def test_a_given_snapshot_is_compared_with_nothing(running: Site, option: tuple[
     assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
     args = ("update", running.application("v2"), "--strategy", "follow", "--snapshot", "s1", *option)
     refused = running.run(*args)
-    assert refused.exit_code == 2 and "a given snapshot is restored by strategy restart" in refused.stderr
+    assert refused.exit_code == 2 and "with strategy restart the" in refused.stderr
 
 
 def test_rollback_goes_back_to_the_deployment_before(running: Site) -> None:

@@ -11,6 +11,7 @@ from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.strategies import own_driver
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
+from tests.begun_updates import begin_update
 
 from .conftest import Site, document
 
@@ -98,7 +99,7 @@ def test_a_version_that_its_driver_cannot_plan_leaves_nothing(
     """known: an earlier try has begun the update; then its record stays, until somebody ends it."""
     monkeypatch.setattr(own_driver, "TIMEOUT_SECONDS", 2.0)
     if known:
-        running.client.begin_update("alarm", "v2", strategy=strategy)
+        begin_update(running.client, "alarm", "v2", strategy=strategy)
     running.client.wait_healthy("alarm")
     file = application(running, "v2", FAIL=fails)
     result = running.run("update", file, "--deployment", "v2", "--strategy", strategy)

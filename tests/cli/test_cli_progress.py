@@ -1,4 +1,4 @@
-"""Progress on a pipe, and how long things usually take."""
+"""Progress on a pipe and on a terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ import pytest
 import rich.progress
 
 from airflow_provider_streamupdate.cli import progress as module
-from airflow_provider_streamupdate.control.update.record import usual_step_times
 from airflow_provider_streamupdate.control.waiting import Phase
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
-
-from .conftest import Site
 
 
 def test_each_line_has_the_time_since_the_start(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,35 +73,3 @@ def test_a_terminal_shows_the_phase_that_is_under_way(
     assert shown == ["verifying v2: 0 of 5 batches", r"verifying v2: 1 of 5 batches \[b]"]
     said = capsys.readouterr().err
     assert "a note" in said and said.count("verifying v2: 0 of 5 batches") == 1
-
-
-def record(new: str, seconds: float, outcome: str | None = "promoted", strategy: str = "standby") -> UpdateRecord:
-    times = {"plan": 0, "check": 0.2, "prepare": seconds, "promote": seconds + 3}
-    return UpdateRecord(
-        app="flights",
-        old="v0",
-        new=new,
-        started_at="2026-11-21T10:00:00+00:00",
-        strategy=strategy,
-        outcome=outcome,
-        step_times={name: f"2026-11-21T10:00:{at:06.3f}+00:00" for name, at in times.items()},
-    )
-
-
-def test_what_the_steps_took_before() -> None:
-    updates = [record("v1", 10.2), record("v2", 20.2), record("v3", 12.2), record("v4", 50, None)]
-    updates += [record("v5", 50, "rolled-back"), record("v6", 50, strategy="restart")]
-    assert usual_step_times(updates, "standby") == (
-        "earlier durations of the steps (median of 3 updates): prepare 12 s, promote 3 s"
-    )
-    assert (
-        usual_step_times(updates, "restart")
-        == "earlier durations of the steps (the last time): prepare 50 s, promote 3 s"
-    )
-    assert usual_step_times(updates, "parallel") is None
-
-
-def test_an_update_tells_it(running: Site) -> None:
-    running.app.set_update(record("v0", 12))
-    result = running.run("update", running.application("v2"))
-    assert "] earlier durations of the steps (the last time): prepare 12 s, promote 3 s\n" in result.stderr

@@ -111,7 +111,7 @@ def test_an_update_rehearses_first(running: Site) -> None:
 def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     args = ("update", running.application("v2"), "--deployment", "v2", "--rehearse", "1")
     with monkeypatch.context() as crashing:
-        crashing.setattr(standby, "stand_by", interrupt)
+        crashing.setattr(standby.Standby, "get_ready", interrupt)
         assert running.run(*args).exit_code == 130
     record = running.app.update("v2")
     assert record is not None and record.step == "rehearse"

@@ -19,6 +19,7 @@ from airflow_provider_streamupdate.core.errors import AlreadyRunningError, Strea
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import to_json
+from tests.begun_updates import begin_update
 
 from .conftest import Site, document
 
@@ -163,7 +164,7 @@ def test_restart_of_a_living_driver_is_refused(running: Site, state: str, monkey
 
 
 def test_restart_during_an_update_is_refused_and_says_which(running: Site) -> None:
-    running.client.begin_update("alarm", "v2")
+    begin_update(running.client, "alarm", "v2")
     running.crash("v1")
     result = running.run("restart", "alarm")
     assert result.exit_code == 1

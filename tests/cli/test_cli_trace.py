@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_streamupdate.control.update import trace as trace_of
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from tests.begun_updates import begin_update
 from tests.cases import STEPS
 from tests.otlp_receiver import Receiver, receiver
 
@@ -71,7 +72,7 @@ def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Si
 def test_what_cannot_be_shown_or_sent(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     none = running.run("trace", "alarm")
     assert none.exit_code == 1 and "app alarm has had no update" in none.stderr
-    running.client.begin_update("alarm", "v2", "digest", "restart")
+    begin_update(running.client, "alarm", "v2", "digest", "restart")
     assert trace(running)[0]["attributes"]["streamupdate.outcome"] == "under way"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("airflow_provider_streamupdate.cli.commands.trace.SECONDS", 1.0)

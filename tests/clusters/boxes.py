@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from airflow_provider_streamupdate.control.drivers import process
-from airflow_provider_streamupdate.control.drivers.clusters import Alive, Client, Cluster, Prepared
+from airflow_provider_streamupdate.control.drivers.clusters.cluster import Client, Cluster, Prepared
 from airflow_provider_streamupdate.control.drivers.launcher import master_of
 from airflow_provider_streamupdate.core.registry.deployment import Launch, Status
 
@@ -37,7 +37,7 @@ class Boxes(Cluster):
         box = str(folder / hashlib.sha256("|".join(driver).encode()).hexdigest()[:16])
         return Prepared(["/bin/sh", "-c", SUBMIT, box, BEGIN, *command], {"box": box}, handed_over=True)
 
-    def alive_check(self, many: bool = False) -> Alive:
+    def alive_check(self, many: bool = False) -> process.Alive:
         return _alive
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:

@@ -14,14 +14,8 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.drivers import clusters, process
-from airflow_provider_streamupdate.control.drivers.clusters import (
-    Client,
-    Cluster,
-    Living,
-    alive,
-    cluster_for,
-    cluster_of,
-)
+from airflow_provider_streamupdate.control.drivers.clusters import Living, alive, cluster_for, cluster_of
+from airflow_provider_streamupdate.control.drivers.clusters.cluster import Client, Cluster
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Kubernetes
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Kubernetes
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import api as module
-from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.api import ApiPods
+from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.api import Pods
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod import PodState
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.settings import Where
 from airflow_provider_streamupdate.core import clock
@@ -70,8 +70,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     made.shutdown()
 
 
-def pods(server: Server, **files: str) -> ApiPods:
-    return ApiPods(Where(server=server.address, namespace="streams", files=files))
+def pods(server: Server, **files: str) -> Pods:
+    return Pods(Where(server=server.address, namespace="streams", files=files))
 
 
 def launch(server: Server) -> Launch:

@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.operations.version import store_copy
 from airflow_provider_streamupdate.control.update.inheritance import inherit, setting_changes, without
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
@@ -144,7 +143,7 @@ def test_what_is_unset_is_gone(running: Application) -> None:
         ("limt", r"deployment v1 of flights has no such value \(it has: conf=spark.*, env=TZ, input, limit, option="),
         ("option=files", "has no such value"),
         ("conf=nope", "has no such value"),
-        ("option=deploy-mode", "is not understood"),
+        ("option=deploy-mode", "has no such value"),
         ("jar=x", "is not understood"),
     ],
 )
@@ -187,7 +186,6 @@ def test_a_copy_keeps_no_agreement_to_the_change_that_made_its_version(tmp_path:
     registry.folder.write("deployments/v2/application/app.py", b"")
     registry.create_deployment(spec("v2", agree=agreed, application=application))
     registry.folder.write("deployments/v2/plan.json", to_json(plan))
-    drivers = Drivers(registry, None, str(tmp_path / "root"), {})
-    copy = store_copy(registry, drivers, "v2", "v2-standby-1", owner="hot standby of v2")
+    copy = store_copy(registry, "v2", "v2-standby-1", owner="hot standby of v2")
     assert copy.agree == () and copy.digest == registry.spec("v2").digest
     assert compare(plan, plan, "v2", copy.agree).compatible  # its driver compares so, and refuses other names

@@ -16,6 +16,7 @@ from airflow_provider_streamupdate.core.errors import (
     LeaseHeldError,
 )
 from airflow_provider_streamupdate.core.formats import files_of
+from tests.begun_updates import begin_update
 
 
 @pytest.mark.slow
@@ -52,9 +53,9 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     ground.wait_for_batches(done + 2)
 
     # The update; another one meanwhile is told who holds the lease.
-    ground.client.begin_update(ground.app, "two")
+    begin_update(ground.client, ground.app, "two")
     with pytest.raises(LeaseHeldError, match="two holds the lease until"):
-        ground.client.begin_update(ground.app, "three")
+        begin_update(ground.client, ground.app, "three")
     record = ground.json("update", v2, "--deployment", "two", *ground.params, *ground.agreed)
     assert record["outcome"] == "promoted"
     assert 0 < record["pause_seconds"] < 300

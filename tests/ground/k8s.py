@@ -17,6 +17,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.clusters import cluster_of
+from airflow_provider_streamupdate.control.drivers.launch_files import local_application
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
@@ -104,9 +105,9 @@ class InPods(Records):
         """The very command of version 1's driver, once more: the exit code of spark-submit, whose output is in
         again.log."""
         drivers = self.client.drivers(self.app)
-        launch, spec = drivers.app.launch("one"), drivers.app.spec("one")
+        launch = drivers.app.launch("one")
         assert launch is not None
-        application, launcher = drivers.application(spec), self.client.launcher
+        application, launcher = local_application(drivers.app, "one"), self.client.launcher
         assert launcher is not None
         zipped = str(Path(launch.log).parent / "runtime.zip")
         identity = f"{drivers.app.folder.address}|{drivers.app.first_claim()}"

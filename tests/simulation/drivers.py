@@ -90,7 +90,7 @@ class Drivers:
         boundary("driver-noted")
         return launch
 
-    def alive(self, launch: Launch, status: Status | None = None, kernel: Any = None) -> bool | None:
+    def alive(self, launch: Launch, status: Status | None = None) -> bool | None:
         """As control/drivers/process.py says it of processes outside clusters."""
         if launch.killed or launch.process is None:
             return False

@@ -18,7 +18,6 @@ from ..update_options import option_named
 from .snapshots import need_snapshot
 
 if TYPE_CHECKING:
-    from ...control.client import StreamUpdateClient
     from ...control.operations.submit import Deployed, SubmitOptions
 
 
@@ -83,37 +82,8 @@ def _submit(settings: Settings, asked: SubmitOptions) -> Deployed:
         need_snapshot(client, asked.snapshot)
     client.registry.folder.check_writable()  # before the plan, which takes tens of seconds
     interrupted = "if its driver was started, it keeps running (streamupdate list shows it, cancel ends it)"
-    first = f"{'planning' if asked.snapshot else 'submitting'} {asked.application.file}"
-    with progress(first, interrupted) as report:
-        return submit(client.context, attrs.evolve(asked, progress=report, app=_checked_app(client, asked)))
-
-
-def _checked_app(client: StreamUpdateClient, asked: SubmitOptions) -> str | None:
-    """Return the name of the app after a check against its snapshot; None where there is nothing to check.
-
-    Raise IncompatibleError where the application cannot continue from the snapshot.
-    """
-    from ...core.compatibility.report import IncompatibleError
-
-    application, snapshot = asked.application, asked.snapshot
-    if snapshot is None or client.submitted_before(application, asked.deployment, snapshot, asked.fresh) is not None:
-        return None
-    planned = client.plan_and_check(
-        application,
-        snapshot=snapshot,
-        agree=asked.agree,
-        renames=asked.renames,
-        fork=asked.fork,
-        from_app=asked.from_app,
-        in_place=not asked.fork,
-    )
-    if planned.report is not None and not planned.report.compatible:
-        raise IncompatibleError(
-            f"{application.file} cannot continue from {planned.report.source}; nothing was started:\n  "
-            + "\n  ".join(planned.report.problems),
-            planned.report,
-        )
-    return planned.plan.app
+    with progress(f"submitting {asked.application.file}", interrupted) as report:
+        return submit(client.context, attrs.evolve(asked, progress=report))
 
 
 @click.command(short_help="Restart an app's dead driver from its own checkpoint.")

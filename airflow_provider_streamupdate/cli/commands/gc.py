@@ -51,9 +51,10 @@ def gc(settings: Settings, app: str | None, dry_run: bool, keep_deployments: int
     client = settings.client_of(app) if app else settings.client()
     retention = Retention(deployments=keep_deployments, days=keep_days)
     with progress(f"{'looking for' if dry_run else 'freeing'} unneeded files", "run the same command again") as report:
-        done = (
-            [client.collect(app, retention, dry_run, report)] if app else client.collect_all(retention, dry_run, report)
-        )
+        if app:
+            done = [client.collect(app, retention, dry_run, report)]
+        else:
+            done = [client.collect_or_leave(each, retention, dry_run, report) for each in client.registry.apps()]
     total = sum(each.bytes for each in done)
     if settings.as_json:
         print_json({"dry_run": dry_run, "bytes": total, "apps": done})

@@ -15,13 +15,10 @@ from ...core.errors import (
     AppCancelledError,
     DriverError,
     FencedError,
-    StreamUpdateError,
-    WaitTimeoutError,
     failure_advice,
 )
 from ...core.processes.elapsed import written_ago
 from ...core.processes.pulse import Pulse
-from ...core.registry.application import Application
 from ...core.registry.deployment import (
     CANCELLED,
     DEAD_STATES,
@@ -47,11 +44,16 @@ from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.plan_answer import PLANNED
 from ..waiting import POLL_SECONDS, wait_for
-from .clusters import Alive, Client, alive, cluster_for, cluster_of
+from . import process
+from .clusters import alive as lives_now
+from .clusters import cluster_for, cluster_of
+from .clusters.cluster import Client
 from .driver_log import ERROR_LINES, driver_log
-from .launch_files import LaunchFiles, launch_files, local_application
-from .launcher import Launcher, driver_environment
+from .launch_files import LaunchFiles, launch_files
+from .launcher import Launcher, driver_environment, need_launcher
+from .process import Alive
 
+UPDATE_AGAIN = "Correct the cause, and run the update again"
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
 
 
@@ -60,6 +62,13 @@ def not_started(app: str, cancellation: Cancellation) -> str:
     return f"{app} was {cancellation}, so nothing of it is started; streamupdate restart {app} starts it again"
 
 
+def check_not_cancelled(app: str, current: Current | None) -> None:
+    """Raise AppCancelledError when the app is cancelled. current: who runs, as it was read"""
+    if current is not None and current.cancelled is not None:
+        raise AppCancelledError(not_started(app, current.cancelled))
+
+
+@attrs.frozen
 class Drivers:
     """The drivers of one app.
 
@@ -68,21 +77,12 @@ class Drivers:
         driver lost.
     """
 
-    def __init__(
-        self,
-        app: AppRegistry,
-        launcher: Launcher | None,
-        root: str,
-        storage_options: dict[str, Any],
-        alive: Alive = alive,
-        watch: bool = True,
-    ) -> None:
-        self.alive = alive
-        self.app = app
-        self.launcher = launcher
-        self.root = root
-        self.storage_options = storage_options
-        self.watch = watch
+    app: AppRegistry
+    launcher: Launcher | None
+    root: str
+    storage_options: dict[str, Any] = attrs.field(repr=False)
+    alive: Alive = lives_now
+    watch: bool = True
 
     def state(self, deployment: str) -> DriverState:
         """Return ``new``, a state the driver wrote, ``lost`` (its process is gone, or it gave no heartbeat), or, for a
@@ -97,11 +97,9 @@ class Drivers:
     def state_and_status(self, deployment: str) -> tuple[DriverState, Status | None]:
         """Return `state` and `status` of the same moment, reading each file once."""
         _, state, status = self._launch_state_and_status(deployment)
-        return (CANCELLED if state in DEAD_STATES and self._cancelled(deployment) else state), status
-
-    def _cancelled(self, deployment: str) -> bool:
-        current = self.app.current()
-        return current is not None and current.deployment == deployment and current.cancelled is not None
+        current = self.app.current() if state in DEAD_STATES else None
+        cancelled = current is not None and current.deployment == deployment and current.cancelled is not None
+        return (CANCELLED if cancelled else state), status
 
     def maybe_alive(self, deployment: str) -> bool:
         """Return whether a driver that gives no sign of life, and counts as dead, may run on a machine that cannot be
@@ -126,12 +124,12 @@ class Drivers:
             if status is None:
                 overdue = living is None and self._overdue(deployment, launch)
                 return launch, (LOST if overdue else STARTING), None
-            state = status.state if living else self._heard(deployment, status)
+            state = status.state if living else self._state_by_heartbeat(deployment, status)
             if state is not None:
                 return launch, state, status
             clock.sleep(POLL_SECONDS)
 
-    def _heard(self, deployment: str, status: Status) -> DriverState | None:
+    def _state_by_heartbeat(self, deployment: str, status: Status) -> DriverState | None:
         """Return the state of a driver whose process cannot be inspected, from changes of its heartbeat.
 
         None: not decided yet; look again.
@@ -160,7 +158,7 @@ class Drivers:
     def has_ended(self, deployment: str) -> bool:
         """Return whether no driver of the deployment runs any more."""
         launch = self.app.launch(deployment)
-        living = alive(launch, self._status_of(launch, deployment)) if launch else False
+        living = lives_now(launch, self._status_of(launch, deployment)) if launch else False
         return self.state(deployment) in (*FINAL_STATES, NEW) if living is None else not living
 
     def start(self, spec: DeploymentSpec, epoch: int, promoted: bool = False, after_cancel: bool = False) -> Launch:
@@ -172,29 +170,28 @@ class Drivers:
         AppCancelledError when the app is cancelled, and nobody asked for the start (`after_cancel`). A cancellation
         claims an epoch as well, so none can come between this look and the claim.
         """
-        self._check_launcher()
+        need_launcher(self.launcher)
         files = launch_files(self.app, spec, self.root)
         self._check_cluster(files)
         before = self.app.current()
-        if before is not None and before.cancelled is not None and not after_cancel:
-            raise AppCancelledError(not_started(self.app.name, before.cancelled))
+        if not after_cancel:
+            check_not_cancelled(self.app.name, before)
         if before is not None:
             self.fence(before.deployment)  # before the claim: a rerun after it would find nothing to fence
-        if not self.app.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted)):
-            if cancellation := self.app.cancellation():
-                raise AppCancelledError(not_started(self.app.name, cancellation))
-            raise FencedError(
-                f"epoch {epoch} of {self.app.name} was just claimed by {self.app.current_id()}; try again"
-            )
+        self.claim(Current(deployment=spec.deployment, epoch=epoch, promoted=promoted))
         return self._launch(spec, files, epoch)
+
+    def claim(self, successor: Current, after: int | None = None) -> None:
+        """Make a deployment current (`AppRegistry.claim`). AppCancelledError when somebody has just cancelled the app,
+        FencedError when somebody has just claimed the epoch otherwise."""
+        if not self.app.claim(successor, after):
+            check_not_cancelled(self.app.name, self.app.current())
+            raise FencedError(f"the epoch of {self.app.name} passed to {self.app.current_id()} a moment ago; try again")
 
     def replace_dead(self, dead: str, successor: Current) -> None:
         """Make a deployment whose driver stands by current, in place of one whose driver died."""
         self.fence(dead)
-        if not self.app.claim(successor):
-            raise FencedError(
-                f"epoch {successor.epoch} of {self.app.name} was just claimed by {self.app.current_id()}; try again"
-            )
+        self.claim(successor)
 
     def fence(self, deployment: str) -> None:
         """Fence a lost driver whose process cannot be inspected: it may still run on another machine."""
@@ -212,9 +209,8 @@ class Drivers:
         follow: it runs the current one's batches meanwhile, muted, from so many of the last ones on; 0: it does not
         compare_with: the deployment with whose rows a witness compares its own
         """
-        self._check_launcher()
-        if cancellation := self.app.cancellation():
-            raise AppCancelledError(not_started(self.app.name, cancellation))
+        need_launcher(self.launcher)
+        check_not_cancelled(self.app.name, self.app.current())
         folder = self.app.deployment_folder(spec.deployment)
         folder.remove(PLANNED)
         if role is not DriverRole.PARALLEL:
@@ -226,45 +222,32 @@ class Drivers:
         more += ["--compare-with", compare_with] if compare_with else []
         return self._launch(spec, launch_files(self.app, spec, self.root), epoch, "--role", str(role), *more)
 
-    def _check_launcher(self, to: str = "start a driver") -> None:
-        if self.launcher is None:
-            raise StreamUpdateError(f"this client was made without a launcher, so it cannot {to}")
-
     def _check_cluster(self, files: LaunchFiles) -> None:
         """Raise what would keep the driver from starting, before another one is fenced or an epoch is claimed."""
-        assert self.launcher is not None
-        command = self.launcher.command(files.application, [], "")
-        environment = driver_environment(self.launcher, files.application, command, self.storage_options)
+        launcher = need_launcher(self.launcher)
+        command = launcher.command(files.application, [], "")
+        environment = driver_environment(launcher, files.application, command, self.storage_options)
         cluster_for(command).check(command, environment)
 
     def _launch(self, spec: DeploymentSpec, files: LaunchFiles, epoch: int, *more: str) -> Launch:
-        assert self.launcher is not None
-        folder, application = files.folder, files.application
-        args = [
-            "run",
-            "--root",
-            self.root,
-            "--app",
-            spec.app,
-            "--deployment",
-            spec.deployment,
-            "--epoch",
-            str(epoch),
-            *more,
-        ]
-        command = self.launcher.command(application, args, str(files.runtime))
+        launcher, application = need_launcher(self.launcher), files.application
+        args = ["run", "--root", self.root, "--app", spec.app, "--deployment", spec.deployment, "--epoch", str(epoch)]
+        command = launcher.command(application, [*args, *more], str(files.runtime))
         cluster = cluster_for(command)
         # A root of the same address elsewhere, or one that was removed and made again, is another one.
         driver = (f"{self.app.folder.address}|{self.app.first_claim()}", spec.app, spec.deployment, str(epoch))
-        environment = driver_environment(self.launcher, application, command, self.storage_options)
+        environment = driver_environment(launcher, application, command, self.storage_options)
         cluster.check(command, environment, driver)
         prepared = cluster.prepare(command, driver, environment)
-        return cluster.start(
-            prepared,
+        return process.start(
+            prepared.command,
             environment,
-            folder / f"driver-{epoch}.log",
+            files.folder / f"driver-{epoch}.log",
             epoch,
             lambda launch: self._note(spec.deployment, launch),
+            cluster=cluster.name,
+            record=prepared.record,
+            handed_over=prepared.handed_over,
         )
 
     def _note(self, deployment: str, launch: Launch) -> None:
@@ -280,10 +263,6 @@ class Drivers:
                 f"none is started in epoch {launch.epoch}; streamupdate status {self.app.name} shows what runs"
             )
         self.app.set_launch(deployment, launch)
-
-    def application(self, spec: DeploymentSpec) -> Application:
-        """Return a deployment's application with its files on this machine."""
-        return local_application(self.app.deployment_folder(spec.deployment), spec)
 
     def wait_running(self, deployment: str, timeout: float) -> None:
         """Wait until the driver runs its queries, or has run them to their end (trigger availableNow); DriverError with
@@ -308,29 +287,38 @@ class Drivers:
                 raise DriverError(self.death(deployment, state))
             return True if state in states or needless() else None
 
-        try:
-            wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout)
-        except WaitTimeoutError as error:
-            told = self.told_by_cluster(deployment)
-            raise WaitTimeoutError(
-                f"{error}{f' ({told})' if told else ''}. The driver is still starting: watch it "
+        def why() -> str:
+            reason = self.cluster_message(deployment)
+            return (
+                f"{f'{reason}. ' if reason else ''}The driver is still starting: watch it "
                 f"(streamupdate status {self.app.name}), give it more time (--timeout), or end it "
                 f"(streamupdate cancel {self.app.name})\n{self.last_lines(deployment)}"
-            ) from error
+            )
 
-    def death(self, deployment: str, state: DriverState, starts_again: bool = False) -> str:
-        """Return why a driver ended, as far as it reported that, what to do, and its last log lines.
+        wait_for(poll, f"the start of deployment {deployment} of {self.app.name}", timeout, why=why)
 
-        starts_again: a rollback starts it again, so that nobody has to
+    def living_state(self, deployment: str) -> DriverState:
+        """Return the state of a driver. DriverError with its `death` when it has ended."""
+        state = self.state(deployment)
+        if state in FINAL_STATES:
+            raise DriverError(self.death(deployment, state))
+        return state
+
+    def death(self, deployment: str, state: DriverState, then: str | None = None) -> str:
+        """Return why a driver ended, as far as it reported that, what to do (`then`), and its last log lines.
+
+        then: None: correct the cause, and start the driver or the update again
         """
         status = self.status(deployment)
         why = (status.error or status.reason) if status else None
         if state in DEAD_STATES and not why:
-            why = self.told_by_cluster(deployment) or "its process exited without a final status"
-        then = "Correct the cause, and run the update again"  # it was started beside the current one
-        if deployment == self.app.current_id() and not starts_again:
-            restart = f"Correct the cause, and start it again with streamupdate restart {self.app.name}"
-            then = failure_advice(self.app.name) if state == FAILED else restart
+            why = self.cluster_message(deployment) or "its process exited without a final status"
+        if then is None and deployment != self.app.current_id():  # it was started beside the current one
+            then = UPDATE_AGAIN
+        elif then is None and state == FAILED:
+            then = failure_advice(self.app.name)
+        elif then is None:
+            then = f"Correct the cause, and start it again with streamupdate restart {self.app.name}"
         return (
             f"the driver of deployment {deployment} of {self.app.name} is {state}: {why or 'no reason given'}. "
             f"{then} (streamupdate log {self.app.name} --deployment {deployment} shows more)\n"
@@ -357,13 +345,13 @@ class Drivers:
             "process, then run this again"
         )
 
-    def told_by_cluster(self, deployment: str) -> str | None:
+    def cluster_message(self, deployment: str) -> str | None:
         """Return why the driver does not run yet, or why it ended, in its cluster's words; None: it says nothing."""
         launch = self.app.launch(deployment)
-        told = cluster_of(launch).told_of(launch) if launch else None
-        if told is None:  # it may hold the end of a log
+        message = cluster_of(launch).why_not_running(launch) if launch else None
+        if message is None:  # it may hold the end of a log
             return None
-        return Hiding.of([self.app.spec(deployment)]).text(told)
+        return Hiding.of([self.app.spec(deployment)]).text(message)
 
     def grace_problem(self, deployment: str, status: Status | None) -> str | None:
         """Return why a batch would be cut when the cluster has the driver end, e.g. to drain its node; None: it would
@@ -410,10 +398,8 @@ class Drivers:
 
     def _client(self, deployment: str) -> Client:
         """Return the client that reaches the cluster the driver runs in."""
-        self._check_launcher("end one in a cluster")
-        assert self.launcher is not None
-        application = self.app.spec(deployment).application
-        return Client(self.launcher.command(application, [], "")[0], self.launcher.environment(application))
+        launcher, application = need_launcher(self.launcher), self.app.spec(deployment).application
+        return Client(launcher.command(application, [], "")[0], launcher.environment(application))
 
 
 def _why_not(launch: Launch) -> str:

@@ -32,12 +32,13 @@ def launch_files(app: AppRegistry, spec: DeploymentSpec, root: str) -> LaunchFil
     own = app.deployment_folder(spec.deployment)
     folder = local_folder(own, spec)
     zipped = runtime.of_deployment(own, folder, root)
-    return LaunchFiles(folder=folder, runtime=zipped, application=_located(spec.application, folder))
+    return LaunchFiles(folder=folder, runtime=zipped, application=located(spec.application, folder))
 
 
-def local_application(folder: Folder, spec: DeploymentSpec) -> Application:
+def local_application(app: AppRegistry, deployment: str) -> Application:
     """Return a deployment's application with its files on this machine."""
-    return _located(spec.application, local_folder(folder, spec))
+    spec = app.spec(deployment)
+    return located(spec.application, local_folder(app.deployment_folder(deployment), spec))
 
 
 def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:
@@ -56,7 +57,8 @@ def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:
     return target
 
 
-def _located(application: Application, folder: Path) -> Application:
+def located(application: Application, folder: Path) -> Application:
+    """Return the application with its relative paths below the folder."""
     return attrs.evolve(
         application,
         file=str(folder / application.file),

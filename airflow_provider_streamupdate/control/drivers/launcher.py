@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...core.errors import SPARK_VERSIONS, EnvironmentProblem
+from ...core.errors import SPARK_VERSIONS, EnvironmentProblem, StreamUpdateError
 from ...core.registry.application import Application
 from ...core.storage.options import VARIABLE, to_environment
 
@@ -31,6 +31,15 @@ class Launcher(Protocol):
 
     def environment(self, application: Application) -> dict[str, str]:
         """Return the complete environment of the child process."""
+
+
+def need_launcher(launcher: Launcher | None) -> Launcher:
+    """Return the launcher. StreamUpdateError when a client has none."""
+    if launcher is None:
+        raise StreamUpdateError(
+            "this client was made without a launcher, so it can neither start a driver nor end one in a cluster"
+        )
+    return launcher
 
 
 class SparkSubmit:

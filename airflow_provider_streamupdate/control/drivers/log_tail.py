@@ -28,20 +28,12 @@ def tail(log: Path, lines: int) -> str:
     if not log.exists():
         return f"(no log at {log})"
     found: list[str] = []
-    for file in (log, *_older(log)):
-        with contextlib.suppress(OSError):  # it is being rotated at this moment
-            found = [*_last_lines(file, lines - len(found)), *found]
-        if len(found) >= lines:
-            break
+    file, rotated = log, count(1)
+    while len(found) < lines and file.exists():
+        with contextlib.suppress(OSError), open(file, "rb", opener=_opener) as source:  # it may be rotated just now
+            found = [*_lines_before(source, source.seek(0, os.SEEK_END), lines - len(found)), *found]
+        file = log.with_name(f"{log.name}.{next(rotated)}")
     return "\n".join(found) or "(the log is empty)"
-
-
-def _older(log: Path) -> Iterator[Path]:
-    for number in count(1):
-        older = log.with_name(f"{log.name}.{number}")
-        if not older.exists():
-            return
-        yield older
 
 
 def follow(log: Path, lines: int, ended: Callable[[], bool]) -> Iterator[str]:
@@ -106,11 +98,6 @@ def _opener(path: str, flags: int) -> int:
         os.close(descriptor)
         raise OSError(f"{path} is no regular file")
     return descriptor
-
-
-def _last_lines(file: Path, lines: int) -> list[str]:
-    with open(file, "rb", opener=_opener) as source:
-        return _lines_before(source, source.seek(0, os.SEEK_END), lines)
 
 
 def _lines_before(source: BinaryIO, end: int, lines: int) -> list[str]:

@@ -15,13 +15,13 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import psutil
 
 from ...core import clock
 from ...core.boundaries import boundary
-from ...core.processes.kernel import Kernel, NotInspectableError, ProcessInfo, this_kernel
+from ...core.processes.kernel import NotInspectableError, ProcessInfo, this_kernel
 from ...core.processes.process_identity import ProcessIdentity
 from ...core.registry.deployment import Launch, Status
 from ...core.storage.ownership import share, umask_in
@@ -118,23 +118,18 @@ def run(command: list[str], environment: Mapping[str, str], folder: Path, output
     return child.returncode
 
 
-def alive(launch: Launch, status: Status | None = None, kernel: Kernel | None = None) -> bool | None:
+def alive(launch: Launch, status: Status | None = None) -> bool | None:
     """Return whether any process of the driver lives; None when that cannot be found out from here.
 
     That is so when it runs on another machine, in another container or in a cluster.
 
     status: its heartbeat, if it has given one
     """
-    return _Processes(kernel or this_kernel()).alive(launch, status)
+    return _Processes().alive(launch, status)
 
 
-class Alive(Protocol):
-    """Returns whether any process of a driver lives; None: that cannot be found out from here.
-
-    status: its heartbeat, if it has given one
-    """
-
-    def __call__(self, launch: Launch, status: Status | None = None) -> bool | None: ...
+# Returns whether any process of a driver lives; None: that cannot be found out from here. Status: its last heartbeat.
+Alive = Callable[[Launch, Status | None], bool | None]
 
 
 def alive_check(many: bool = False) -> Alive:
@@ -142,7 +137,7 @@ def alive_check(many: bool = False) -> Alive:
 
     many: it will be called for several launches, so look at all processes now
     """
-    found = _Processes(this_kernel())
+    found = _Processes()
     if many:
         found.sessions()
     return found.alive
@@ -154,13 +149,13 @@ def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
     False, with nothing signalled, when its processes cannot be identified.
     """
     for number in (signal.SIGKILL,) if at_once else (signal.SIGTERM, signal.SIGKILL):
-        group = _Processes(this_kernel()).members(launch)
+        group = _Processes().members(launch)
         if group is None:
             return False
         for process in group:
             process.signal(number)
         deadline = clock.monotonic() + seconds
-        while (group := _Processes(this_kernel()).members(launch)) and clock.monotonic() < deadline:
+        while (group := _Processes().members(launch)) and clock.monotonic() < deadline:
             clock.sleep(POLL_SECONDS)
         if not group:
             break
@@ -170,9 +165,9 @@ def end(launch: Launch, seconds: float = 10.0, at_once: bool = False) -> bool:
 class _Processes:
     """A snapshot of the processes of this machine."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self._here = kernel.boot(), kernel.namespace()
+    def __init__(self) -> None:
+        self._kernel = this_kernel()
+        self._here = self._kernel.boot(), self._kernel.namespace()
         self._sessions: dict[int, list[ProcessInfo]] | None = None
 
     def alive(self, launch: Launch, status: Status | None = None) -> bool | None:
@@ -213,11 +208,11 @@ class _Processes:
             session = [found]  # it was started since this look
         if found is None:  # the leader has ended, and its session id may have been reused
             session = [seen for seen in session if launch.mark and _marked(seen.pid, launch.mark)]
-        return [self._identity(seen) for seen in session]
-
-    def _identity(self, seen: ProcessInfo) -> ProcessIdentity:
         boot, namespace = self._here
-        return ProcessIdentity(host=os.uname().nodename, pid=seen.pid, boot=boot, namespace=namespace, start=seen.start)
+        return [
+            ProcessIdentity(host=os.uname().nodename, pid=seen.pid, boot=boot, namespace=namespace, start=seen.start)
+            for seen in session
+        ]
 
     def sessions(self) -> dict[int, list[ProcessInfo]]:
         """Return the living processes of this machine, by session."""

@@ -62,7 +62,7 @@ def check(context: Context, options: CheckOptions) -> CompatibilityReport:
 def plan_and_check(context: Context, options: CheckOptions) -> Planned:
     """`plan` and `check` in one driver start. The report is not stored."""
     application, app, snapshot = options.application, options.app, options.snapshot
-    name = app or options.from_app or app_named_in(application.file)
+    name = options.from_app or app or app_named_in(application.file)
     if name is not None:  # else only the plan tells it
         registry = context.registry
         if snapshot is None:

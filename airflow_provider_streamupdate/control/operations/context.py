@@ -6,11 +6,11 @@ from typing import Any
 
 import attrs
 
-from ...core.errors import StreamUpdateError
 from ...core.registry.registry import AppRegistry, Registry
-from ..drivers.clusters import Alive, alive
+from ..drivers.clusters import alive
 from ..drivers.drivers import Drivers
-from ..drivers.launcher import Launcher
+from ..drivers.launcher import Launcher, need_launcher
+from ..drivers.process import Alive
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +45,4 @@ class Context:
         return Drivers(registry, self.launcher, self.root, self.storage_options, alive, watch)
 
     def need_launcher(self) -> Launcher:
-        if self.launcher is None:
-            raise StreamUpdateError("this client was made without a launcher, so it cannot start a driver")
-        return self.launcher
+        return need_launcher(self.launcher)

@@ -12,14 +12,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.checkpoint.checkpoint import Checkpoint
 from ...core.coordination.following import unfollowable
-from ...core.errors import (
-    DriverError,
-    LeaseHeldError,
-    NotRunningError,
-    RefusedError,
-    StreamUpdateError,
-    WaitTimeoutError,
-)
+from ...core.errors import DriverError, LeaseHeldError, NotRunningError, RefusedError, StreamUpdateError
 from ...core.registry import hot_standby
 from ...core.registry.deployment import FINAL_STATES, NEW, RUNNING, STANDBY, DeploymentSpec, DriverRole, DriverState
 from ...core.registry.hot_standby import HotStandby
@@ -79,11 +72,14 @@ def stand_by(
     with holding(registry, deployment, f"a hot standby of {deployment} is started"):
         if before is not None:
             before()
-        _check_no_update(registry)
+        if (update := registry.update_under_way()) is not None:
+            raise LeaseHeldError(
+                f"an update of {registry.name} to {update.new} is under way; start the hot standby when it has ended"
+            )
         deployment, epoch = _standing(registry, drivers)
         found = wanted_standby(registry, drivers)
         if found is None or not found.alive or registry.spec(found.deployment).parent != deployment:
-            spec = _store(registry, drivers, deployment)
+            spec = _store(registry, deployment)
             wanted = hot_standby.read(registry.folder)
             asked = (wanted.asked_by, wanted.asked_at) if wanted else (user_and_host(), clock.now())
             # Before its driver is started: one that is not named here ends at once.
@@ -125,39 +121,34 @@ def wanted_standby(registry: AppRegistry, drivers: Drivers) -> StandsBy | None:
     wanted = hot_standby.read(registry.folder)
     if wanted is None:
         return None
-    current = registry.current_id()
-    if wanted.deployment == current or registry.launch(wanted.deployment) is None:
-        return StandsBy(deployment=wanted.deployment, state=NEW, took_over=wanted.deployment == current)
-    return StandsBy(
-        deployment=wanted.deployment,
-        state=drivers.state(wanted.deployment),
-        behind=_behind(registry, str(current), wanted.deployment),
-    )
+    deployment, current = wanted.deployment, registry.current_id()
+    if deployment == current or registry.launch(deployment) is None:
+        return StandsBy(deployment=deployment, state=NEW, took_over=deployment == current)
+    behind = _behind(registry, str(current), deployment)
+    return StandsBy(deployment=deployment, state=drivers.state(deployment), behind=behind)
 
 
 def _wait(registry: AppRegistry, drivers: Drivers, deployment: str, timeout: float) -> None:
     """Wait until it stands by. The app runs on, whatever becomes of it."""
     app = registry.name
+    then = f"{app} runs without one; correct the cause and run streamupdate standby on {app} again, or standby off"
 
     def poll() -> bool | None:
         state = drivers.state(deployment)
         if state in FINAL_STATES:
-            status = drivers.status(deployment)
-            why = (status.error or status.reason) if status else None
-            raise DriverError(
-                f"hot standby {deployment} of {app} is {state}: {why or 'its process exited without a final status'}. "
-                f"{app} runs without one; correct the cause and run streamupdate standby on {app} again, or standby "
-                f"off\n{drivers.last_lines(deployment)}"
-            )
+            death = drivers.death(deployment, state, then)
+            raise DriverError(f"hot standby {deployment} of {app} is {state}: {death}")
         return True if state in (STANDBY, RUNNING) else None
 
-    try:
-        wait_for(poll, f"hot standby {deployment} of {app} to stand by", timeout)
-    except WaitTimeoutError as error:
-        raise WaitTimeoutError(
-            f"{error}. It is still starting or catching up: watch it (streamupdate status {app}), give it more time "
+    wait_for(
+        poll,
+        f"hot standby {deployment} of {app} to stand by",
+        timeout,
+        why=lambda: (
+            f"it is still starting or catching up: watch it (streamupdate status {app}), give it more time "
             f"(--timeout), or end it (streamupdate standby off {app})\n{drivers.last_lines(deployment)}"
-        ) from error
+        ),
+    )
 
 
 def _behind(registry: AppRegistry, leader: str, follower: str) -> int | None:
@@ -190,14 +181,7 @@ def _standing(registry: AppRegistry, drivers: Drivers) -> tuple[str, int]:
     return deployment, epoch
 
 
-def _check_no_update(registry: AppRegistry) -> None:
-    if (update := registry.update_under_way()) is not None:
-        raise LeaseHeldError(
-            f"an update of {registry.name} to {update.new} is under way; start the hot standby when it has ended"
-        )
-
-
-def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSpec:
+def _store(registry: AppRegistry, parent: str) -> DeploymentSpec:
     """Store a deployment with the code, files and parameters of its parent."""
     stem, taken = _SUFFIX.sub("", parent)[:STEM], registry.deployment_ids()
     number = 1
@@ -205,4 +189,4 @@ def _store(registry: AppRegistry, drivers: Drivers, parent: str) -> DeploymentSp
         number += 1
     # The snapshot is not stored. A driver that is started again before it has built its checkpoint continues from what
     # its parent has left (streaming/agent/saved_state_source.py).
-    return store_copy(registry, drivers, parent, name, hot_standby.owner(parent), f"before-{name}")
+    return store_copy(registry, parent, name, hot_standby.owner(parent), f"before-{name}")

@@ -20,9 +20,10 @@ from ...core.registry.hiding import Hiding
 from ...core.serde import from_json
 from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
-from ..drivers import runtime
+from ..drivers import process, runtime
 from ..drivers.clusters import cluster_for
 from ..drivers.driver_log import last_lines
+from ..drivers.launch_files import located
 from ..drivers.launcher import Launcher, driver_environment, on_this_machine
 
 TIMEOUT_SECONDS = 300.0
@@ -83,7 +84,7 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
     """
     application.check()
     launcher.check()
-    application = _absolute(application)  # the driver runs in another folder
+    application = located(application, Path.cwd())  # the driver runs in another folder
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as folder:
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
@@ -99,14 +100,13 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
             args += [f"--rehearse={options.rehearse[0]}", f"--scratch={options.rehearse[1]}"]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
         submitted = launcher.command(quiet, args, str(runtime.build(root=options.root or _first(options.adopt))))
-        cluster = cluster_for(submitted)
         secrets = options.storage_options or {}
-        cluster.check(submitted, driver_environment(launcher, quiet, submitted, secrets))
+        cluster_for(submitted).check(submitted, driver_environment(launcher, quiet, submitted, secrets))
         command = on_this_machine(submitted)
         environment = driver_environment(launcher, quiet, command, secrets)
         with open(log, "wb") as output:
             try:
-                code = cluster.run(command, environment, Path(folder), output, options.timeout)
+                code = process.run(command, environment, Path(folder), output, options.timeout)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
                     f"{'rehearsing' if options.rehearse else 'planning'} {application.file} took more than "
@@ -136,15 +136,6 @@ def planned(answer: PlanAnswer, hiding: Hiding | None = None) -> Planned:
 
 def _first(uris: Mapping[str, str] | None) -> str:
     return next(iter((uris or {}).values()), "")
-
-
-def _absolute(application: Application) -> Application:
-    return attrs.evolve(
-        application,
-        file=str(Path(application.file).absolute()),
-        py_files=tuple(str(Path(f).absolute()) for f in application.py_files),
-        files=tuple(str(Path(f).absolute()) for f in application.files),
-    )
 
 
 def _no_answer(application: Application, code: int, log: Path) -> errors.StreamUpdateError:

@@ -13,6 +13,7 @@ from ...core.registry import scratch
 from ...core.registry.application import Application
 from ...core.snapshots.rehearsal import Rehearsal, RehearsalReport
 from ...core.snapshots.snapshots import SnapshotStore
+from ..drivers.launch_files import local_application
 from ..waiting import Phase, Progress, discard_progress
 from .check import same_app, store_report
 from .context import Context
@@ -92,7 +93,7 @@ def _with_old_version(
         return attrs.evolve(report, old_missing=f"the snapshot's deployment {new.deployment} does not exist any more")
     progress(Phase(f"rehearsing deployment {new.deployment} on the same snapshot, to compare"))
     try:
-        application = context.drivers(registry).application(registry.spec(new.deployment))
+        application = local_application(registry, new.deployment)
         options = PlanOptions(against=f"snapshot:{new.snapshot}", timeout=timeout)
         played = _play(context, application, report.wanted, options)
     except StreamUpdateError as error:

@@ -27,26 +27,22 @@ def check_no_state(registry: AppRegistry, drivers: Drivers) -> None:
     snapshot = _newest_snapshot(registry)
     if deployment is None and snapshot is None:
         return
-    app, has, ways = registry.name, [], []
+    app, has, restart = registry.name, [], ""
     if deployment is not None:
         has.append(f"deployment {deployment} ({drivers.state(deployment)}, {format_batches(batches)})")
         if deployment == registry.current_id():
-            ways.append(
+            restart = (
                 f"`streamupdate restart {app}` starts {deployment} again from its own checkpoint; then "
-                "`streamupdate update FILE` brings a new version in"
+                "`streamupdate update FILE` brings a new version in; "
             )
     if snapshot is not None:
         has.append(f"snapshot {snapshot[0]} ({snapshot[1]})")
-    name = snapshot[0] if snapshot else "NAME"
-    ways.append(
-        f"`streamupdate submit FILE --snapshot {name}` starts from a snapshot"
-        + (f" (`streamupdate save-snapshot {app} NAME --cancel` takes one of the app's latest state)" if ways else "")
-    )
-    ways.append("`streamupdate submit FILE --fresh` starts without state on purpose")
     raise RefusedError(
         f"app {app} has state and would be started without it; nothing was started. It has {' and '.join(has)}. "
-        f"Choose one: {'; '.join(ways)}. In Airflow: StreamRestartOperator, or from_snapshot or fresh of "
-        "StreamSubmitOperator"
+        f"Choose one: {restart}`streamupdate submit FILE --snapshot {snapshot[0] if snapshot else 'NAME'}` starts from "
+        f"a snapshot (`streamupdate save-snapshot {app} NAME --cancel` takes one of the app's latest state); "
+        "`streamupdate submit FILE --fresh` starts without state on purpose. In Airflow: StreamRestartOperator, or "
+        "from_snapshot or fresh of StreamSubmitOperator"
     )
 
 

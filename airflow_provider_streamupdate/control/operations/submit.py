@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
 from ...core import clock
 from ...core.boundaries import boundary
-from ...core.compatibility.report import CompatibilityReport, IncompatibleError
+from ...core.compatibility.report import IncompatibleError
 from ...core.errors import AlreadyExistsError, AlreadyRunningError, InvalidInputError
 from ...core.names import check_name, check_new_id
 from ...core.plan.plan import AppPlan
@@ -22,7 +22,7 @@ from ..app_lease import holding
 from ..drivers.drivers import Drivers
 from ..waiting import Phase, Progress, discard_progress
 from .abandoned import supersede_left_behind
-from .check import same_app, with_batches_again
+from .check import CheckOptions, plan_and_check, same_app
 from .context import Context
 from .plan import PlanOptions, app_named_in, plan_application
 from .stateless import check_no_state, check_start
@@ -64,6 +64,7 @@ class SubmitOptions:
     fork: bool = False  # continue from the snapshot under new query ids, beside the snapshot's app
     from_app: str | None = None  # the snapshot's app, if a fork's is another one
     fresh: bool = False  # leave the app's state behind on purpose
+    checked: bool = True  # with `app`: the application was planned and checked before
 
 
 def submit(context: Context, options: SubmitOptions) -> Deployed:
@@ -81,8 +82,7 @@ def submit(context: Context, options: SubmitOptions) -> Deployed:
         raise InvalidInputError("a fresh start has no state, but a snapshot was given; leave out one of the two")
     context.need_launcher().check()
     context.registry.folder.check_writable()
-    request = application, options.deployment, snapshot, options.fresh, options.app
-    if not owner and (before := submitted_before(context, *request)):
+    if not owner and (before := _submitted_before(context, options)):
         progress(Phase(f"deployment {before.deployment} of {before.app} was submitted before: waiting for it"))
         context.drivers(context.registry.app(before.app)).wait_running(before.deployment, options.timeout)
         return before
@@ -120,19 +120,51 @@ def submit(context: Context, options: SubmitOptions) -> Deployed:
 
 
 def _checked_app(context: Context, options: SubmitOptions) -> str:
-    """Return the app's name, after a plan-only driver has checked what was not checked before."""
-    application, app, snapshot, owner = options.application, options.app, options.snapshot, options.owner
-    if snapshot is None:
-        if app is not None and (not options.fresh or find_owned(context, app, owner) is not None):
-            return app
-        return check_stateless(context, application, app, tuple(options.agree), owner, options.fresh, options.progress)
-    if app is not None:
+    """Return the app's name, after a plan-only driver has checked what was not checked before.
+
+    What this owner has submitted before is only continued.
+    """
+    app, owner = options.app, options.owner
+    if app is not None and ((options.checked and not options.fresh) or find_owned(context, app, owner) is not None):
         return app
+    application, agree, snapshot = options.application, options.agree, options.snapshot
     options.progress(Phase(f"planning {application.file}"))
-    plan = plan_application(context.need_launcher(), application).plan
-    if not options.fork and find_owned(context, plan.app, owner) is None:
-        check_again(context, plan, snapshot, options.agree)
-    return plan.app
+    if snapshot is None:
+        against = PlanOptions(root=context.root, storage_options=context.storage_options, against=NOTHING, agree=agree)
+        planned = plan_application(context.need_launcher(), application, against)
+        if app is not None:
+            same_app(application, planned.plan, app)
+        for warning in planned.plan.warnings:
+            options.progress(f"warning: {warning}")
+    else:
+        asked = CheckOptions(
+            application=application,
+            app=app,
+            snapshot=snapshot,
+            agree=agree,
+            renames=options.renames,
+            fork=options.fork,
+            from_app=options.from_app,
+            in_place=not options.fork,
+        )
+        planned = plan_and_check(context, asked)
+    name, report = planned.plan.app, planned.report
+    assert report is not None  # it was asked for
+    if find_owned(context, name, owner) is not None:
+        return name
+    registry = context.registry.app(name)
+    drivers = context.drivers(registry)
+    _check_nothing_runs(registry, drivers, registry.current())
+    if snapshot is None:
+        if not options.fresh:
+            check_no_state(registry, drivers)
+        check_agreed(report, tuple(agree))
+    if not report.compatible:
+        what = "start without state" if snapshot is None else f"continue from {report.source}"
+        raise IncompatibleError(
+            f"{application.file} cannot {what}; nothing was started:\n  " + "\n  ".join(report.problems), report
+        )
+    return name
 
 
 def _deployment_id(context: Context, registry: AppRegistry, options: SubmitOptions) -> str:
@@ -186,22 +218,16 @@ def _submit(
     return Deployed(app=registry.name, deployment=deployment, epoch=epoch)
 
 
-def submitted_before(
-    context: Context,
-    application: Application,
-    deployment: str | None,
-    snapshot: str | None,
-    fresh: bool,
-    app: str | None = None,
-) -> Deployed | None:
+def _submitted_before(context: Context, options: SubmitOptions) -> Deployed | None:
     """Return the current deployment if the same request has started it and its driver lives. Needs no plan.
 
     What would be refused after the plan is refused at once: AlreadyExistsError for a deployment id that was used
     before, AlreadyRunningError when another deployment runs, RefusedError when the app has state that would be left.
 
-    app: its name; None: taken from the file. Nothing is found where it is not a literal there
+    Without the app's name it is taken from the file. Nothing is found where it is not a literal there.
     """
-    name = app or app_named_in(application.file)
+    application, deployment = options.application, options.deployment
+    name = options.app or app_named_in(application.file)
     if name is None:
         return None
     registry = context.registry.app(name)
@@ -209,7 +235,7 @@ def submitted_before(
     if (current := registry.current()) is None:
         return None
     drivers, spec = context.drivers(registry), registry.spec(current.deployment)
-    request = application.digest(), snapshot, fresh
+    request = application.digest(), options.snapshot, options.fresh
     same = _request(spec) == request
     lives = drivers.state(spec.deployment) not in (*FINAL_STATES, NEW)
     if same and lives and deployment in (None, spec.deployment):
@@ -217,7 +243,7 @@ def submitted_before(
     if deployment in set(registry.deployment_ids()) - _unstarted(registry, *request):
         raise AlreadyExistsError(used_before(name, str(deployment)))
     _check_nothing_runs(registry, drivers, current)
-    if snapshot is None and not fresh:
+    if options.snapshot is None and not options.fresh:
         check_no_state(registry, drivers)
     return None
 
@@ -254,64 +280,6 @@ def restoring(plan: AppPlan | None, deployment: str) -> str:
     if not count:
         return f"starting {deployment}"
     return f"restoring {count} {'stage' if count == 1 else 'stages'} for {deployment}"
-
-
-def check_stateless(
-    context: Context,
-    application: Application,
-    app: str | None,
-    agree: tuple[str, ...],
-    owner: str,
-    fresh: bool,
-    progress: Progress,
-) -> str:
-    """Check a start without state with a plan-only driver, which also checks the sinks; return the app's name.
-
-    When this owner has submitted the app before, its state is its own, and only the name is returned.
-    """
-    progress(Phase(f"planning {application.file}"))
-    planned = plan_application(
-        context.need_launcher(),
-        application,
-        PlanOptions(root=context.root, storage_options=context.storage_options, against=NOTHING, agree=agree),
-    )
-    if app is not None:
-        same_app(application, planned.plan, app)
-    for warning in planned.plan.warnings:
-        progress(f"warning: {warning}")
-    name, report = planned.plan.app, planned.report
-    assert report is not None  # it was asked for
-    if find_owned(context, name, owner) is not None:
-        return name
-    registry = context.registry.app(name)
-    drivers = context.drivers(registry)
-    _check_nothing_runs(registry, drivers, registry.current())
-    if not fresh:
-        check_no_state(registry, drivers)
-    check_agreed(report, agree)
-    if not report.compatible:
-        raise IncompatibleError(
-            f"{application.file} cannot start without state; nothing was started:\n  " + "\n  ".join(report.problems),
-            report,
-        )
-    return name
-
-
-def check_again(context: Context, plan: AppPlan, snapshot: str, agree: Iterable[str]) -> None:
-    """Raise IncompatibleError when batches would run again, since the app committed more after the snapshot.
-
-    Not when that was agreed to. AlreadyRunningError when the app runs.
-    """
-    registry = context.registry.app(plan.app)
-    _check_nothing_runs(registry, context.drivers(registry), registry.current())
-    report = CompatibilityReport(app=plan.app, source=f"snapshot {snapshot}", items=())
-    report = with_batches_again(context, report, plan, snapshot, agree)
-    if not report.compatible:
-        raise IncompatibleError(
-            f"{plan.app} cannot start from snapshot {snapshot} without agreement; nothing was started:\n  "
-            + "\n  ".join(report.problems),
-            report,
-        )
 
 
 def check_adopted(context: Context, app: str, snapshot: str) -> None:

@@ -1,8 +1,7 @@
-"""The new version of an update, and the deployment made from it."""
+"""Deployments of new versions and of copies: their owners, their code and files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -11,35 +10,11 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.compatibility.agreement import names_to_agree_to
 from ...core.compatibility.compatibility import compare
-from ...core.errors import AlreadyExistsError
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
-from ...core.registry.registry import AppRegistry, used_before
+from ...core.registry.registry import AppRegistry
 from ...core.storage import Folder
-from ..drivers.drivers import Drivers
-
-
-@attrs.frozen(kw_only=True)
-class NewVersion:
-    """The new version of an update.
-
-    deployment: the id it gets
-    snapshot: the one it starts from; fresh: this snapshot is taken for the update
-    agree: names of the losses that are agreed to
-    renames: stages and sources with new names, ``{"old": "new"}``
-    """
-
-    application: Application
-    deployment: str
-    snapshot: str
-    fresh: bool = True
-    agree: tuple[str, ...] = ()
-    renames: Mapping[str, str] | None = None
-
-    @property
-    def owner(self) -> str:
-        """The owner token of its deployment, by which a rerun of the update finds it."""
-        return update_owner(self.deployment)
+from ..drivers.launch_files import local_application
 
 
 def update_owner(deployment: str) -> str:
@@ -47,40 +22,8 @@ def update_owner(deployment: str) -> str:
     return f"update {deployment}"
 
 
-def stored_spec(registry: AppRegistry, version: NewVersion) -> DeploymentSpec | None:
-    """Return the deployment that an earlier try of the update made; None without one.
-
-    AlreadyExistsError when the id belongs to another owner's deployment.
-    """
-    if version.deployment not in registry.deployment_ids():
-        return None
-    spec = registry.spec(version.deployment)
-    if spec.owner != version.owner:
-        raise AlreadyExistsError(used_before(registry.name, version.deployment))
-    return spec
-
-
-def store_spec(registry: AppRegistry, version: NewVersion, parent: str, fork: bool = False) -> DeploymentSpec:
-    """Store the deployment of a version that runs beside its parent, with copies of its code and files."""
-    spec = DeploymentSpec(
-        app=registry.name,
-        deployment=version.deployment,
-        application=store_application(version.application, registry.deployment_folder(version.deployment)),
-        digest=version.application.digest(),
-        submitted_at=clock.now(),
-        parent=parent,
-        from_snapshot=version.snapshot,
-        agree=version.agree,
-        renames=dict(version.renames or {}),
-        owner=version.owner,
-        fork=fork,
-    )
-    registry.create_deployment(spec)
-    return spec
-
-
 def store_copy(
-    registry: AppRegistry, drivers: Drivers, of: str, deployment: str, owner: str, from_snapshot: str | None = None
+    registry: AppRegistry, of: str, deployment: str, owner: str, from_snapshot: str | None = None
 ) -> DeploymentSpec:
     """Store a deployment with the code, files and parameters of `of`, which is its parent.
 
@@ -91,7 +34,7 @@ def store_copy(
     spec = DeploymentSpec(
         app=registry.name,
         deployment=deployment,
-        application=store_application(drivers.application(parent), registry.deployment_folder(deployment)),
+        application=store_application(local_application(registry, of), registry.deployment_folder(deployment)),
         digest=parent.digest,
         submitted_at=clock.now(),
         parent=of,

@@ -17,7 +17,7 @@ from ...core.boundaries import boundary
 from ...core.compatibility.report import CompatibilityReport, IncompatibleError
 from ...core.difference.report import DifferenceReport
 from ...core.errors import ApplicationError, StreamUpdateError
-from ...core.names import check_name
+from ...core.names import check_name, check_new_id
 from ...core.registry.deployment import FINISHED
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import Attempt, Step, UpdateRecord
@@ -26,7 +26,7 @@ from ...core.users import user_and_host
 from ..app_lease import holding
 from ..operations import check, rehearse
 from ..operations.context import Context
-from ..operations.plan import Planned
+from ..operations.plan import Planned, app_named_in
 from ..operations.submit import Deployed
 from ..operations.verification import verify
 from ..operations.verification.health import Health
@@ -35,7 +35,6 @@ from . import preflight, record, rollback
 from .inheritance import resolve, setting_changes
 from .options import UpdateOptions
 from .promotion import promote
-from .record import usual_step_times
 from .strategies import Strategy, strategy_named
 from .update import Update
 
@@ -54,19 +53,6 @@ def update(context: Context, options: UpdateOptions, progress: Progress = discar
     return UpdateEngine(context, options, progress).update()
 
 
-def begin_update(
-    context: Context, app: str, deployment: str, digest: str = "", strategy: str = "restart"
-) -> UpdateRecord:
-    """Take (or renew) the app's lease for the update to `deployment`, and write or read its record.
-
-    LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
-    the app does not run.
-    """
-    registry, in_place = context.registry.existing(app), strategy_named(strategy).in_place
-    draft = record.draft(registry, deployment, digest, strategy, in_place)
-    return record.begin(context, draft, strategy_named(strategy).replaces_dead)
-
-
 class UpdateEngine:
     """Runs an update: all of it (`update`), or a step at a time (`begin` for the first, then `resume` and `run`)."""
 
@@ -81,7 +67,7 @@ class UpdateEngine:
             Step.SNAPSHOT_AND_CANCEL: self._stop_old,
             Step.SUBMIT_FROM_SNAPSHOT: self._start_new,
             Step.VERIFY: self._verify,
-            Step.PROMOTE: self._promote,
+            Step.PROMOTE: lambda update: promote(context, update.app, update.record.new),
         }
 
     def update(self) -> UpdateRecord:
@@ -90,8 +76,6 @@ class UpdateEngine:
         registry, old, new = update.registry, update.record.old, update.record.new
         strategy = strategy_of(update)
         with holding(registry, new):
-            if usual := usual_step_times(registry.updates(), update.record.strategy):
-                self.progress(usual)
             try:
                 for step in strategy.steps[1:]:
                     self.run(step, update)
@@ -128,26 +112,21 @@ class UpdateEngine:
         app: its name, if known; ApplicationError when the file defines another app
         """
         attempt = self._attempt(Step.PLAN)
-        begun, planned, app = self._identify(app)
+        begun, app = self._identify(app)
+        registry = self.context.registry.existing(app)
         application, digest = self.options.application, self.options.application.digest()
-        own_driver = False
-        if begun is None and planned is None:
+        planned, own_driver = None, False
+        if begun is None:
             self.context.need_launcher().check()
             preflight.check_before_start(self.context, application, self.options.deployment, self.options.snapshot, app)
-            app = app or preflight.known_app(self.context, application)
-            self._restart_if_finished(app)
-            if app is not None and not self.options.check_only:
-                record.check_can_begin(self.context, self.context.registry.existing(app), self.strategy.replaces_dead)
-            own_driver = self.strategy.starts_early and app is not None and not self.options.check_only
-            if not self.options.check_only and not own_driver:
-                planned = self._plan_and_check(app)
-                app = planned.plan.app
-        if app is None:  # not named in the file, and a check only must leave nothing behind
-            app = check.plan(self.context, application).app
-        registry = self.context.registry.existing(app)
+            self._restart_if_finished(registry)
+            if not self.options.check_only:
+                record.check_can_begin(self.context, registry, self.strategy.replaces_dead)
+                own_driver = self.strategy.starts_early
+                planned = None if own_driver else self._plan_and_check(app)
         boundary("planned")
         deployment = record.new_deployment(registry, digest, self.options.deployment)
-        draft = attrs.evolve(self._draft(registry, deployment), attempts=(attempt,))
+        draft = self._draft(registry, deployment, attempt)
         if planned is not None:
             self.strategy.check_plan(self._of(draft), planned.plan)
         if self.options.check_only:
@@ -168,41 +147,30 @@ class UpdateEngine:
                 registry.remove_reports(deployment)  # of an earlier try, perhaps with other options: check again
         return update
 
-    def _restart_if_finished(self, app: str | None) -> bool:
-        """Use strategy `restart` where the running version has finished: nobody is there to hand over. Return whether
-        that changed the strategy."""
-        current = self.context.registry.app(app).current_id() if app is not None else None
-        if app is None or current is None or self.strategy.replaces_dead:
-            return False
-        if self.context.drivers(self.context.registry.app(app), watch=False).state(current) != FINISHED:
-            return False
-        self.progress(f"{current} of {app} has finished: the new version starts where it ended (strategy restart)")
-        self.strategy = strategy_named("restart").accept(self.options)
-        self.options = attrs.evolve(self.options, strategy=self.strategy.name)
-        return True
+    def _restart_if_finished(self, registry: AppRegistry) -> None:
+        """Use strategy `restart` where the running version has finished: nobody is there to hand over."""
+        current = registry.current_id()
+        if current is None or self.strategy.replaces_dead:
+            return
+        if self.context.drivers(registry, watch=False).state(current) == FINISHED:
+            self.progress(
+                f"{current} of {registry.name} has finished: the new version starts where it ended (strategy restart)"
+            )
+            self.strategy = strategy_named("restart").accept(self.options)
+            self.options = attrs.evolve(self.options, strategy=self.strategy.name)
 
-    def _identify(self, app: str | None) -> tuple[UpdateRecord | None, Planned | None, str | None]:
+    def _identify(self, app: str | None) -> tuple[UpdateRecord | None, str]:
         """Find the app, and take over what is not given from its running version.
 
-        Returns an interrupted update of the same application; the plan, where one had to be made to find the app's
-        name; and that name.
+        Returns an interrupted update of the same application, and the app's name.
         """
-        begun, planned = self._interrupted(app), None
-        if begun is not None:
-            return begun, None, begun.app
-        if app is None and preflight.app_named_in(self.options.application.file) is None:
-            if not self.options.check_only:
-                planned = self._plan_and_check(None)
-                app = planned.plan.app
-            elif not self.options.reset:
-                app = check.plan(self.context, self.options.application).app
-        given = self.options.application.digest()
+        if (begun := self._interrupted(app)) is not None:
+            return begun, begun.app
+        given = self.options.application
+        app = app or app_named_in(given.file) or check.plan(self.context, given).app
         self.options = resolve(self.context, self.options, app)
-        if self.options.application.digest() != given:
-            begun, planned = self._interrupted(app), None
-        if begun is None and planned is not None and self._restart_if_finished(app):
-            planned = None  # perhaps it was planned as a fork
-        return begun, planned, begun.app if begun is not None else app
+        changed = self.options.application.digest() != given.digest()
+        return self._interrupted(app) if changed else None, app
 
     def _interrupted(self, app: str | None) -> UpdateRecord | None:
         """Return the record of an interrupted update of the same application; None without one."""
@@ -244,9 +212,21 @@ class UpdateEngine:
         by = self.options.asked_by or user_and_host()
         return Attempt(step=step, began_at=clock.now(), by=by, traceparent=self.options.traceparent)
 
-    def _draft(self, registry: AppRegistry, deployment: str) -> UpdateRecord:
-        digest, strategy = self.options.application.digest(), self.strategy
-        return record.draft(registry, deployment, digest, strategy.name, strategy.in_place, self.options.asked_by)
+    def _draft(self, registry: AppRegistry, deployment: str, *attempts: Attempt) -> UpdateRecord:
+        """Return the record of an update that begins now. Writes nothing."""
+        now = clock.now()
+        return UpdateRecord(
+            app=registry.name,
+            old=registry.current_id(),
+            new=check_new_id(deployment),
+            digest=self.options.application.digest(),
+            strategy=self.strategy.name,
+            in_place=self.strategy.in_place,
+            started_at=now,
+            step_times={Step.PLAN: now},
+            attempts=attempts,
+            asked_by=self.options.asked_by or user_and_host(),
+        )
 
     def _of(self, found: UpdateRecord) -> Update:
         return Update(context=self.context, options=self.options, record=found, progress=self.progress)
@@ -287,15 +267,14 @@ class UpdateEngine:
             return None
         if record_now is not None and Step.REHEARSE in record_now.step_times:
             return None
-        version = update.version
         options = rehearse.RehearseOptions(
-            application=version.application,
+            application=self.options.application,
             app=update.app,
             snapshot=self.options.snapshot,
             batches=self.options.rehearse,
-            agree=version.agree,
+            agree=self.options.agree,
             deployment=None if self.options.check_only else update.record.new,
-            renames=version.renames,
+            renames=self.options.renames,
             progress=self.progress,
             fork=strategy_of(update).runs_beside,
         )
@@ -341,7 +320,7 @@ class UpdateEngine:
         return deployed
 
     def _verify(self, update: Update) -> Health:
-        options = verify.WaitHealthyOptions(
+        options = verify.HealthOptions(
             app=update.app,
             deployment=update.record.runs,
             baseline_snapshot=strategy_of(update).baseline(update),
@@ -355,9 +334,6 @@ class UpdateEngine:
         self._record_step(update, Step.VERIFY, verified=health.holds)
         boundary("verified")
         return health
-
-    def _promote(self, update: Update) -> UpdateRecord | None:
-        return promote(self.context, update.app, update.record.new)
 
     def _record_step(
         self, update: Update, done: Step, snapshot: str | None = None, verified: tuple[str, ...] = ()
@@ -390,26 +366,20 @@ class UpdateEngine:
     def _planned_by(self, strategy: Strategy, update: Update) -> Planned | None:
         if not strategy.starts_early:
             return None
-        self._report_planning(update.record.new, f" and checking it against what {update.record.old} has committed")
+        self.progress(Phase(f"planning {self.options.application.file} as {update.record.new}, and checking it"))
         planned = strategy.plan(update)
         if planned is None or planned.report is None:
             return planned
         report = check.with_batches_again(self.context, planned.report, planned.plan, None, self.options.agree)
         return attrs.evolve(planned, report=report)
 
-    def _report_planning(self, deployment: str | None, check: str) -> None:
-        file = self.options.application.file
-        self.progress(Phase(f"planning {deployment} ({file}){check}" if deployment else f"planning {file}{check}"))
-
-    def _plan_and_check(self, app: str | None, strategy: Strategy | None = None) -> Planned:
-        snapshot = self.options.snapshot
-        against = f"snapshot {snapshot}" if snapshot else "what the current version has committed"
-        self._report_planning(self.options.deployment, f" and checking it against {against}")
+    def _plan_and_check(self, app: str, strategy: Strategy | None = None) -> Planned:
+        self.progress(Phase(f"planning {self.options.application.file}, and checking it"))
         beside = (strategy or self.strategy).runs_beside
         options = check.CheckOptions(
             application=self.options.application,
             app=app,
-            snapshot=snapshot,
+            snapshot=self.options.snapshot,
             agree=self.options.agree,
             renames=self.options.renames,
             fork=beside,

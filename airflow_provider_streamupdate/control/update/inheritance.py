@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -11,6 +11,7 @@ from ...core.errors import InvalidInputError
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
+from ..drivers.launch_files import local_application
 from ..operations.context import Context
 from ..operations.settings_diff import settings_diff
 from .options import UpdateOptions
@@ -36,18 +37,15 @@ def resolve(
     registry = context.registry.existing(name)
     record = registry.update(deployment) if deployment is not None else registry.update_under_way()
     if record is not None and record.old is not None:  # an earlier try was planned with what ran then
-        found = _inherited(context, registry, record.old, options, again=True)
+        found = _inherited(registry, record.old, options, again=True)
         if deployment is not None or found.application.digest() == record.digest:
             return found
     current = registry.current_id()
-    return options if current is None else _inherited(context, registry, current, options)
+    return options if current is None else _inherited(registry, current, options)
 
 
-def _inherited(
-    context: Context, registry: AppRegistry, base: str, options: UpdateOptions, again: bool = False
-) -> UpdateOptions:
-    running = context.drivers(registry, watch=False).application(registry.spec(base))
-    application = inherit(running, options.application)
+def _inherited(registry: AppRegistry, base: str, options: UpdateOptions, again: bool = False) -> UpdateOptions:
+    application = inherit(local_application(registry, base), options.application)
     application = without(application, options, f"deployment {base} of {registry.name}", again)
     return attrs.evolve(options, application=application, unset=(), reset=True)
 
@@ -68,39 +66,35 @@ def inherit(running: Application, given: Application) -> Application:
 def without(application: Application, options: UpdateOptions, whose: str, again: bool) -> Application:
     """Return the application without what is unset. InvalidInputError for what it does not have, unless `again`: an
     earlier try may have removed it."""
-    given = options.application
     for entry in options.unset:
         part, _, name = entry.rpartition("=")
-        value: Any
-        if part == "option" and name in _OPTIONS:
-            field = name.replace("-", "_")
-            there, value = bool(getattr(application, field)), _OPTIONS[name]
-            contradicts = bool(getattr(given, field))
-        elif part in _PARTS:
-            field = _PARTS[part]
-            values: Mapping[str, str] = getattr(application, field)
-            there, contradicts = name in values, name in getattr(given, field)
-            value = {key: text for key, text in values.items() if key != name}
-        else:
+        if part not in (*_PARTS, "option"):
             raise InvalidInputError(
                 f"unset={entry!r} is not understood: write NAME for a parameter, conf=KEY, env=NAME, or "
                 f"option={'|'.join(_OPTIONS)}"
             )
-        if contradicts:
+        if name in _values(options.application, part):
             raise InvalidInputError(f"{entry} is both set and unset; leave one of the two out")
-        if not there and not again:
-            known = ", ".join(sorted(_names(application))) or "nothing"
+        values, changed = _values(application, part), dict[str, Any]()
+        if part == "option" and name in values:
+            changed = {name.replace("-", "_"): _OPTIONS[name]}
+        elif name in values:
+            changed = {_PARTS[part]: {key: value for key, value in values.items() if key != name}}
+        elif not again:
+            names = (f"{p}={n}" if p else n for p in (*_PARTS, "option") for n in _values(application, p))
+            known = ", ".join(sorted(names)) or "nothing"
             raise InvalidInputError(f"unset={entry!r}: {whose} has no such value (it has: {known}); correct the name")
-        changed: dict[str, Any] = {field: value}
         application = attrs.evolve(application, **changed)
     return application
 
 
-def _names(application: Application) -> Iterator[str]:
-    """Yield what can be unset."""
-    for part, field in _PARTS.items():
-        yield from (f"{part}={name}" if part else name for name in getattr(application, field))
-    yield from (f"option={name}" for name in _OPTIONS if getattr(application, name.replace("-", "_")))
+def _values(application: Application, part: str) -> Mapping[str, Any]:
+    """Return what an application has of a part, and can be unset, by name."""
+    if part == "option":
+        values = {name: getattr(application, name.replace("-", "_")) for name in _OPTIONS}
+        return {name: value for name, value in values.items() if value}
+    named: Mapping[str, str] = getattr(application, _PARTS[part])
+    return named
 
 
 def setting_changes(old: DeploymentSpec, application: Application) -> list[str]:

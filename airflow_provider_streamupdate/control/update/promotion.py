@@ -7,12 +7,12 @@ import attrs
 from ...core import clock
 from ...core.boundaries import boundary
 from ...core.coordination.commands import CommandBox
-from ...core.errors import AppCancelledError, NotRunningError
+from ...core.errors import NotRunningError
 from ...core.registry.deployment import FINISHED, Status
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import PROMOTED, Step, UpdateRecord
 from ..app_lease import holding
-from ..drivers.drivers import not_started
+from ..drivers.drivers import check_not_cancelled
 from ..operations.context import Context
 from .record import end, step
 from .strategies import strategy_named
@@ -29,8 +29,7 @@ def promote(context: Context, app: str, deployment: str) -> UpdateRecord | None:
                 f"deployment {runs} of {app} is not current ({current.deployment if current else 'none'} is); "
                 "only the current deployment can be promoted"
             )
-        if current.cancelled is not None:
-            raise AppCancelledError(not_started(app, current.cancelled))
+        check_not_cancelled(app, current)
         if CommandBox(registry.deployment_folder(runs), current.epoch).told_to_end():
             raise NotRunningError(
                 f"deployment {runs} of {app} was told to end, perhaps by a rollback that gave up waiting for it, so it "

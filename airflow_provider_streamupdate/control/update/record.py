@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import attrs
 
@@ -25,14 +24,12 @@ from ...core.registry.application import default_deployment_id
 from ...core.registry.deployment import DEAD_STATES, FINISHED, NEW, RUNNING, DriverState
 from ...core.registry.registry import AppRegistry, used_before
 from ...core.registry.update import PROMOTED, Attempt, Outcome, Step, UpdateRecord
-from ...core.users import user_and_host
 from ..app_lease import holding
 from ..drivers.drivers import not_started
 from ..operations.abandoned import supersede
 from ..operations.context import Context
 
 MOST_ATTEMPTS = 100  # of the steps of an update that are noted; no more, so that its record stays small
-USUAL_UPDATES = 5  # the newest updates whose times are the usual ones
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 TRACE_SECONDS = 5.0  # that an update which has ended waits for the collector of its trace
 log = logging.getLogger(__name__)
@@ -64,29 +61,6 @@ def new_deployment(registry: AppRegistry, digest: str, wanted: str | None = None
     return wanted
 
 
-def draft(
-    registry: AppRegistry,
-    deployment: str,
-    digest: str,
-    strategy: str,
-    in_place: bool = False,
-    asked_by: str | None = None,
-) -> UpdateRecord:
-    """Return the record of an update that begins now. Writes nothing. asked_by: None: this process's user and host"""
-    now = clock.now()
-    return UpdateRecord(
-        app=registry.name,
-        old=registry.current_id(),
-        new=check_new_id(deployment),
-        digest=digest,
-        strategy=strategy,
-        in_place=in_place,
-        started_at=now,
-        step_times={Step.PLAN: now},
-        asked_by=asked_by or user_and_host(),
-    )
-
-
 def check_can_begin(context: Context, registry: AppRegistry, dead_too: bool) -> tuple[str, DriverState]:
     """Return the deployment that an update would replace, and its driver's state. NotRunningError when it does not run.
 
@@ -106,7 +80,7 @@ def check_can_begin(context: Context, registry: AppRegistry, dead_too: bool) -> 
 
 
 def begin(context: Context, wanted: UpdateRecord, dead_too: bool = False) -> UpdateRecord:
-    """Write the record `wanted` (`draft`) and return it; return the existing one when the update had begun.
+    """Write the record `wanted` and return it; return the existing one when the update had begun.
 
     LeaseHeldError when another update is under way, AlreadyExistsError when this one has ended, NotRunningError when
     the app does not run.
@@ -283,20 +257,3 @@ def step_seconds(record: UpdateRecord) -> list[tuple[Step, str, float]]:
         found.append((name, at, round((clock.parse(at) - clock.parse(before)).total_seconds(), 3)))
         before = at
     return found
-
-
-def usual_step_times(updates: Iterable[UpdateRecord], strategy: str) -> str | None:
-    """Return the median time of each step in the newest promoted updates with this strategy; None without any.
-
-    updates: oldest first
-    """
-    known = [u for u in updates if u.outcome == PROMOTED and u.strategy == strategy][-USUAL_UPDATES:]
-    steps: dict[Step, list[float]] = {}
-    for record in known:
-        for name, _, seconds in step_seconds(record):
-            steps.setdefault(name, []).append(seconds)
-    told = [f"{name} {statistics.median(took):.0f} s" for name, took in steps.items() if statistics.median(took) >= 1]
-    if not told:
-        return None
-    times = "the last time" if len(known) == 1 else f"median of {len(known)} updates"
-    return f"earlier durations of the steps ({times}): {', '.join(told)}"

@@ -89,15 +89,16 @@ def rollback(
     """
     options = options or RollbackOptions()
     later_ids, registry = options.later_ids, context.registry.existing(app)
-    new, old = _chosen(context, registry, deployment, options)
+    new, old = _choose_versions(context, registry, deployment, options)
     with holding(registry, new):
-        if later_ids and _has_begun(context, registry, old):
+        runs_again = registry.current_id() == old and context.drivers(registry).state(old) in (RUNNING, SUSPENDED)
+        if later_ids and runs_again:
             raise RefusedError(
                 f"{old} of {app} already runs again with its old batch ids; later ids can be given only before it "
                 f"starts. If its sinks lack rows, check the batches since {new} took over"
             )
-        for told in ids_used_again(registry, new, old, later_ids):
-            progress(told)
+        for warning in ids_used_again(registry, new, old, later_ids):
+            progress(warning)
         for batches in written_between(registry, versions_before(new, registry.deployments(), registry.updates()), old):
             progress(f"{old} computes again, too: {batches}")
         leaving = Leaving(
@@ -118,7 +119,7 @@ def rollback(
             raise
 
 
-def _chosen(
+def _choose_versions(
     context: Context, registry: AppRegistry, deployment: str | None, options: RollbackOptions
 ) -> tuple[str, str]:
     """Return the deployment that is left, and the one to go back to. Raises what speaks against it."""
@@ -129,7 +130,7 @@ def _chosen(
     new = deployment or _to_leave(registry)
     if new is None:
         raise NotFoundError(f"app {app} has no deployment, so there is nothing to roll back")
-    old = _going_back_to(registry, new, options.to)
+    old = _interrupted_target(registry, new, options.to)
     if old is None:
         old = choose_version(registry, context.drivers(registry), new, options.to)
     if (current := registry.current_id()) not in (new, old):
@@ -144,7 +145,7 @@ def _chosen(
     return new, old
 
 
-def _going_back_to(registry: AppRegistry, new: str, to: str | None) -> str | None:
+def _interrupted_target(registry: AppRegistry, new: str, to: str | None) -> str | None:
     """Return the deployment that an interrupted rollback of `new` goes back to; None without one."""
     under_way = [r for r in registry.rollbacks() if r.left == new and r.ended_at is None]
     if not under_way:
@@ -183,8 +184,8 @@ class Leaving:
 def _go_back(leaving: Leaving) -> Deployed | None:
     registry, record, options = leaving.registry, leaving.record, leaving.options
     _check_wanted(leaving)
-    interrupted = _earlier_try(registry, leaving.new, leaving.old, record)
-    note = _noted(leaving, interrupted)
+    interrupted = _interrupted_record(registry, leaving.new, leaving.old, record)
+    note = _write_record(leaving, interrupted)
     undone = False
     if record is not None and record.in_place:
         _await_open_commands(registry, leaving.drivers, leaving.old, leaving.timeout)
@@ -239,7 +240,7 @@ def _check_wanted(leaving: Leaving) -> None:
         )
 
 
-def _noted(leaving: Leaving, note: RollbackRecord | None) -> RollbackRecord:
+def _write_record(leaving: Leaving, note: RollbackRecord | None) -> RollbackRecord:
     """Return the rollback's record, once it is written; `note` is that of an earlier try."""
     registry, options = leaving.registry, leaving.options
     if note is None:
@@ -269,8 +270,8 @@ def _stop_new(leaving: Leaving) -> tuple[Current, str]:
     made = new in registry.deployment_ids()
     if made and leaving.before is not None and leaving.before.deployment == new:
         committed = ", ".join(f"{query} {ids}" for query, ids in committed_since(registry, new).items())
-        told = f"; downstream has seen its batches {committed}" if committed else ""
-        leaving.progress(Phase(f"stopping {new}{told}"))
+        batches = f"; downstream has seen its batches {committed}" if committed else ""
+        leaving.progress(Phase(f"stopping {new}{batches}"))
     while True:  # whoever stands still in between may have lost the lease, and finds another epoch, and another driver
         seen = registry.current()
         if new in registry.deployment_ids():
@@ -346,12 +347,6 @@ def _end_rollback(registry: AppRegistry, ended: RollbackRecord, keep: bool) -> N
     boundary("rollback-ended")
 
 
-def _has_begun(context: Context, registry: AppRegistry, old: str) -> bool:
-    """Return whether the version that a rollback goes back to runs: it was started again, or never stopped."""
-    current, runs = registry.current(), (RUNNING, SUSPENDED)
-    return current is not None and current.deployment == old and context.drivers(registry).state(old) in runs
-
-
 def _to_leave(registry: AppRegistry) -> str | None:
     """Return the deployment to roll back from when none is named.
 
@@ -372,7 +367,9 @@ def _to_leave(registry: AppRegistry) -> str | None:
     return current
 
 
-def _earlier_try(registry: AppRegistry, new: str, old: str, update: UpdateRecord | None) -> RollbackRecord | None:
+def _interrupted_record(
+    registry: AppRegistry, new: str, old: str, update: UpdateRecord | None
+) -> RollbackRecord | None:
     """Return the record of an earlier try of this rollback, which was interrupted: before its end, or before the
     update's."""
     under_way = update is not None and update.outcome is None

@@ -8,7 +8,6 @@ from ...core.registry.registry import AppRegistry
 from ...core.registry.update import UpdateRecord
 from ..drivers.drivers import Drivers
 from ..operations.context import Context
-from ..operations.version import NewVersion
 from ..waiting import Progress
 from .options import UpdateOptions
 
@@ -51,14 +50,3 @@ class Update:
     def snapshot(self) -> str:
         """The snapshot that the new version starts from."""
         return self.options.snapshot or f"before-{self.record.new}"
-
-    @property
-    def version(self) -> NewVersion:
-        return NewVersion(
-            application=self.options.application,
-            deployment=self.record.new,
-            snapshot=self.snapshot,
-            fresh=self.fresh,
-            agree=self.options.agree,
-            renames=self.options.renames,
-        )

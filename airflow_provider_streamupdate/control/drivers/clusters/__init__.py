@@ -11,23 +11,11 @@ from collections.abc import Sequence
 
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import Launch, Status
-from .cluster import Alive, Client, Cluster, Prepared, RunningDriver
+from ..process import Alive
+from .cluster import Cluster
 from .kubernetes import Kubernetes, KubernetesClientMode
 from .local import Local
 from .yarn import Yarn
-
-__all__ = [
-    "CLUSTERS",
-    "Alive",
-    "Client",
-    "Cluster",
-    "Living",
-    "Prepared",
-    "RunningDriver",
-    "alive",
-    "cluster_for",
-    "cluster_of",
-]
 
 # The first cluster that takes a command gets it; Local takes all.
 CLUSTERS: list[Cluster] = [Yarn(), Kubernetes(), KubernetesClientMode(), Local()]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
 from ....core.registry.deployment import Launch
 from .. import process
-from ..process import Alive
 
 
 @attrs.frozen
@@ -86,31 +84,6 @@ class Cluster(ABC):
         """
         return
 
-    def start(
-        self,
-        prepared: Prepared,
-        environment: Mapping[str, str],
-        log: Path,
-        epoch: int,
-        note: Callable[[Launch], None],
-    ) -> Launch:
-        """Start a prepared driver, or what submits it, on this machine (`process.start`).
-
-        log: the file of its output; note: records its launch; only then it begins
-        """
-        of_cluster: dict[str, Any] = {
-            "cluster": self.name,
-            "record": prepared.record,
-            "handed_over": prepared.handed_over,
-        }
-        return process.start(prepared.command, environment, log, epoch, note, **of_cluster)
-
-    def run(
-        self, command: list[str], environment: Mapping[str, str], folder: Path, output: IO[bytes], seconds: float
-    ) -> int:
-        """Run a plan-only driver on this machine to its end, and return its exit code (`process.run`)."""
-        return process.run(command, environment, folder, output, seconds)
-
     def label(self, deployment: str) -> str:
         """Return what stands for a deployment in `RunningDriver.label`."""
         return deployment
@@ -126,9 +99,12 @@ class Cluster(ABC):
         """
         return []
 
-    @abstractmethod
-    def alive_check(self, many: bool = False) -> Alive:
-        """Return a function that tells whether a driver lives. many: list all drivers now, for many calls."""
+    def alive_check(self, many: bool = False) -> process.Alive:
+        """Return a function that tells whether a driver lives. many: list all drivers now, for many calls.
+
+        The default sees the processes of this machine. A driver that one of them has submitted shows by its heartbeat.
+        """
+        return process.alive_check(many)
 
     @abstractmethod
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
@@ -137,7 +113,7 @@ class Cluster(ABC):
         A process that may not be the driver's is never signalled. DriverError when the cluster could not be asked.
         """
 
-    def told_of(self, launch: Launch) -> str | None:
+    def why_not_running(self, launch: Launch) -> str | None:
         """Return the cluster's message on why a driver does not run yet, or ended; None without one."""
         return None
 

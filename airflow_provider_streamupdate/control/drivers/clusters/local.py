@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ....core.registry.deployment import Launch
 from .. import process
-from .cluster import Alive, Client, Cluster, Prepared
+from .cluster import Client, Cluster, Prepared
 
 
 class Local(Cluster):
@@ -23,9 +23,6 @@ class Local(Cluster):
 
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         return Prepared(command)
-
-    def alive_check(self, many: bool = False) -> Alive:
-        return process.alive_check(many)
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         return process.end(launch) and process.alive(launch) is False

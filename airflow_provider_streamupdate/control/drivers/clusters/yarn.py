@@ -17,7 +17,7 @@ from ....core.errors import DriverError
 from ....core.registry.deployment import Launch
 from .. import process
 from ..launcher import in_cluster, master_of
-from .cluster import Alive, Client, Cluster, Prepared
+from .cluster import Client, Cluster, Prepared
 
 CLIENT = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 LIVING = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
@@ -40,11 +40,6 @@ class Yarn(Cluster):
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         name = tag(*driver)
         return Prepared(tagged(command, name), {"tag": name}, handed_over=True)
-
-    def alive_check(self, many: bool = False) -> Alive:
-        return process.alive_check(
-            many
-        )  # only the submitting process is visible from here; the driver shows by its heartbeat
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         process.end(launch)  # before YARN is asked: it may be about to submit

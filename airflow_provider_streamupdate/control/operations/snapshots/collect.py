@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 
@@ -82,7 +83,11 @@ def collect(
     whose driver may be alive.
     """
     registry = context.registry.existing(app)
-    keep = check_retention(retention or Retention())
+    keep = retention or Retention()
+    if keep.deployments < 0 or not 0 <= keep.days < float("inf"):
+        raise InvalidInputError(
+            f"cannot keep {keep.deployments} deployments for {keep.days} days: give 0 or more of each"
+        )
     if dry_run:
         found, kept = _find(registry, context.drivers(registry), keep, only_look=True)
         return Collected(app=app, dry_run=True, freed=_measured(registry, found), kept=tuple(kept))
@@ -92,13 +97,6 @@ def collect(
         return _freed(registry, found, kept, progress)
 
     return deleting(registry, "gc", work, progress)
-
-
-def collect_all(
-    context: Context, retention: Retention | None = None, dry_run: bool = False, progress: Progress = discard_progress
-) -> list[Collected]:
-    """`collect_or_leave` of every app."""
-    return [collect_or_leave(context, app, retention, dry_run, progress) for app in context.registry.apps()]
 
 
 def collect_or_leave(
@@ -125,15 +123,6 @@ def _find(
     return [*objects, *_left_behind(registry, live), *old], [*kept, *stay]
 
 
-def check_retention(retention: Retention) -> Retention:
-    """Return `retention`; InvalidInputError when it is negative or not finite."""
-    if retention.deployments < 0 or not 0 <= retention.days < float("inf"):
-        raise InvalidInputError(
-            f"cannot keep {retention.deployments} deployments for {retention.days} days: give 0 or more of each"
-        )
-    return retention
-
-
 def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Freeable], list[Thing]]:
     store = SnapshotStore(registry)
     found = store.garbage(only_look=only_look)
@@ -145,28 +134,23 @@ def _objects(registry: AppRegistry, only_look: bool) -> tuple[list[_Freeable], l
         reason = "no snapshot refers to them"
         groups.append((Thing(kind=OBJECTS, name=f"{len(found.orphans)} files", reason=reason), found.orphans))
 
-    def freeing(paths: list[str]) -> Callable[[], object]:
+    freeable = []
+    for thing, paths in groups:
         part = garbage.Garbage(failed={}, orphans=paths, kept=[])
-        return lambda: garbage.remove(registry.folder, part)
-
-    kept = [Thing(kind=OBJECTS, name="objects", reason=line) for line in found.kept]
-    return [_Freeable(thing=thing, paths=tuple(paths), free=freeing(paths)) for thing, paths in groups], kept
+        freeable.append(_Freeable(thing=thing, paths=tuple(paths), free=partial(garbage.remove, registry.folder, part)))
+    return freeable, [Thing(kind=OBJECTS, name="objects", reason=line) for line in found.kept]
 
 
 def _left_behind(registry: AppRegistry, live: list[str]) -> list[_Freeable]:
     """Temporary files and rehearsals."""
     folder, found = registry.folder, []
-
-    def removing(path: str) -> Callable[[], object]:
-        return lambda: folder.remove(path)
-
     for name in scratch.abandoned(registry):
         paths = tuple(f"rehearsals/{name}/{path}" for path in folder.files(f"rehearsals/{name}"))
         thing = Thing(kind=REHEARSAL, name=name, reason="its process is gone")
-        found.append(_Freeable(thing=thing, paths=paths, free=removing(f"rehearsals/{name}")))
+        found.append(_Freeable(thing=thing, paths=paths, free=partial(folder.remove, f"rehearsals/{name}")))
     for path in stray_files(folder, ["rehearsals/", *live]):
         thing = Thing(kind=TEMPORARY, name=path, reason="left behind: no process writes it any more")
-        found.append(_Freeable(thing=thing, paths=(path,), free=removing(path)))
+        found.append(_Freeable(thing=thing, paths=(path,), free=partial(folder.remove, path)))
     return found
 
 
@@ -196,14 +180,11 @@ def _checkpoints(registry: AppRegistry, drivers: Drivers, retention: Retention) 
             continue
         if paths[deployment]:
             thing = Thing(kind=CHECKPOINT, name=deployment, reason="superseded, and no rollback goes back to it")
-            found.append(_Freeable(thing=thing, paths=tuple(paths[deployment]), free=_freeing(registry, deployment)))
+            free = partial(superseded.free, registry, deployment)
+            found.append(_Freeable(thing=thing, paths=tuple(paths[deployment]), free=free))
         if paths[deployment] or superseded.is_freed(registry, deployment):
             found += _logs(registry, deployment)
     return found, kept
-
-
-def _freeing(registry: AppRegistry, deployment: str) -> Callable[[], object]:
-    return lambda: superseded.free(registry, deployment)
 
 
 def _logs(registry: AppRegistry, deployment: str) -> list[_Freeable]:
@@ -211,8 +192,8 @@ def _logs(registry: AppRegistry, deployment: str) -> list[_Freeable]:
     folder, top = registry.folder, f"deployments/{deployment}"
     paths = tuple(f"{top}/{n}" for n in folder.names(top) if n.startswith("driver-") and ".log" in n)
 
-    def remove(logs: Iterable[str] = paths) -> None:
-        for path in logs:
+    def remove() -> None:
+        for path in paths:
             folder.remove(path)
 
     thing = Thing(kind=LOG, name=deployment, reason=f"{len(paths)} logs of a superseded deployment")
@@ -252,11 +233,11 @@ def _freed(registry: AppRegistry, found: list[_Freeable], kept: list[Thing], pro
     return Collected(app=registry.name, dry_run=False, freed=tuple(freed), kept=tuple(kept))
 
 
-def stray_files(folder: Folder, apart: Sequence[str] = (), top: str = "") -> list[str]:
-    """Return the paths of stray temporary files below `top`. Spark's own are searched in checkpoints only, and nothing
-    below the paths `apart`, whose writer may be alive."""
+def stray_files(folder: Folder, apart: Sequence[str] = ()) -> list[str]:
+    """Return the paths of stray temporary files. Spark's own are searched in checkpoints only, and nothing below the
+    paths `apart`, whose writer may be alive."""
     found = []
-    for path in (f"{top}/{below}" if top else below for below in folder.files(top, hidden=True)):
+    for path in folder.files(hidden=True):
         name = path.rpartition("/")[2]
         sparks = "/checkpoint/" in path and _SPARKS.fullmatch(name)
         if not (sparks or _OURS.fullmatch(name)) or path.startswith(tuple(apart)):

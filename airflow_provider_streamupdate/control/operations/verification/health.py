@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from itertools import chain
 
 import attrs
 
@@ -22,7 +21,7 @@ class Health:
     """The health of a deployment.
 
     healthy: all conditions are met. failed: it can never become healthy. reasons: the conditions that are not met yet.
-    holds: the conditions that are met, and what could not be compared. by_query: those of them that are a query's.
+    holds: the conditions that are met, and what could not be compared.
     """
 
     healthy: bool
@@ -30,24 +29,10 @@ class Health:
     reasons: tuple[str, ...]
     status: Status | None
     holds: tuple[str, ...] = ()
-    by_query: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
-
-    def batches_done(self, batches: int) -> str:
-        """Return how many of the needed batches the slowest query has committed, e.g. ``1 of 2 batches``.
-
-        Empty when none is missing.
-        """
-        working = (
-            [_batches_done(query) for query in self.status.queries.values() if not query.idle] if self.status else []
-        )
-        least = min(working, default=batches)
-        return f"{least} of {batches} batches" if least < batches else ""
 
     def lines(self, app: str) -> str:
-        """Return what holds of a healthy app: a line of the app's own, and one for each query."""
-        of_queries = {*chain.from_iterable(self.by_query.values())}
-        own = "; ".join((f"{app} is healthy", *(text for text in self.holds if text not in of_queries)))
-        return "\n".join((own, *(f"  {'; '.join(texts)}" for texts in self.by_query.values())))
+        """Return what holds of a healthy app, one condition per line."""
+        return "\n  ".join((f"{app} is healthy", *self.holds))
 
 
 @attrs.frozen
@@ -84,15 +69,17 @@ def assess(
         return Health(healthy=False, failed=False, reasons=(f"deployment {deployment} is {state}",), status=status)
     if not status.queries:
         return Health(healthy=False, failed=False, reasons=("no query has reported yet",), status=status)
-    conditions, by_query = list[Condition](), dict[str, tuple[str, ...]]()
+    conditions = list[Condition]()
     for name, query in sorted(status.queries.items()):
         before = baseline.queries.get(name) if baseline else None
         planned = baseline.plan.query(name) if baseline else None
         stateless = planned is not None and not planned.stages
-        runs = _finished(name, query) if state == FINISHED else _runs(name, query, batches)
-        of_query = [*runs, *_as_before(name, query, before, uncounted, stateless)]
-        by_query[name] = tuple(c.text for c in of_query if c.holds)
-        conditions += of_query
+        if state == FINISHED:
+            done = f"query {name} has committed {_batches_done(query)} batches since its start, and has ended by itself"
+            conditions.append(Condition(True, done))
+        else:
+            conditions += _runs(name, query, batches)
+        conditions += _as_before(name, query, before, uncounted, stateless)
     reasons = [c.text for c in conditions if not c.holds]
     holds = [c.text for c in conditions if c.holds]
     if run_for and not reasons and state != FINISHED:
@@ -100,14 +87,7 @@ def assess(
             reasons.append(f"it must run for {run_for:g} s")
         else:
             holds.append(f"it has run for {run_for:g} s")
-    return Health(
-        healthy=not reasons,
-        failed=False,
-        reasons=tuple(reasons),
-        status=status,
-        holds=tuple(holds),
-        by_query=by_query,
-    )
+    return Health(healthy=not reasons, failed=False, reasons=tuple(reasons), status=status, holds=tuple(holds))
 
 
 def _runs(name: str, query: QueryStatus, batches: int) -> Iterator[Condition]:
@@ -120,12 +100,6 @@ def _runs(name: str, query: QueryStatus, batches: int) -> Iterator[Condition]:
         yield Condition(True, f"query {name} is idle: it has committed {done} batches, and there is no more input")
     else:
         yield Condition(False, f"query {name} has committed {done} of {batches} batches since its start")
-
-
-def _finished(name: str, query: QueryStatus) -> Iterator[Condition]:
-    yield Condition(
-        True, f"query {name} has committed {_batches_done(query)} batches since its start, and has ended by itself"
-    )
 
 
 def _batches_done(query: QueryStatus) -> int:

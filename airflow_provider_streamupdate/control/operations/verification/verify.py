@@ -13,7 +13,7 @@ from ....core.compatibility.verdict import CARRIED
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import FINISHED, RUNNING
 from ....core.registry.registry import AppRegistry
-from ....core.slo.limits import LONGEST_SECONDS, parse_slo
+from ....core.slo.limits import LONGEST_SECONDS, NO_LIMITS, parse_slo
 from ....core.snapshots.snapshots import SnapshotStore
 from ...waiting import Phase, Progress, discard_progress, wait_for
 from ..context import Context
@@ -76,13 +76,7 @@ class HealthOptions:
     run_for: float = 0.0  # seconds that it must have run
     slo: Iterable[str] | None = None  # how much worse than before its update it may do (`parse_slo`); None: any
     longest: float = LONGEST_SECONDS  # after `run_for`, at most, to wait for batches to judge by (`slo.Gate`)
-
-
-@attrs.frozen
-class WaitHealthyOptions(HealthOptions):
-    """The same, and how long to wait for it."""
-
-    timeout: float = 300.0  # seconds, in addition to `run_for`
+    timeout: float = 300.0  # seconds to wait for it (`wait_healthy`), in addition to `run_for`
     progress: Progress = discard_progress
 
 
@@ -91,19 +85,17 @@ def health(context: Context, options: HealthOptions) -> Health:
     return _health(context, options, _gate(context, options, options.longest))
 
 
-def _gate(context: Context, options: HealthOptions, longest: float) -> slo_gate.Gate | None:
-    if options.slo is None:
-        return None
+def _gate(context: Context, options: HealthOptions, longest: float) -> slo_gate.Gate:
     return slo_gate.Gate(
         registry=context.registry.existing(options.app),
-        limits=parse_slo(options.slo),
+        limits=NO_LIMITS if options.slo is None else parse_slo(options.slo),
         run_for=options.run_for,
         longest=longest,
         storage_options=context.storage_options,
     )
 
 
-def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate | None) -> Health:
+def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate) -> Health:
     registry, saved = context.registry.existing(options.app), options.baseline_snapshot
     deployment = options.deployment or registry.running()[0]
     registry.spec(deployment)
@@ -113,10 +105,10 @@ def _health(context: Context, options: HealthOptions, gate: slo_gate.Gate | None
     apart = uncounted(registry, deployment) if baseline and state in (RUNNING, FINISHED) else ()
     status = drivers.status(deployment)
     found = assess(deployment, state, status, baseline, options.batches, options.run_for, apart)
-    return gate.hold(deployment, found) if gate is not None and found.healthy else found
+    return gate.hold(deployment, found) if found.healthy else found
 
 
-def wait_healthy(context: Context, options: WaitHealthyOptions) -> Health:
+def wait_healthy(context: Context, options: HealthOptions) -> Health:
     """Wait until the deployment is healthy; StreamUpdateError, with the reasons, when it fails or takes too long."""
     app, timeout = options.app, options.timeout + options.run_for
     last: list[Health] = []
@@ -125,8 +117,7 @@ def wait_healthy(context: Context, options: WaitHealthyOptions) -> Health:
     def poll() -> Health | None:
         found = _health(context, options, gate)
         if not last or last[-1].reasons != found.reasons:
-            detail = found.batches_done(options.batches) or "; ".join(found.reasons)
-            options.progress(Phase(f"verifying {options.deployment or app}", detail))
+            options.progress(Phase(f"verifying {options.deployment or app}", "; ".join(found.reasons)))
             if found.healthy:
                 options.progress(found.lines(app))
         last.append(found)

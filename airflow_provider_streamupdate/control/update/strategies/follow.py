@@ -7,7 +7,7 @@ from ....core.checkpoint.checkpoint import Checkpoint
 from ....core.compatibility.successors import app_under_new_names
 from ....core.coordination.following import unfollowable
 from ....core.difference.report import DifferenceReport
-from ....core.errors import DriverError, InvalidInputError, RefusedError, StreamUpdateError, WaitTimeoutError
+from ....core.errors import InvalidInputError, RefusedError, StreamUpdateError, WaitTimeoutError
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES, STANDBY
 from ....core.registry.registry import AppRegistry
@@ -17,13 +17,12 @@ from ...operations.plan import Planned
 from ...waiting import Phase, wait_for
 from ..options import CATCH_UP_SECONDS, UpdateOptions
 from ..update import Update
-from . import own_driver
 from .comparison import check_difference, clear_comparison, first_batches, start_comparison, start_witness
-from .standby import Standby, note_ready, start
+from .standby import Standby, note_ready
 from .strategy import Strategy
 from .witness import Witness
 
-TELL_SECONDS = 10.0  # between messages of how far the new version is behind
+REPORT_SECONDS = 10.0  # between messages of how far the new version is behind
 CLOSE_BATCHES = 1  # that the new version may be behind: the one that the old version works on
 
 
@@ -48,7 +47,15 @@ class Follow(Standby):
         old = update.registry.plan(update.registry.running()[0])
         if old is not None and (problems := unfollowable(old, old)):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
-        return own_driver.plan(update, _start, self.drop)
+        return super().plan(update)
+
+    def first_batches(self, update: Update) -> int:
+        return first_batches(update)
+
+    def start(self, update: Update) -> bool:
+        if update.pending:
+            start_comparison(update)
+        return super().start(update)
 
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         old = update.registry.plan(update.registry.running()[0])
@@ -68,7 +75,7 @@ class Follow(Standby):
     def get_ready(self, update: Update) -> DifferenceReport | None:
         deployment, report = update.record.new, None
         with holding(update.registry, deployment):
-            if _start(update):
+            if self.start(update):
                 wait_caught_up(update)
                 start_witness(update)
                 report = check_difference(update)
@@ -111,13 +118,6 @@ def _check_comparable(update: Update, plan: AppPlan, old: AppPlan | None) -> Non
             )
 
 
-def _start(update: Update) -> bool:
-    """Start the new version's driver, unless that of an earlier try runs."""
-    if update.pending:
-        start_comparison(update)
-    return start(update, follow=first_batches(update))
-
-
 def wait_caught_up(update: Update) -> None:
     """Wait until the new version has committed all but the last of the batches that the old one has logged.
 
@@ -128,9 +128,7 @@ def wait_caught_up(update: Update) -> None:
     chase, new, old = Chase(update), update.record.new, str(update.record.old)
 
     def poll() -> bool | None:
-        state = update.drivers.state(new)
-        if state in FINAL_STATES:
-            raise DriverError(update.drivers.death(new, state))
+        state = update.drivers.living_state(new)
         if update.drivers.state(old) in FINAL_STATES:
             return True  # what comes next says what becomes of it
         return True if chase.batches_left() <= CLOSE_BATCHES and state == STANDBY else None
@@ -139,22 +137,22 @@ def wait_caught_up(update: Update) -> None:
         wait_for(poll, f"{new} of {update.app} to catch up", timeout)
     except WaitTimeoutError as error:
         raise WaitTimeoutError(
-            f"{new} of {update.app} has not caught up with {update.record.old} within {timeout:g} s: {chase.told}; "
+            f"{new} of {update.app} has not caught up with {update.record.old} within {timeout:g} s: {chase.summary}; "
             "give it more time (--catch-up-timeout, catch_up_timeout) or more resources, or use strategy standby"
         ) from error
 
 
 class Chase:
-    """How far the new version is behind the old one, over repeated looks.
+    """How far the new version is behind the old one, over repeated polls.
 
-    told: the last finding in words
+    summary: the last finding in words
     """
 
     def __init__(self, update: Update) -> None:
-        self.told = "its driver starts"
+        self.summary = "its driver starts"
         self._update = update
         self._first: tuple[float, int, int] | None = None  # when, and how many batches there were and had committed
-        self._told_at = clock.monotonic()
+        self._reported_at = clock.monotonic()
 
     def batches_left(self) -> int:
         """Return the number of batches that are left, and report progress from time to time."""
@@ -168,13 +166,13 @@ class Chase:
             since, there_before, done_before = self._first
             rates = ((there - there_before) / (now - since), (done - done_before) / (now - since))
             batches = f"{left} {'batch' if left == 1 else 'batches'}"
-            self.told = (
+            self.summary = (
                 f"it is {batches} behind; {self._update.record.old} runs {rates[0]:.2g} batches a second, "
                 f"{self._update.record.new} {rates[1]:.2g}"
             )
-        if now - self._told_at >= TELL_SECONDS and left > CLOSE_BATCHES:
-            self._update.progress(Phase(f"{self._update.record.new} catches up", self.told))
-            self._told_at = now
+        if now - self._reported_at >= REPORT_SECONDS and left > CLOSE_BATCHES:
+            self._update.progress(Phase(f"{self._update.record.new} catches up", self.summary))
+            self._reported_at = now
         return left
 
     def _positions(self) -> list[tuple[int, int]]:

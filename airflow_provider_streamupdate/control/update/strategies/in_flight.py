@@ -12,15 +12,16 @@ import attrs
 from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox
-from ....core.errors import DriverError, FencedError, InvalidInputError, NotRunningError, RefusedError
+from ....core.errors import FencedError, InvalidInputError, NotRunningError, RefusedError
 from ....core.plan.plan import AppPlan
-from ....core.registry.deployment import FINAL_STATES, RUNNING
+from ....core.registry.deployment import RUNNING
 from ....core.registry.in_flight import ChangeRequest, check_applications, in_force, kept_out
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import Step, UpdateRecord
 from ....core.users import user_and_host
 from ...app_lease import holding
 from ...drivers.drivers import Drivers
+from ...drivers.launch_files import local_application
 from ...operations.submit import Deployed
 from ...waiting import Phase, Progress, wait_for
 from ..options import UpdateOptions
@@ -47,7 +48,7 @@ class InFlight(Strategy):
     def check_plan(self, update: Update, plan: AppPlan) -> None:
         """Raise RefusedError when more than reloadable parameters differ from the running deployment."""
         registry = update.registry
-        running = update.drivers.application(registry.spec(registry.running()[0]))
+        running = local_application(registry, registry.running()[0])
         check_applications(running, update.options.application, plan.reloadable)
 
     def start_new(self, update: Update) -> Deployed:
@@ -98,8 +99,7 @@ def change(registry: AppRegistry, drivers: Drivers, request: ChangeRequest, time
             if answer.error:
                 raise RefusedError(f"{deployment} of {app} was not changed: {answer.error}")
             return True
-        if (state := drivers.state(deployment)) in FINAL_STATES:
-            raise DriverError(drivers.death(deployment, state))
+        drivers.living_state(deployment)
         return None
 
     wait_for(poll, f"the change of {app}", timeout, why=lambda: drivers.silence(deployment))

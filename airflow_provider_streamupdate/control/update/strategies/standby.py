@@ -10,51 +10,50 @@ from ....core.boundaries import boundary
 from ....core.coordination import commands
 from ....core.coordination.commands import CommandBox, CommandResult
 from ....core.difference.report import DifferenceReport
-from ....core.errors import AlreadyExistsError, DriverError, InvalidInputError, RefusedError
-from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current, DriverRole
+from ....core.errors import DriverError, RefusedError
+from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current, DeploymentSpec, DriverRole
 from ....core.registry.registry import AppRegistry
 from ....core.snapshots.export import check_whole, export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
-from ...operations.plan import Planned
+from ...drivers.drivers import UPDATE_AGAIN
 from ...operations.submit import restoring
-from ...operations.version import store_spec, stored_spec
 from ...waiting import Phase, wait_for
 from ..options import UpdateOptions
 from ..record import note_checked
 from ..update import Update
-from . import own_driver
+from .own_driver import OwnDriver
 from .restart import Restart
 from .strategy import Strategy, check_saved, old_died
 
 
-class Standby(Strategy):
+class Standby(OwnDriver):
     """Two drivers until the hand-over. The pause lasts as long as a query takes to start on saved state."""
 
     name = "standby"
-    starts_early = True
 
     def accept(self, options: UpdateOptions) -> Strategy:
         """Return this strategy, or `restart` with a given snapshot: a standby continues from the old version's end."""
         strategy = super().accept(options)
-        if not options.snapshot:
-            return strategy
-        if options.catch_up_timeout or options.compares or options.diff_tolerance:
-            raise InvalidInputError(
-                "a given snapshot is restored by strategy restart, so that the versions do not run the same batches: "
-                "leave out --snapshot, or else --catch-up-timeout, --max-slower, --max-rows-changed, "
-                "--max-state-changed, --diff and --diff-tolerance"
-            )
-        return Restart().accept(options)
+        return Restart().accept(options) if options.snapshot else strategy
 
-    def plan(self, update: Update) -> Planned:
-        return own_driver.plan(update, start, self.drop)
+    def first_batches(self, update: Update) -> int:
+        """Return from how many of the running version's last batches on the new one runs them, too; 0: it does not."""
+        return 0
 
-    def drop(self, update: Update) -> None:
-        own_driver.drop(update)
+    def start_driver(self, update: Update, spec: DeploymentSpec, epoch: int) -> None:
+        _check_gone(update)
+        update.drivers.start_beside(spec, epoch + 1, DriverRole.STANDBY, self.first_batches(update))
 
     def get_ready(self, update: Update) -> DifferenceReport | None:
-        stand_by(update)
+        """Wait until the new version's driver stands by to take over. When the old version dies meanwhile, nothing more
+        is waited for: the step that follows brings in the new one."""
+        new = update.record.new
+        with holding(update.registry, new):
+            if self.start(update):
+                update.progress(Phase(f"{restoring(update.registry.plan(new), new)}, and warming it up"))
+                update.drivers.wait_for_states(new, (STANDBY,), update.options.submit_timeout, lambda: old_died(update))
+                note_ready(update)
         return None
 
     def standby_is_lost(self, update: Update) -> bool:
@@ -72,34 +71,6 @@ class Standby(Strategy):
             note_checked(update.registry, update.record.new, update.snapshot)
 
 
-def start(update: Update, follow: int = 0) -> bool:
-    """Start the new version's driver beside the running one, unless the driver of an earlier try runs.
-
-    False when the new version has taken over. It will continue from the state that the current deployment ends with,
-    which is stored as its snapshot after the hand-over. The running deployment is not touched. The caller has begun the
-    update: the driver ends when the update ends.
-
-    follow: the driver runs the running one's batches until it takes over, from so many of the last ones on
-    """
-    app, version, registry, drivers = update.app, update.version, update.registry, update.drivers
-    deployment = version.deployment
-    update.context.need_launcher().check()
-    with holding(registry, deployment):
-        parent, epoch = registry.running()
-        if parent == deployment:
-            return False
-        if SnapshotStore(registry).exists(version.snapshot):
-            raise AlreadyExistsError(
-                f"app {app} already has a snapshot {version.snapshot!r}; choose another deployment id"
-            )
-        spec = stored_spec(registry, version) or store_spec(registry, version, parent)
-        if drivers.state(deployment) in (*FINAL_STATES, NEW):
-            _check_gone(update)
-            drivers.start_beside(spec, epoch + 1, DriverRole.STANDBY, follow)
-            update.progress(f"deployment {deployment} of {app}: driver started beside {parent}")
-        return True
-
-
 def _check_gone(update: Update) -> None:
     """Raise RefusedError when a driver of the new version that has taken over before may still run: the next one makes
     its checkpoint anew, and with it goes the fence that keeps the first one from beginning a batch."""
@@ -111,18 +82,6 @@ def _check_gone(update: Update) -> None:
             f"{launch.host}) may still run, and would write into the checkpoint of the next one: end that process, or "
             "choose another deployment id"
         )
-
-
-def stand_by(update: Update) -> None:
-    """Wait until the new version's driver stands by to take over; start it if it does not run. When the old version
-    dies meanwhile, nothing more is waited for: the step that follows brings in the new one."""
-    deployment = update.record.new
-    with holding(update.registry, deployment):
-        if start(update):
-            plan, timeout = update.registry.plan(deployment), update.options.submit_timeout
-            update.progress(Phase(f"{restoring(plan, deployment)}, and warming it up"))
-            update.drivers.wait_for_states(deployment, (STANDBY,), timeout, lambda: old_died(update))
-            note_ready(update)
 
 
 def note_ready(update: Update) -> None:
@@ -185,7 +144,7 @@ def _replace_dead(update: Update) -> None:
         raise DriverError(f"the old version ended before it handed over: {drivers.death(old, drivers.state(old))}")
     launch, state = update.registry.launch(new), drivers.state(new)
     if launch is None or state in (*FINAL_STATES, NEW):
-        why = drivers.death(old, drivers.state(old), starts_again=True)
+        why = drivers.death(old, drivers.state(old), UPDATE_AGAIN)
         raise DriverError(f"the old version died before it handed over, and {new} is {state}: {why}")
     if (plan := update.registry.plan(old)) is not None:
         check_whole(update.registry, old, plan)

@@ -11,11 +11,12 @@ from ....core.registry.deployment import DEAD_STATES, FINAL_STATES
 from ....core.registry.registry import AppRegistry
 from ....core.registry.update import Step, UpdateRecord
 from ....core.snapshots.shared_objects import check_shared
-from ...drivers.drivers import Drivers
+from ...drivers.drivers import UPDATE_AGAIN, Drivers
 from ...operations.context import Context
 from ...operations.plan import Planned
 from ...operations.snapshots.snapshot import verify_snapshot
 from ...operations.submit import Deployed, SubmitOptions, check_adopted, submit
+from ...operations.version import update_owner
 from ..options import UpdateOptions
 from ..update import Update
 
@@ -115,17 +116,17 @@ class Strategy:
 
     def start_new(self, update: Update) -> Deployed:
         """The step `submit_from_snapshot`: start the new version where the old one ended, unless it runs."""
-        version = update.version
+        asked, new = update.options, update.record.new
         options = SubmitOptions(
-            application=version.application,
-            deployment=version.deployment,
-            snapshot=version.snapshot,
-            agree=version.agree,
-            owner=version.owner,
-            timeout=update.options.submit_timeout,
+            application=asked.application,
+            deployment=new,
+            snapshot=update.snapshot,
+            agree=asked.agree,
+            owner=update_owner(new),
+            timeout=asked.submit_timeout,
             progress=update.progress,
             app=update.app,
-            renames=version.renames,
+            renames=asked.renames,
         )
         return submit(update.context, options)
 
@@ -151,7 +152,7 @@ def check_old_lives(update: Update) -> bool:
     """Raise DriverError when the old version's driver died; else return False."""
     if old_died(update):
         old = str(update.record.old)
-        death = update.drivers.death(old, update.drivers.state(old), starts_again=True)
+        death = update.drivers.death(old, update.drivers.state(old), UPDATE_AGAIN)
         raise DriverError(f"the old version died: {death}")
     return False
 

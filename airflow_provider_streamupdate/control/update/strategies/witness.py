@@ -36,7 +36,7 @@ class Witness:
         registry, drivers = self._registry, update.drivers
         old, epoch = registry.running()
         if self.name not in registry.deployment_ids():
-            store_copy(registry, drivers, old, self.name, owner=self._owner)
+            store_copy(registry, old, self.name, owner=self._owner)
         if not self.lives:
             drivers.start_beside(registry.spec(self.name), epoch + 1, DriverRole.WITNESS, batches, self._new)
             update.progress(f"{self.name}: driver started, to compare the rows of {self._new} with those of {old}")

@@ -20,10 +20,10 @@ from .....core.serde import from_dict, to_dict
 from ....waiting import wait_for
 from ... import process
 from ...launcher import DEPLOY_MODE, in_cluster, is_kubernetes
-from ..cluster import Alive, Client, Cluster, Prepared, RunningDriver
+from ..cluster import Client, Cluster, Prepared, RunningDriver
 from ..local import Local
 from . import names
-from .api import ApiPods, Pods
+from .api import Pods
 from .pod import PodState
 from .settings import TOKEN, UPLOADS, Where, defaults, settings, where, with_settings
 
@@ -45,7 +45,7 @@ class Kubernetes(Cluster):
     finds = True
     first_sign_seconds = 900.0  # it may wait for a node, and for its image
 
-    def __init__(self, pods: Callable[[Where], Pods] = ApiPods) -> None:
+    def __init__(self, pods: Callable[[Where], Pods] = Pods) -> None:
         self._open = pods
         self._opened: dict[str, tuple[float, Pods]] = {}
 
@@ -68,8 +68,8 @@ class Kubernetes(Cluster):
         record = {"pod": pod, "labels": labels, "where": to_dict(where(command, environment))}
         return Prepared(with_settings(command, own), record, handed_over=True)
 
-    def alive_check(self, many: bool = False) -> Alive:
-        seen: dict[str, list[PodState] | DriverError] = {}
+    def alive_check(self, many: bool = False) -> process.Alive:
+        seen: dict[str, list[PodState]] = {}
 
         def alive(launch: Launch, status: Status | None = None) -> bool | None:
             if launch.killed:
@@ -166,7 +166,7 @@ class Kubernetes(Cluster):
         """Return the driver's pod; None without one. DriverError when the API server cannot be reached."""
         return self._pod_of(launch, None)
 
-    def _pod_of(self, launch: Launch, seen: dict[str, list[PodState] | DriverError] | None) -> PodState | None:
+    def _pod_of(self, launch: Launch, seen: dict[str, list[PodState]] | None) -> PodState | None:
         """Return the driver's pod. seen: the pods listed before, by place; None: ask the API server now."""
         pods = self._pods(_place(launch))
         if seen is None:
@@ -174,16 +174,11 @@ class Kubernetes(Cluster):
         else:
             key = str(launch.record["where"])
             if key not in seen:
-                try:
-                    seen[key] = pods.find({"spark-role": "driver"})
-                except DriverError as error:  # once for all of this look
-                    seen[key] = error
-            if isinstance(known := seen[key], DriverError):
-                raise known
-            pod = next((p for p in known if p.name == launch.record["pod"]), None)
+                seen[key] = pods.find({"spark-role": "driver"})
+            pod = next((p for p in seen[key] if p.name == launch.record["pod"]), None)
         return pod if pod is not None and _has(pod, launch.record["labels"]) else None
 
-    def told_of(self, launch: Launch) -> str | None:
+    def why_not_running(self, launch: Launch) -> str | None:
         try:
             pod = self.pod(launch)
         except (DriverError, EnvironmentProblem) as error:

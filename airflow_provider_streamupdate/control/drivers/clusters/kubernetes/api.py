@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from .....core.errors import DriverError, EnvironmentProblem
 from .pod import PodState
@@ -22,31 +22,8 @@ AWAY_SECONDS = 10.0  # for which an API server that did not answer is not asked 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
-class Pods(Protocol):
-    """The pods of one namespace. DriverError when the API server does not answer or refuses."""
-
-    def get(self, name: str) -> PodState | None:
-        """Return the pod of this name; None if it does not exist."""
-
-    def find(self, labels: Mapping[str, str]) -> list[PodState]:
-        """Return the pods that have all of these labels."""
-
-    def lacks(self, pod: PodState) -> str | None:
-        """Return the name of a config map that the pod mounts and that does not exist; None: all exist."""
-
-    def delete(self, pod: PodState, grace: int) -> None:
-        """Have this very pod end, with a grace period of so many seconds; nothing when it is gone, or another one has
-        its name."""
-
-    def log(self, pod: PodState, lines: int) -> str:
-        """Return the last lines of its driver's log; empty without any."""
-
-    def follow_log(self, pod: PodState, lines: int, over: Callable[[], bool]) -> Iterator[str]:
-        """Yield the last lines, then each new one, until the driver has ended or `over` returns true."""
-
-
-class ApiPods:
-    """The pods of a place, read and deleted through the API server."""
+class Pods:
+    """The pods of a namespace. DriverError when the API server does not answer or refuses."""
 
     def __init__(self, place: Where) -> None:
         self._place = place
@@ -54,15 +31,18 @@ class ApiPods:
         self._away: tuple[float, str] | None = None  # since when it does not answer, and why
 
     def get(self, name: str) -> PodState | None:
+        """Return the pod of this name; None if it does not exist."""
         found = self._ask("read pod", self._api.read_namespaced_pod, name=name)
         return None if found is None else PodState.of(found)
 
     def find(self, labels: Mapping[str, str]) -> list[PodState]:
+        """Return the pods that have all of these labels."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         found = self._ask("list pods", self._api.list_namespaced_pod, label_selector=selector) or {}
         return [PodState.of(pod) for pod in found.get("items") or ()]
 
     def lacks(self, pod: PodState) -> str | None:
+        """Return the name of a config map that the pod mounts and that does not exist; None: all exist."""
         read = self._api.read_namespaced_config_map
         for name in pod.config_maps:
             if self._ask("read config map", read, name=name, kind="configmaps") is None:
@@ -70,6 +50,8 @@ class ApiPods:
         return None
 
     def delete(self, pod: PodState, grace: int) -> None:
+        """Have this very pod end, with a grace period of so many seconds; nothing when it is gone, or another one has
+        its name."""
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -79,11 +61,13 @@ class ApiPods:
         self._ask("delete pod", self._api.delete_namespaced_pod, none=(NOT_FOUND, CONFLICT), name=pod.name, body=body)
 
     def log(self, pod: PodState, lines: int) -> str:
+        """Return the last lines of its driver's log; empty without any."""
         of: dict[str, Any] = {"container": pod.container} if pod.container else {}
         read = self._api.read_namespaced_pod_log
         return self._ask("read the log of pod", read, raw=True, name=pod.name, tail_lines=lines, **of) or ""
 
     def follow_log(self, pod: PodState, lines: int, over: Callable[[], bool]) -> Iterator[str]:
+        """Yield the last lines, then each new one, until the driver has ended or `over` returns true."""
         of: dict[str, Any] = {"container": pod.container} if pod.container else {}
         how: dict[str, Any] = {"tail_lines": lines} if lines else {"since_seconds": 1}
         last, seen = "", list[str]()  # the time of the last line, and the lines of that time
@@ -197,11 +181,11 @@ def _server_message(error: Any) -> str:
 
 
 def _kubeconfig(place: Where) -> str | None:
-    """This process's own, else the one that spark-submit was given (the other way round where it was given by name);
-    None: the default."""
-    own, given = os.environ.get("KUBECONFIG"), place.kubeconfig
-    there = given if given is not None and any(os.path.exists(path) for path in given.split(os.pathsep)) else None
-    return (there or own) if place.by_name else (own or there)
+    """Return the one that spark-submit was given, where it exists here, else this process's own; None: the default."""
+    given = place.kubeconfig
+    if given is not None and any(os.path.exists(path) for path in given.split(os.pathsep)):
+        return given
+    return os.environ.get("KUBECONFIG")
 
 
 def _core_api(place: Where) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -25,7 +24,6 @@ class Where:
 
     server: its address; context: of the kubeconfig (None: the current one)
     kubeconfig: its paths, as in KUBECONFIG, that spark-submit was given; None: as this process has it
-    by_name: they were given by a connection or `env_vars`, and count before this process's own where they exist
     files: certificates and tokens by what they are for, as paths
     """
 
@@ -33,7 +31,6 @@ class Where:
     namespace: str = "default"
     context: str | None = None
     kubeconfig: str | None = None
-    by_name: bool = False
     files: Mapping[str, str] = attrs.field(factory=dict)
 
 
@@ -50,8 +47,7 @@ def where(command: Sequence[str], environment: Mapping[str, str]) -> Where:
         server=server(master_of(command) or ""),
         namespace=found.get("spark.kubernetes.namespace", "default"),
         context=found.get("spark.kubernetes.context"),
-        kubeconfig=(given := environment.get("KUBECONFIG")),
-        by_name=given is not None and given != os.environ.get("KUBECONFIG"),
+        kubeconfig=environment.get("KUBECONFIG"),
         files=files,
     )
 

@@ -62,7 +62,12 @@ def output(context: Context, app: str, deployment: str | None = None) -> tuple[Q
     if deployment is not None:
         registry.spec(check_name("deployment", deployment))
     found = [deployment] if deployment else list(_since_update(registry))
-    return tuple(query for one in found for query in _queries(registry, one, context))
+    return tuple(
+        _query_output(registry, one, query, span, context)
+        for one in found
+        for name, span in committed_batches(registry, one).items()
+        if (plan := registry.plan(one)) and (query := plan.query(name)) is not None
+    )
 
 
 def _since_update(registry: AppRegistry) -> Iterator[str]:
@@ -73,14 +78,6 @@ def _since_update(registry: AppRegistry) -> Iterator[str]:
         chain.insert(0, current)
         current = hot_standby.leader(registry.spec(current))
     yield from chain
-
-
-def _queries(registry: AppRegistry, deployment: str, context: Context) -> Iterator[QueryOutput]:
-    plan = registry.plan(deployment)
-    for name, (first, last) in committed_batches(registry, deployment).items():
-        query = plan.query(name) if plan else None
-        if query is not None:
-            yield _query_output(registry, deployment, query, (first, last), context)
 
 
 def _query_output(
