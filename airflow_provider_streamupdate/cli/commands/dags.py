@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from ...core.errors import AlreadyExistsError, InvalidInputError, StorageError
-from ..output import print_json
-from ..progress import note
+from ..output import print_result
 from ..settings import Settings, pass_settings, shared
 
 PACKAGE = "airflow_provider_streamupdate.example_dags"
@@ -85,7 +84,6 @@ def init_dags(settings: Settings, folder: Path, force: bool) -> None:
     written = sorted(name for name, content in ours.items() if there.get(name) != content)
     for name in written:
         _write(folder / name, ours[name])
-    if settings.as_json:
-        print_json({"folder": str(folder), "written": written, "unchanged": sorted(ours.keys() - set(written))})
-    else:
-        note(settings, f"wrote {', '.join(written)} into {folder}" if written else f"{folder} already has these DAGs")
+    document = {"folder": str(folder), "written": written, "unchanged": sorted(ours.keys() - set(written))}
+    said = f"wrote {', '.join(written)} into {folder}" if written else f"{folder} already has these DAGs"
+    print_result(settings, document, said)
