@@ -34,16 +34,13 @@ class StreamCompatibilityCheckOperator(VersionOperator):
             if not report.compatible:
                 problems = "\n".join(f"- {line}" for line in report.problems)
                 raise AirflowFailException(
-                    f"the new version of {report.app} is not compatible with {report.source}; nothing was "
-                    "stopped or "
+                    f"the new version of {report.app} is not compatible with {report.source}; nothing was stopped or "
                     f"changed:\n{problems}"
                 )
             return result
 
     def _show(self, context: Any, report: CompatibilityReport, deployment: str | None) -> dict[str, Any]:
-        markdown = report.to_markdown()
-        self.log.info("%s", markdown)
-        result = push_report(context["ti"], report, markdown)
+        result = push_report(context["ti"], report, self.log.info)
         if deployment:
             folder = self.client.registry.app(report.app).folder
             push_link(context, CompatibilityReportLink, f"{folder.uri}/updates/{deployment}.report.md")

@@ -11,8 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from ..core.errors import DriverError, StreamUpdateError
 from ..core.names import check_name
 from ..core.registry.application import Application
-from ..hooks.templated_values import optional_text, seconds, text_list
-from ..hooks.xcom import plain
+from ..hooks.templated_values import optional_text, text_list
+from ..hooks.xcom import plain_dict
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .application import VersionOperator, check_app
 from .base import owner_of
@@ -70,7 +70,7 @@ class StreamSubmitOperator(VersionOperator):
             application = self.described()
             if wanted := optional_text(self.deployment_id):
                 check_name("deployment", wanted)  # before a driver is started for the plan
-            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            timeout = self.duration("timeout", "submit_timeout")
             owned = lambda: next(self._owned(owner), None)  # noqa: E731
             try:
                 version = {**self.version(), "app": self._app(application, owner)}
@@ -104,8 +104,7 @@ class StreamSubmitOperator(VersionOperator):
                 deployed.app,
                 deployed.epoch,
             )
-            result: dict[str, Any] = plain(deployed)
-            return result
+            return plain_dict(deployed)
 
     def _app(self, application: Application, owner: str) -> str | None:
         """Return the app's name, checked against the application's plan unless an earlier task or try did so."""
