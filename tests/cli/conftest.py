@@ -73,11 +73,12 @@ class Site:
     run: Run
     world: World | None = None  # None: drivers are real processes
 
-    def application(self, version: str = "v1", **constants: Any) -> Path:
-        """An application file for the stand-in (see there)."""
+    def application(self, version: str = "v1", named: bool = False, **constants: Any) -> Path:
+        """An application file for the stand-in (see there). named: it names its app literally, as applications do"""
         path = self.folder / f"{version}.py"
         content = {"APP": "alarm", "VERSION": version, **constants}
-        path.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()))
+        literal = "StreamingApp = dict\napp = StreamingApp(name='alarm')\n" if named else ""
+        path.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()) + literal)
         return path
 
     @property
@@ -136,6 +137,19 @@ def running(site: Site) -> Site:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     site.client.wait_healthy("alarm")
     return site
+
+
+def next_steps(run: Run, app: str) -> dict[str, str]:
+    """What each who looks at an app says is next, in one line."""
+    found = {
+        "status": run("status", app).stdout,
+        "status --json": document(run("status", app, "--json"))["next_step"],
+        "list": run("list").stderr,
+        "list --json": document(run("list", "--json"))[0]["next_step"],
+        "the page": StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).app_document(app)["next_step"],
+        "doctor": run("doctor").stdout,
+    }
+    return {name: " ".join((text or "").split()) for name, text in found.items()}
 
 
 def until(true: Callable[[], object], what: str, seconds: float = 60.0) -> None:

@@ -8,8 +8,6 @@ import time
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import standby, strategy_named
@@ -22,7 +20,7 @@ from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.update import Step
 from airflow_provider_streamupdate.core.serde import to_json
 
-from .another import killed_at
+from .another import client_of, killed_at
 from .conftest import Site
 
 
@@ -54,14 +52,10 @@ def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(run
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
 
 
-def launching(site: Site) -> StreamUpdateClient:
-    return StreamUpdateClient(site.client.root, SparkSubmit())
-
-
 def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:
     """The old version has computed its batches again since, under other borders."""
     application = Application(file=str(running.application("v2")))
-    client, registry = launching(running), running.app
+    client, registry = client_of(running), running.app
     assert running.run("save-snapshot", "alarm", "s").exit_code == 0
     client.cancel("alarm")
     client.submit(application, "v2", "s", owner="update v2", app="alarm")
@@ -75,7 +69,7 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
 
 def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
     """Also where those who go on with it have no step of that strategy: a DAG that was changed meanwhile."""
-    application, client = Application(file=str(running.application("v2"))), launching(running)
+    application, client = Application(file=str(running.application("v2"))), client_of(running)
     client.begin_update("alarm", "v2", application.digest(), "standby")
     engine = UpdateEngine(client.context, UpdateOptions(application=application, deployment="v2", strategy="restart"))
     update = engine.begin()
@@ -94,7 +88,7 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
 ) -> None:
     """Found from outside: its driver ends when nobody works on the update for half an hour, for example because nobody
     has approved it, and then every try of the hand-over failed."""
-    application, client, told = Application(file=str(running.application("v2"))), launching(running), list[str]()
+    application, client, told = Application(file=str(running.application("v2"))), client_of(running), list[str]()
     options = UpdateOptions(application=application, deployment="v2", strategy=strategy, verify_for=0, diff=diff)
     engine = UpdateEngine(client.context, options, told.append)
     update = engine.begin()
@@ -111,7 +105,7 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
 
 def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
     """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
-    client = launching(running)
+    client = client_of(running)
     options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
     engine = UpdateEngine(client.context, options)
     update = engine.begin()
@@ -130,7 +124,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
 
 
 def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site) -> None:
-    client = launching(running)
+    client = client_of(running)
     options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
     engine = UpdateEngine(client.context, options)
     update = engine.begin()
@@ -143,9 +137,7 @@ def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site)
 
 @pytest.mark.parametrize("strategy", ["restart", "standby"])
 def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: str) -> None:
-    path = running.application("v2", STAGES={"other": ["room"]})
-    path.write_text(f"{path.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
-    file = str(path)  # it names its app, so that a standby plans it itself
+    file = str(running.application("v2", named=True, STAGES={"other": ["room"]}))  # so that a standby plans it itself
     options = UpdateOptions(
         application=Application(file=file), deployment="v2", strategy=strategy, agree=("events/rooms",)
     )
@@ -161,10 +153,7 @@ def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: s
 def test_the_same_command_goes_on_without_an_id(running: Site, strategy: str, at: str, literal: bool) -> None:
     """It finds its update by its application, with what it takes over from the running version."""
     assert running.run("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3").exit_code == 0
-    file = running.application("v3")
-    file.write_text(f"{file.read_text()}StreamingApp = dict\n{'app = StreamingApp(name=' if literal else ''}'alarm'")
-    if literal:
-        file.write_text(f"{file.read_text()})\n")
+    file = running.application("v3", named=literal)
     options = UpdateOptions(application=Application(file=str(file)), strategy=strategy)
     killed_at(running, at, lambda client: client.update(client.resolve(options)))
     result = running.run("update", file, "--strategy", strategy)

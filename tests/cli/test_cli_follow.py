@@ -73,6 +73,8 @@ def test_a_limit_that_is_passed_stops_the_update(
         (("--diff", "other"), "the rows of query 'other' cannot be compared (--diff)"),
         (("--max-slower", "2", "--strategy", "restart"), "or use strategy follow"),
         (("--diff", "events", "--strategy", "in_flight"), "or use strategy follow"),
+        (("--run-beside", "1h"), "with strategy follow the versions do not run side by side"),
+        (("--catch-up-timeout", "1h", "--strategy", "standby"), "the new version has nothing to catch up with"),
     ],
 )
 def test_a_limit_that_cannot_be_used_stops_nothing(running: Site, options: tuple[str, str], told: str) -> None:

@@ -86,10 +86,7 @@ def test_what_is_not_given_stays_as_it_is(running: Site) -> None:
     ("args", "constants", "reason"),
     [
         (changed("path=/other"), {}, "parameter path cannot change in flight: the app declares threshold, trigger"),
-        (changed("threshold=7", "new=1"), {}, "parameter new cannot change in flight"),
         (("--master", "yarn"), {}, "deployment's: the Spark master (local[2], now yarn); leave out what is to stay"),
-        ((*changed("threshold=7"), "--conf", "spark.x=2"), {}, "the Spark configuration (spark.x is 1, now 2)"),
-        ((*changed("threshold=7"), "--env", "A=1"), {}, "deployment's: the environment"),
         (changed("threshold=7"), {"version": "v2"}, "deployment's: the code"),
     ],
 )

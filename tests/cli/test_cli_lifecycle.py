@@ -71,9 +71,6 @@ def test_storage_options_reach_the_driver_out_of_sight(site: Site, monkeypatch: 
     assert kept == []
 
 
-# snapshots of a running app
-
-
 # check and plan
 
 
@@ -248,9 +245,9 @@ def test_an_id_that_another_application_is_brought_in_under_is_refused(running: 
     assert running.alive() == ["v1"]
 
 
-@pytest.mark.parametrize("strategy", ["restart", "standby"])
-def test_an_update_from_a_given_snapshot(running: Site, strategy: str) -> None:
-    """By strategy restart: a standby continues from the old version's end. Damaged, it stops nothing."""
+@pytest.mark.parametrize(("strategy", "used"), [("restart",) * 2, ("standby", "restart"), ("parallel",) * 2])
+def test_an_update_from_a_given_snapshot(running: Site, strategy: str, used: str) -> None:
+    """Not by a standby, which continues from the old version's end. Damaged, it stops nothing."""
     assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
     saved = running.client.snapshot("alarm", "s1").queries["events"]
     file, data = running.app.folder, running.app.folder.read(saved.files[0].object)
@@ -264,7 +261,7 @@ def test_an_update_from_a_given_snapshot(running: Site, strategy: str) -> None:
     result = running.run(*args[:3], "v3", *args[4:])
     assert result.exit_code == 0 and "verifying snapshot" not in result.stderr, "it was, before the stop"
     record = running.app.update("v3")
-    assert record is not None and (record.strategy, record.snapshot) == ("restart", "s1")
+    assert record is not None and (record.strategy, record.snapshot) == (used, "s1")
     assert running.alive() == ["v3"] and [s.name for s in running.client.snapshots("alarm")] == ["s1"]
     status = running.client.status("alarm").status
     assert status is not None and status.queries["events"].first_batch == saved.batch + 1
@@ -313,6 +310,3 @@ def test_ctrl_c_during_an_update_says_how_to_continue_and_the_same_command_does(
     assert status.update is not None and running.alive() == [status.update.new]
     rolled_back = running.run("rollback", "alarm")
     assert rolled_back.exit_code == 0 and running.alive() == ["v1"], rolled_back.stderr
-
-
-# cancel

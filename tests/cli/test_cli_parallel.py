@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import parallel
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import CorruptError
-from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.users import user_and_host
 
 from .another import killed_at
-from .conftest import Run, Site, document, table
+from .conftest import Site, document, table
 
 KAFKA = {"format": "kafka", "options": {"topic": "old"}}
 OWN = {"format": "kafka", "options": {"topic": "new"}}
@@ -135,17 +133,6 @@ def test_cancel_ends_both_versions_and_the_update(both: Site, drain: tuple[str, 
     assert both.run("restart", "alarm").exit_code == 0 and both.alive() == ["v1"]
 
 
-def test_how_long_both_run_is_for_this_strategy(running: Site, run: Run) -> None:
-    for option in ("--run-beside", "--catch-up-timeout"):
-        result = running.run("update", running.application("v2"), option, "1h")
-        assert result.exit_code == 2 and option in result.stderr
-        why = {
-            "--run-beside": "with strategy standby the versions do not run side by side",
-            "--catch-up-timeout": "with strategy standby the new version has nothing to catch up with",
-        }
-        assert why[option] in result.stderr
-
-
 def test_an_old_version_that_dies_comes_back_and_the_new_one_is_dropped(both: Site) -> None:
     both.crash("v1")
     result = both.run(*arguments(both))
@@ -162,23 +149,6 @@ def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
     )
     assert "give it more time (--catch-up-timeout" in result.stderr
     assert running.alive() == ["v1"] and place(running)[:2] == ("v1", 1)
-
-
-def test_a_given_snapshot_is_the_start_and_damaged_it_starts_nothing(running: Site) -> None:
-    assert running.run("save-snapshot", "alarm", "monday").exit_code == 0
-    saved, folder = running.client.snapshot("alarm", "monday").queries["events"].files[0].object, running.app.folder
-    data = folder.read(saved)
-    assert data is not None
-    folder.write(saved, bytes([data[0] ^ 1]) + data[1:])
-    refused = running.run(*arguments(running, "--snapshot", "monday"))
-    assert refused.exit_code == 1 and "has another checksum" in refused.stderr and running.alive() == ["v1"]
-    folder.write(saved, data)
-    args = arguments(running, "--snapshot", "monday")
-    result = running.run(*args[:3], "v3", *args[4:])
-    assert result.exit_code == 0, result.stderr
-    record = running.app.update("v3")
-    assert record is not None and (record.strategy, record.snapshot) == ("parallel", "monday")
-    assert [s.name for s in running.client.snapshots("alarm")] == ["monday"]
 
 
 def test_a_rollback_that_was_cut_short_is_given_up_where_the_update_goes_on(both: Site) -> None:
@@ -207,16 +177,15 @@ FUNCTION = {"format": "foreachBatch", "seen_batch": "adds"}
 @pytest.mark.parametrize(
     ("sink", "args", "told"),
     [
-        (KAFKA, (), "query events writes to the same place as the running version (kafka topic=old)"),
         (FUNCTION, (), "query events writes with foreachBatch and has the same parameters as the"),
         (FUNCTION, ("--set", "path=/new"), "agree to it with --agree events:fork"),
     ],
 )
 def test_the_same_sink_is_refused(site: Site, sink: dict[str, Any], args: tuple[str, ...], told: str) -> None:
     assert site.run("submit", site.application(SINK=sink), "--deployment", "v1").exit_code == 0
-    file = site.application("v2", SINK=sink)
-    file.write_text(f"{file.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
-    result = site.run("update", file, "--deployment", "v2", "--strategy", "parallel", *args)
+    result = site.run(
+        "update", site.application("v2", named=True, SINK=sink), "--deployment", "v2", "--strategy", "parallel", *args
+    )
     assert result.exit_code == 1 and told in result.stderr, result.stderr
     assert site.alive() == site.app.deployment_ids() == ["v1"] and site.client.snapshots("alarm") == []
 
@@ -238,15 +207,6 @@ def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its
     assert place(both) == ("v2", 3, True) and batch(both, "v2") > before
     assert both.run("rollback", "alarm").exit_code == 0
     assert place(both) == ("v1", 4, True) and both.alive() == ["v1"]
-
-
-@pytest.mark.parametrize("at", ["snapshot-seen", "beside-asked", "drain-asked", "old-drained"])
-def test_an_update_that_died_goes_on(running: Site, at: str) -> None:
-    file = running.application("v2", SINK=OWN)
-    options = UpdateOptions(application=Application(file=str(file)), deployment="v2", strategy="parallel")
-    killed_at(running, at, lambda client: client.update(options))
-    result = running.run(*arguments(running))
-    assert result.exit_code == 0 and running.alive() == ["v2"] and place(running) == ("v2", 2, True), result.stderr
 
 
 @pytest.mark.parametrize(("at", "dies", "why"), [

@@ -8,10 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
-from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination import lease
@@ -20,7 +18,8 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import to_json
 
-from .conftest import Site, document
+from .another import client_of
+from .conftest import Site, next_steps
 
 
 @pytest.fixture
@@ -89,11 +88,11 @@ def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(de
 def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site, fresh: bool, app: str | None) -> None:
     sink = {"SINK": {"format": "kafka", "options": {"topic": "t"}}}
     v1 = Application(file=str(site.application(**sink)))
-    first = client(site).submit(v1, owner="me", app=app, fresh=fresh)
+    first = client_of(site).submit(v1, owner="me", app=app, fresh=fresh)
     wait_for(lambda: committed(site, first.deployment) > 2 or None, "batches", 60)
     site.crash(first.deployment)
     last = committed(site, first.deployment)
-    again = client(site).submit(v1, owner="me", app=app, fresh=fresh)
+    again = client_of(site).submit(v1, owner="me", app=app, fresh=fresh)
     assert (again.deployment, again.epoch) == (first.deployment, 2) and first_batch(site) == last + 1
 
 
@@ -101,7 +100,7 @@ def test_a_rerun_does_not_start_without_the_state_that_came_meanwhile(dead: Site
     """Its deployment was made before the app had state, and never started."""
     dead.app.create_deployment(attrs.evolve(dead.app.spec("v1"), deployment="v0", owner="me"))
     with pytest.raises(StreamUpdateError, match="streamupdate restart alarm"):
-        client(dead).submit(application(dead), owner="me", deployment="v0", app="alarm")
+        client_of(dead).submit(Application(file=str(dead.application())), owner="me", deployment="v0", app="alarm")
     assert dead.current.deployment == "v1"
 
 
@@ -227,7 +226,7 @@ def test_batches_that_run_again_from_an_older_snapshot_are_agreed_to_or_refused(
     batch = site.client.snapshot("alarm", "s1").queries["events"].batch
     v2 = Application(file=str(site.application("v2", **sink)))
     with pytest.raises(AlreadyRunningError):
-        client(site).submit(v2, "v2", "s1")
+        client_of(site).submit(v2, "v2", "s1")
     update = site.run("update", v2.file, "--deployment", "v2", "--snapshot", "s1")
     assert update.exit_code == 1 and "run again" in update.stderr and site.alive() == ["v1"]
     wait_for(lambda: committed(site) > batch or None, "a batch", 60)
@@ -236,31 +235,16 @@ def test_batches_that_run_again_from_an_older_snapshot_are_agreed_to_or_refused(
     assert refused.exit_code == 1 and f"batches {batch + 1} to " in refused.stderr
     for agree in ((), ("events:again",) if seen_batch == "skips" else ()):
         with pytest.raises(StreamUpdateError, match=f"nothing was started:\n.*batches {batch + 1} to |are not losses"):
-            client(site).submit(v2, "v2", "s1", agree=agree)
+            client_of(site).submit(v2, "v2", "s1", agree=agree)
     assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"] and site.alive() == []
     if seen_batch == "adds":
-        assert client(site).submit(v2, "v2", "s1", agree=("events:again",)).epoch == 3
+        assert client_of(site).submit(v2, "v2", "s1", agree=("events:again",)).epoch == 3
 
 
 def test_what_looks_names_the_next_step_for_a_dead_driver(dead: Site) -> None:
-    step = "streamupdate restart alarm"
-    assert step in dead.run("status", "alarm").stdout
-    assert step in document(dead.run("--json", "status", "alarm"))["next_step"]
-    listed = dead.run("list")
-    assert listed.exit_code == 0 and step in listed.stderr
-    assert step in document(dead.run("--json", "list"))[0]["next_step"]
-    examined = dead.run("doctor")
-    assert examined.exit_code == 1 and step in examined.stdout
-    assert step in dead.client.app_document("alarm")["next_step"]
-
-
-def client(site: Site) -> StreamUpdateClient:
-    """With a launcher."""
-    return StreamUpdateClient(site.client.root, SparkSubmit())
-
-
-def application(site: Site, version: str = "v1") -> Application:
-    return Application(file=str(site.application(version)))
+    for name, text in next_steps(dead.run, "alarm").items():
+        assert "streamupdate restart alarm" in text, name
+    assert dead.run("list").exit_code == 0 and dead.run("doctor").exit_code == 1
 
 
 def first_batch(site: Site) -> int:

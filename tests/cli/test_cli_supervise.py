@@ -28,20 +28,7 @@ from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
 from .another import client_of, held_at
-from .conftest import Site, document, until
-
-
-def shown(site: Site) -> dict[str, str]:
-    """What each who looks says is next, in one line."""
-    found = {
-        "status": site.run("status", "alarm").stdout,
-        "status --json": document(site.run("status", "alarm", "--json"))["next_step"],
-        "list": site.run("list").stderr,
-        "list --json": document(site.run("list", "--json"))[0]["next_step"],
-        "the page": site.client.app_document("alarm")["next_step"],
-        "doctor": site.run("doctor").stdout,
-    }
-    return {name: " ".join((text or "").split()) for name, text in found.items()}
+from .conftest import Site, document, next_steps, until
 
 
 def outlooks(site: Site) -> list[dict[str, Any]]:
@@ -162,7 +149,7 @@ def test_a_crash_loop_ends_and_says_why(running: Site) -> None:
     assert "after 3 starts in a row, none of which recovered" in gave_up[0].reason
     last = next(line for line in told if "crash loop" in line)
     assert "Mend the cause, then run streamupdate restart alarm" in last
-    for name, text in shown(running).items():
+    for name, text in next_steps(running.run, "alarm").items():
         assert re.search(r"it is in a crash loop since 20.* UTC, and supervisors leave it alone: its driver", text), (
             name
         )

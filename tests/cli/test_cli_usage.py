@@ -180,9 +180,6 @@ def test_an_application_file_that_is_missing_or_does_not_parse_is_2(run: Run, tm
     assert "does not parse as Python" in document(broken)["error"]["message"]
 
 
-# What a driver needs
-
-
 # The root
 
 
