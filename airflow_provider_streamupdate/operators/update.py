@@ -174,17 +174,18 @@ _COLORS = {
 
 
 def _run_step(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    return engine.run(task.step_name, update)
-
-
-def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    """Run a step and show its report, even when the report refuses the update."""
+    """Run a step, and show the report that refuses the update."""
     try:
-        report = engine.run(task.step_name, update)
-    except (IncompatibleError, RehearsalError) as error:
+        return engine.run(task.step_name, update)
+    except (IncompatibleError, RehearsalError, DifferenceError) as error:
         if error.report is not None:
             _show(context, update, error.report)
         raise
+
+
+def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+    """Run a step and show its report."""
+    report = _run_step(task, context, engine, update)
     if task.step_name == Step.CHECK and update.pending:
         changes = preview_changes(update.registry, str(update.record.old), update.options.application)
         context["ti"].xcom_push(key="changes_markdown", value=plain(changes))
@@ -212,10 +213,7 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     starts = task.step_name == starting and not strategy.in_place
     try:
         with driver_lines(task.client, lambda: (record.app, record.runs), task.log, task.get_logs):
-            result = engine.run(task.step_name, update)
-    except DifferenceError as error:
-        _show(context, update, error.report)
-        raise
+            result = _run_step(task, context, engine, update)
     except DriverError as error:
         if task.step_name == Step.SUBMIT_FROM_SNAPSHOT:  # the old version is down: go back without delay
             raise AirflowFailException(str(error)) from error
@@ -232,20 +230,10 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     return plain(result) if isinstance(result, Deployed) else result
 
 
-def _with_difference(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    """Run the step that ends the old version, which compares both once more, and show what differs too much."""
-    try:
-        return engine.run(task.step_name, update)
-    except DifferenceError as error:
-        _show(context, update, error.report)
-        raise
-
-
 _STEP_RUNNERS: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
     Step.CHECK: _with_report,
     Step.REHEARSE: _with_report,
     Step.PREPARE: _with_driver,
-    Step.SNAPSHOT_AND_CANCEL: _with_difference,
     Step.SUBMIT_FROM_SNAPSHOT: _with_driver,
 }
 
