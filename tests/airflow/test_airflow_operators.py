@@ -18,10 +18,15 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
 from airflow_site import FakeTaskInstance, Site
 
+from airflow_provider_streamupdate.assets import CRASH_LOOP, app_asset
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
+from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.hooks.templated_values import seconds
+from airflow_provider_streamupdate.operators import supervise
+from airflow_provider_streamupdate.operators.adopt import StreamAdoptOperator
 from airflow_provider_streamupdate.operators.cancel import StreamCancelOperator
 from airflow_provider_streamupdate.operators.check import StreamCompatibilityCheckOperator
 from airflow_provider_streamupdate.operators.plan import StreamPlanOperator
@@ -31,7 +36,9 @@ from airflow_provider_streamupdate.operators.restart import StreamRestartOperato
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
 from airflow_provider_streamupdate.operators.snapshot import StreamSnapshotOperator
 from airflow_provider_streamupdate.operators.submit import StreamSubmitOperator
+from airflow_provider_streamupdate.operators.supervise import StreamSuperviseOperator
 from airflow_provider_streamupdate.operators.update import StreamUpdateStepOperator
+from tests.core.builders import CheckpointFiles
 
 Context = dict[str, Any]
 TAKEN = {"name": "s1", "app": "alarm", "size": 1}
@@ -345,3 +352,84 @@ def test_an_app_whose_driver_is_dead_needs_no_triggerer_to_be_cancelled(site: Si
     site.crash("v1")
     assert cancel(deferrable=True).execute(context) == "cancelled"
     assert site.client.status("alarm").state == "cancelled"
+
+
+@pytest.fixture
+def legacy(site: Site) -> str:
+    """A checkpoint from elsewhere, after batch 0."""
+    path = str(site.folder / "legacy")
+    CheckpointFiles(Folder.open(path)).batch(0)
+    return path
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_adopt_gives_the_snapshot_and_a_retry_the_same(
+    site: Site, context: Context, legacy: str, as_json: bool
+) -> None:
+    given = json.dumps({"events": legacy}) if as_json else legacy
+
+    def operator() -> StreamAdoptOperator:
+        return StreamAdoptOperator(task_id="t", app="alarm", application=site.application(), checkpoints=given)
+
+    taken = operator().execute(context)
+    assert json.loads(json.dumps(taken))["batches"] == {"events": 0}
+    assert (taken["name"], taken["kind"]) == ("adopted", "adopted")
+    assert operator().execute({"ti": FakeTaskInstance(try_number=2)}) == taken
+    with pytest.raises(AirflowFailException, match="already has a snapshot 'adopted'"):
+        operator().execute(context)
+
+
+def test_a_checkpoint_of_other_code_fails_for_good(site: Site, context: Context, legacy: str) -> None:
+    application = site.application(FAIL="adopt")
+    operator = StreamAdoptOperator(task_id="t", app="alarm", application=application, checkpoints=legacy)
+    with pytest.raises(AirflowFailException, match="nothing was adopted"):
+        operator.execute(context)
+    assert site.client.apps() == []
+
+
+class OutletEvents(dict[Any, Any]):
+    """What a task has of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.added: list[tuple[Any, dict[str, Any]]] = []
+
+    def __getitem__(self, alias: Any) -> OutletEvents:
+        assert alias == CRASH_LOOP
+        return self
+
+    def add(self, asset: Any, extra: dict[str, Any]) -> None:
+        self.added.append((asset, extra))
+
+
+@pytest.mark.processes
+def test_a_killed_driver_runs_again_when_the_task_ends(site: Site, context: Context) -> None:
+    site.submit()
+    site.client.wait_healthy("alarm")
+    site.crash("v1")
+    operator = StreamSuperviseOperator(task_id="t", run_for=2, interval=0.1)
+    assert operator.execute(context) == [], "it ends by itself, and waits for what it has started"
+    status = site.client.status("alarm")
+    assert (status.state, status.status.epoch) == ("running", 2)
+    assert site.drivers_alive() == ["v1"]
+
+
+@pytest.mark.processes
+def test_a_crash_loop_is_told(site: Site, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.submit()
+    file = site.root / "alarm" / "deployments" / "v1" / "application" / "v1.py"
+    file.write_text(file.read_text() + "\nFAIL = 'start'\n")
+    site.crash("v1")
+    counted: list[tuple[str, dict[str, str]]] = []
+    monkeypatch.setattr(supervise, "count", lambda name, **tags: counted.append((name, tags)))
+    events = context["outlet_events"] = OutletEvents()
+    began = clock.monotonic()
+    operator = StreamSuperviseOperator(
+        task_id="t", apps=["alarm"], run_for=300, interval=0.1, attempts="2", initial_backoff=0.1, max_backoff=0.1
+    )
+    assert operator.execute(context) == ["alarm"]
+    assert clock.monotonic() - began < 290, "it ends early"
+    [(asset, extra)] = events.added
+    assert asset == app_asset("alarm") and "after 2 starts in a row" in extra["reason"]
+    assert counted == [("crash_loop", {"app": "alarm"})]
+    assert operator.outlets == [CRASH_LOOP]

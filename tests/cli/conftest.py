@@ -16,7 +16,7 @@ from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from tests.simulation.in_process import world  # noqa: F401
 from tests.simulation.world import World
@@ -81,6 +81,12 @@ class Site:
         path.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()) + literal)
         return path
 
+    def ok(self, *args: str | Path) -> Result:
+        """Run a command that succeeds."""
+        result = self.run(*args)
+        assert result.exit_code == 0, result.output
+        return result
+
     @property
     def client(self) -> StreamUpdateClient:
         return StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"])
@@ -99,10 +105,26 @@ class Site:
         """The batches that it has committed."""
         return sorted(int(name) for name in self.app.checkpoint(deployment, "events").names("commits"))
 
+    def first_batch(self, app: str = "alarm") -> int | None:
+        """The first batch of its driver, once it is healthy: submit waits for a driver that runs, not for a batch."""
+        status = self.client.wait_healthy(app).status
+        assert status is not None
+        return status.queries["events"].first_batch
+
+    def launch(self, deployment: str) -> Launch:
+        launch = self.app.launch(deployment)
+        assert launch is not None
+        return launch
+
+    def signal(self, deployment: str, number: int) -> None:
+        """Send a signal to its driver."""
+        driver = self.launch(deployment).process
+        assert driver is not None
+        os.kill(driver.pid, number)
+
     def crash(self, deployment: str) -> None:
         """Kill its driver, so that it has no last word."""
-        launch = self.app.launch(deployment)
-        assert launch is not None and process.end(launch, at_once=True)
+        assert process.end(self.launch(deployment), at_once=True)
 
     def alive(self) -> list[str]:
         """The deployments whose driver's processes live."""

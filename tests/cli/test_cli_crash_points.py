@@ -27,7 +27,7 @@ from .conftest import Site
 @pytest.mark.parametrize("state", ["running", "failed"])
 def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(running: Site, state: str) -> None:
     """Whether it looks alive or ended, and however old its time."""
-    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    running.ok("update", running.application("v2"), "--deployment", "v2")
     registry = running.app
     left = registry.status("v1")
     assert left is not None
@@ -35,20 +35,20 @@ def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(ru
         stale = attrs.evolve(left, state=state, heartbeat_at=clock.from_epoch_ms((time.time() - age) * 1000))
         registry.folder.write("deployments/v1/status.json", to_json(stale))
         assert running.client.drivers("alarm").state("v1") != "running"
-    assert running.run("rollback", "alarm", "--to", "v1").exit_code == 0
+    running.ok("rollback", "alarm", "--to", "v1")
     now = registry.status("v1")
     assert now is not None and (now.epoch, now.state) == (3, "running")
 
 
 @pytest.mark.parametrize("strategy", ["restart", "standby"])
 def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(running: Site, strategy: str) -> None:
-    assert running.run("save-snapshot", "alarm", "before-v2").exit_code == 0
+    running.ok("save-snapshot", "alarm", "before-v2")
     taken = running.client.snapshot("alarm", "before-v2")
     v2 = running.application("v2")
     result = running.run("update", v2, "--deployment", "v2", "--strategy", strategy)
     assert result.exit_code == 1 and "already has a snapshot 'before-v2'" in result.stderr
     assert running.alive() == ["v1"] and running.client.snapshot("alarm", "before-v2") == taken
-    assert running.run("update", v2, "--deployment", "v3", "--strategy", strategy).exit_code == 0
+    running.ok("update", v2, "--deployment", "v3", "--strategy", strategy)
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
 
 
@@ -56,7 +56,7 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
     """The old version has computed its batches again since, under other borders."""
     application = Application(file=str(running.application("v2")))
     client, registry = client_of(running), running.app
-    assert running.run("save-snapshot", "alarm", "s").exit_code == 0
+    running.ok("save-snapshot", "alarm", "s")
     client.cancel("alarm")
     client.submit(application, "v2", "s", owner="update v2", app="alarm")
     running.crash("v2")
@@ -152,12 +152,11 @@ def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: s
 @pytest.mark.parametrize(("strategy", "at"), [("standby", "standby-noted"), ("restart", "snapshotted")])
 def test_the_same_command_goes_on_without_an_id(running: Site, strategy: str, at: str, literal: bool) -> None:
     """It finds its update by its application, with what it takes over from the running version."""
-    assert running.run("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3").exit_code == 0
+    running.ok("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3")
     file = running.application("v3", named=literal)
     options = UpdateOptions(application=Application(file=str(file)), strategy=strategy)
     killed_at(running, at, lambda client: client.update(client.resolve(options)))
-    result = running.run("update", file, "--strategy", strategy)
-    assert result.exit_code == 0, result.stderr
+    running.ok("update", file, "--strategy", strategy)
     assert [update.outcome for update in running.app.updates()] == ["promoted", "promoted"]
     spec = running.client.status("alarm").spec
     assert spec is not None and spec.application.params == {"limit": "3"} and len(running.alive()) == 1

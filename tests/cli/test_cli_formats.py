@@ -16,12 +16,6 @@ def application(site: Site, version: str, named: bool = False) -> str:
     return str(site.application(version, named, STATE=True, RELOADABLE=["threshold"]))
 
 
-def ok(site: Site, *args: str) -> str:
-    result = site.run(*args)
-    assert result.exit_code == 0, (args, result.output)
-    return result.stdout
-
-
 # The last one is read by the running driver, too, which ends: it cannot tell any more who may commit.
 NEWER = ("deployments/v1/spec", "deployments/v1/launch", "deployments/v1/plan", "updates/v2", "lease/*", "rollbacks/1",
          "snapshots/before-v2/snapshot", "current")  # fmt: skip
@@ -36,9 +30,9 @@ def still(app: Path) -> dict[Path, bytes]:
 
 def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(site: Site) -> None:
     five = ("--set", "threshold=5")
-    ok(site, "submit", application(site, "v1"), "--deployment", "v1", *five)
-    ok(site, "update", application(site, "v2"), "--deployment", "v2", "--strategy", "restart", *five)
-    ok(site, "rollback", APP)
+    site.ok("submit", application(site, "v1"), "--deployment", "v1", *five)
+    site.ok("update", application(site, "v2"), "--deployment", "v2", "--strategy", "restart", *five)
+    site.ok("rollback", APP)
     new = application(site, "v5", named=True)  # so that its app is known before it is planned
     top = site.folder / "root" / APP
     for name in NEWER:
@@ -60,5 +54,5 @@ def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(sit
         path.write_bytes(whole)
         assert name == "current" or site.alive() == ["v1"], name
     assert "NewerFormatError" in str(site.app.status("v1"))
-    ok(site, "restart", APP)
-    ok(site, "update", new, "--set", "threshold=7", "--deployment", "v5")
+    site.ok("restart", APP)
+    site.ok("update", new, "--set", "threshold=7", "--deployment", "v5")

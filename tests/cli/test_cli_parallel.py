@@ -24,7 +24,7 @@ OWN = {"format": "kafka", "options": {"topic": "new"}}
 @pytest.fixture
 def running(site: Site) -> Site:
     """App alarm runs as deployment v1 and writes to a Kafka topic."""
-    assert site.run("submit", site.application(SINK=KAFKA), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(SINK=KAFKA), "--deployment", "v1")
     return site
 
 
@@ -60,8 +60,7 @@ def place(site: Site) -> tuple[str, int, bool]:
 
 
 def test_both_run_until_the_new_version_has_caught_up_and_is_promoted(running: Site) -> None:
-    result = running.run(*arguments(running), "--json")
-    assert result.exit_code == 0, result.stderr
+    result = running.ok(*arguments(running), "--json")
     record = document(result)
     assert (record["outcome"], record["strategy"], record["snapshot"]) == ("promoted", "parallel", "before-v2")
     assert record["pause_seconds"] is None
@@ -73,8 +72,7 @@ def test_both_run_until_the_new_version_has_caught_up_and_is_promoted(running: S
     assert snapshot.kind == "live"
     cut, registry = snapshot.queries["events"].batch, client.registry.app("alarm")
     assert registry.spec("v2").fork
-    first = client.status("alarm").status.queries["events"].first_batch
-    assert first == cut + 1, "the new version went on from the snapshot"
+    assert running.first_batch() == cut + 1, "the new version went on from the snapshot"
     assert batch(running, "v1") > cut, "and the old one, too, until it was drained"
     assert client.deployment_state("alarm", "v1") == "cancelled"
     held = lease.read(registry.folder)
@@ -95,8 +93,7 @@ def test_both_are_shown_while_they_run(both: Site) -> None:
 
     # Run again, the update goes on with the driver that runs.
     launch = both.app.launch("v2")
-    result = both.run(*arguments(both))
-    assert result.exit_code == 0, result.stderr
+    result = both.ok(*arguments(both))
     assert result.stdout == "alarm runs as deployment v2, in place of v1\n"
     assert both.app.launch("v2") == launch
     assert both.alive() == ["v2"] and place(both) == ("v2", 2, True)
@@ -104,8 +101,8 @@ def test_both_are_shown_while_they_run(both: Site) -> None:
 
 def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
     before = both.client.status("alarm")
-    result = both.run("rollback", "alarm")
-    assert result.exit_code == 0 and "is running, so it was not started again" in result.stdout
+    result = both.ok("rollback", "alarm")
+    assert "is running, so it was not started again" in result.stdout
     after = both.client.status("alarm")
     assert (after.current, after.launch, after.beside, after.update) == (before.current, before.launch, None, None)
     assert both.alive() == ["v1"]
@@ -122,8 +119,7 @@ def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
 
 @pytest.mark.parametrize("drain", [(), ("--drain",)])
 def test_cancel_ends_both_versions_and_the_update(both: Site, drain: tuple[str, ...]) -> None:
-    result = both.run("cancel", "alarm", *drain)
-    assert result.exit_code == 0, result.stderr
+    result = both.ok("cancel", "alarm", *drain)
     assert result.stdout == "alarm is cancelled; ended: the drivers of v1, v2 and the update to v2\n"
     record = both.app.update("v2")
     assert both.alive() == [] and record is not None and record.outcome == "cancelled"
@@ -154,7 +150,7 @@ def test_a_new_version_that_does_not_catch_up_is_dropped(running: Site) -> None:
 def test_a_rollback_that_was_cut_short_is_given_up_where_the_update_goes_on(both: Site) -> None:
     killed_at(both, "rollback-noted", lambda client: client.rollback("alarm"))
     assert [record.ended_at for record in both.app.rollbacks()] == [None]
-    assert both.run(*arguments(both)).exit_code == 0
+    both.ok(*arguments(both))
     assert both.app.rollbacks() == [] and both.alive() == ["v2"]
 
 
@@ -167,8 +163,8 @@ def test_a_log_that_is_compacted_between_two_looks_is_read_again(both: Site, mon
         return real(*args)
 
     monkeypatch.setattr(parallel, "positions", positions)
-    result = both.run(*arguments(both))
-    assert result.exit_code == 0 and "the log was compacted" in result.stderr, result.stderr
+    result = both.ok(*arguments(both))
+    assert "the log was compacted" in result.stderr, result.stderr
 
 
 FUNCTION = {"format": "foreachBatch", "seen_batch": "adds"}
@@ -182,7 +178,7 @@ FUNCTION = {"format": "foreachBatch", "seen_batch": "adds"}
     ],
 )
 def test_the_same_sink_is_refused(site: Site, sink: dict[str, Any], args: tuple[str, ...], told: str) -> None:
-    assert site.run("submit", site.application(SINK=sink), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(SINK=sink), "--deployment", "v1")
     result = site.run(
         "update", site.application("v2", named=True, SINK=sink), "--deployment", "v2", "--strategy", "parallel", *args
     )
@@ -191,11 +187,10 @@ def test_the_same_sink_is_refused(site: Site, sink: dict[str, Any], args: tuple[
 
 
 def test_a_rehearsal_before_is_one_of_a_fork(site: Site) -> None:
-    assert site.run("submit", site.application(SINK=FUNCTION), "--deployment", "v1").exit_code == 0
-    assert site.run("save-snapshot", "alarm", "monday").exit_code == 0
+    site.ok("submit", site.application(SINK=FUNCTION), "--deployment", "v1")
+    site.ok("save-snapshot", "alarm", "monday")
     agreed = ("--agree", "events:fork", "--set", "path=/new", "--rehearse", "1")
-    result = site.run(*arguments(site, *agreed, SINK=FUNCTION))
-    assert result.exit_code == 0, result.stderr
+    site.ok(*arguments(site, *agreed, SINK=FUNCTION))
     record = site.app.update("v2")
     assert record is not None and "rehearse" in record.step_times
 
@@ -203,9 +198,9 @@ def test_a_rehearsal_before_is_one_of_a_fork(site: Site) -> None:
 def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its_own(both: Site) -> None:
     before = batch(both, "v2")
     both.crash("v2")
-    assert both.run(*arguments(both)).exit_code == 0
+    both.ok(*arguments(both))
     assert place(both) == ("v2", 3, True) and batch(both, "v2") > before
-    assert both.run("rollback", "alarm").exit_code == 0
+    both.ok("rollback", "alarm")
     assert place(both) == ("v1", 4, True) and both.alive() == ["v1"]
 
 

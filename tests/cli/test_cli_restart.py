@@ -49,9 +49,9 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     if end == "lost":
         running.crash("v1")
     elif end == "cancelled":
-        assert running.run("cancel", "alarm", "--drain").exit_code == 0
+        running.ok("cancel", "alarm", "--drain")
     else:
-        assert running.run("save-snapshot", "alarm", "nightly", "--cancel").exit_code == 0
+        running.ok("save-snapshot", "alarm", "nightly", "--cancel")
     before, last = files(running), committed(running)
     result = running.run("submit", running.application("v2"), "--deployment", "v2")
     assert result.exit_code == 1, result.output
@@ -66,7 +66,7 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
 
 
 def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(dead: Site) -> None:
-    assert dead.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    dead.ok("save-snapshot", "alarm", "last", "--cancel")
     fresh = dead.run("submit", dead.application("v2", FAIL="start"), "--deployment", "v2", "--fresh")
     assert fresh.exit_code == 1 and "last words" in fresh.stderr
     refused = dead.run("submit", dead.application("v3"), "--deployment", "v3")
@@ -93,7 +93,7 @@ def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site, fresh: bool,
     site.crash(first.deployment)
     last = committed(site, first.deployment)
     again = client_of(site).submit(v1, owner="me", app=app, fresh=fresh)
-    assert (again.deployment, again.epoch) == (first.deployment, 2) and first_batch(site) == last + 1
+    assert (again.deployment, again.epoch) == (first.deployment, 2) and site.first_batch() == last + 1
 
 
 def test_a_rerun_does_not_start_without_the_state_that_came_meanwhile(dead: Site) -> None:
@@ -108,9 +108,8 @@ def test_a_rerun_does_not_start_without_the_state_that_came_meanwhile(dead: Site
 
 
 def test_fresh_starts_without_state_on_purpose(dead: Site) -> None:
-    result = dead.run("submit", dead.application("v2"), "--deployment", "v2", "--fresh")
-    assert result.exit_code == 0, result.output
-    assert first_batch(dead) == 0 and dead.app.spec("v2").fresh
+    dead.ok("submit", dead.application("v2"), "--deployment", "v2", "--fresh")
+    assert dead.first_batch() == 0 and dead.app.spec("v2").fresh
 
 
 @pytest.mark.parametrize(
@@ -124,9 +123,9 @@ def test_fresh_starts_without_state_on_purpose(dead: Site) -> None:
 def test_a_fresh_start_into_a_sink_that_has_the_batches_needs_agreement_or_is_refused(
     site: Site, sink: dict[str, Any], told: str
 ) -> None:
-    assert site.run("submit", site.application(SINK=sink), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(SINK=sink), "--deployment", "v1")
     wait_for(lambda: committed(site) > 0 or None, "batches", 60)
-    assert site.run("cancel", "alarm").exit_code == 0
+    site.ok("cancel", "alarm")
     before = files(site)
     submit = ("submit", site.application("v2", SINK=sink), "--deployment", "v2", "--fresh")
     result = site.run(*submit)
@@ -144,11 +143,10 @@ def test_a_fresh_start_into_a_sink_that_has_the_batches_needs_agreement_or_is_re
 
 def test_restart_goes_on_from_the_deployment_s_own_checkpoint(dead: Site) -> None:
     last, promoted = committed(dead), dead.current.promoted
-    result = dead.run("restart", "alarm")
-    assert result.exit_code == 0, result.output
+    result = dead.ok("restart", "alarm")
     assert result.stdout == "alarm runs as deployment v1 again (epoch 2)\n"
     assert "starting v1 again, from its own checkpoint (events up to batch" in result.stderr
-    assert first_batch(dead) == last + 1 and dead.alive() == ["v1"]
+    assert dead.first_batch() == last + 1 and dead.alive() == ["v1"]
     assert (dead.current.deployment, dead.current.epoch, dead.current.promoted) == ("v1", 2, promoted)
 
 
@@ -189,8 +187,7 @@ def test_a_silent_driver_on_another_machine_is_fenced_before_it_ends_with_a_snap
 ) -> None:
     """What it committed afterwards would be lost, or come twice."""
     made = silent_elsewhere(dead, monkeypatch)
-    result = dead.run("save-snapshot", "alarm", "last", "--cancel")
-    assert result.exit_code == 0, result.stderr
+    dead.ok("save-snapshot", "alarm", "last", "--cancel")
     checkpoint = Checkpoint(made.checkpoint("v1", "events"))
     logged, saved = checkpoint.logged_batch(), dead.client.snapshot("alarm", "last").queries["events"]
     assert logged is not None and checkpoint.fenced() == logged + 1
@@ -198,9 +195,9 @@ def test_a_silent_driver_on_another_machine_is_fenced_before_it_ends_with_a_snap
 
 
 def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running: Site) -> None:
-    assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
-    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
-    assert running.run("rollback", "alarm").exit_code == 0
+    running.ok("save-snapshot", "alarm", "last", "--cancel")
+    running.ok("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last")
+    running.ok("rollback", "alarm")
     assert running.current.deployment == "v1"
     ended = running.client.snapshot("alarm", "last").queries["events"].batch
     checkpoint = Checkpoint(running.app.checkpoint("v1", "events"))
@@ -208,7 +205,7 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
     running.crash("v1")
     refused = running.run("save-snapshot", "alarm", "last", "--cancel")
     assert refused.exit_code == 1 and "choose another name" in refused.stderr
-    assert running.run("save-snapshot", "alarm", "end", "--cancel").exit_code == 0
+    running.ok("save-snapshot", "alarm", "end", "--cancel")
     assert running.client.snapshot("alarm", "end").queries["events"].batch > ended
 
 
@@ -220,9 +217,9 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
 def test_batches_that_run_again_from_an_older_snapshot_are_agreed_to_or_refused(site: Site, seen_batch: str) -> None:
     """By who asks before it starts (a command, a task), and by who does not."""
     sink = {"SINK": {"format": "foreachBatch", "seen_batch": seen_batch}, "WARNINGS": ["it reads no limit"]}
-    first = site.run("submit", site.application(**sink), "--deployment", "v1")
-    assert first.exit_code == 0 and "warning: it reads no limit" in first.stderr
-    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    first = site.ok("submit", site.application(**sink), "--deployment", "v1")
+    assert "warning: it reads no limit" in first.stderr
+    site.ok("save-snapshot", "alarm", "s1")
     batch = site.client.snapshot("alarm", "s1").queries["events"].batch
     v2 = Application(file=str(site.application("v2", **sink)))
     with pytest.raises(AlreadyRunningError):
@@ -230,7 +227,7 @@ def test_batches_that_run_again_from_an_older_snapshot_are_agreed_to_or_refused(
     update = site.run("update", v2.file, "--deployment", "v2", "--snapshot", "s1")
     assert update.exit_code == 1 and "run again" in update.stderr and site.alive() == ["v1"]
     wait_for(lambda: committed(site) > batch or None, "a batch", 60)
-    assert site.run("cancel", "alarm").exit_code == 0
+    site.ok("cancel", "alarm")
     refused = site.run("submit", v2.file, "--deployment", "v2", "--snapshot", "s1")
     assert refused.exit_code == 1 and f"batches {batch + 1} to " in refused.stderr
     for agree in ((), ("events:again",) if seen_batch == "skips" else ()):
@@ -245,11 +242,3 @@ def test_what_looks_names_the_next_step_for_a_dead_driver(dead: Site) -> None:
     for name, text in next_steps(dead.run, "alarm").items():
         assert "streamupdate restart alarm" in text, name
     assert dead.run("list").exit_code == 0 and dead.run("doctor").exit_code == 1
-
-
-def first_batch(site: Site) -> int:
-    status = site.client.wait_healthy("alarm").status
-    assert status is not None
-    first = status.queries["events"].first_batch
-    assert first is not None
-    return first

@@ -26,10 +26,8 @@ def update(site: Site, version: str, *options: str, **constants: Any) -> Result:
 @pytest.fixture
 def finished(site: Site) -> Site:
     """It has run once, over three batches."""
-    result = site.run("submit", site.application(ENDS=True, INPUT=3), "--deployment", "v1")
-    assert result.exit_code == 0, result.stderr
-    run = site.run("restart", "alarm", "--until-finished")
-    assert run.exit_code == 0, run.stderr
+    site.ok("submit", site.application(ENDS=True, INPUT=3), "--deployment", "v1")
+    run = site.ok("restart", "alarm", "--until-finished")
     assert run.stdout == f"alarm has finished its run as deployment v1 (epoch {status(site).epoch})\n"
     assert status(site).queries["events"].batch == 2
     return site

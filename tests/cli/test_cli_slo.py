@@ -17,7 +17,7 @@ from .conftest import Site, until
 @pytest.fixture
 def running(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.setattr(rules, "PATIENCE_SECONDS", 2.0)
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1")
     site.client.wait_healthy("alarm")
     until(lambda: len(site.commits("v1")) > KEPT // 2 or None, "batches to compare with")
     return site

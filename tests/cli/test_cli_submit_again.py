@@ -20,7 +20,7 @@ def no_plan(*_: Any, **__: Any) -> Any:
 @pytest.fixture
 def running(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """An app that runs; no plan can be made from here on."""
-    assert site.run("submit", site.application("v1", named=True), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application("v1", named=True), "--deployment", "v1")
     site.client.wait_healthy("alarm")
     for module in (check, submit):
         monkeypatch.setattr(module, "plan_application", no_plan)
@@ -46,8 +46,7 @@ def test_after_its_process_died_it_goes_on(site: Site, place: str, named: tuple[
     if named and place != "code-stored":
         other = site.run("submit", site.application("v2", named=True), *named)
         assert other.exit_code == 1 and "already has a deployment 'mine'" in other.stderr
-    result = site.run("submit", file, *named, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = site.ok("submit", file, *named, "--json")
     assert document(result)["reattached"] is (place == "driver-noted")
     [spec] = site.client.deployments("alarm")
     assert spec.deployment == document(result)["deployment"] and (not named or spec.deployment == "mine")
