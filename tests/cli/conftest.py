@@ -16,8 +16,10 @@ from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from tests.simulation.in_process import world  # noqa: F401
 from tests.simulation.world import World
 from tests.standin import java_home, spark_submit
@@ -104,6 +106,15 @@ class Site:
     def commits(self, deployment: str) -> list[int]:
         """The batches that it has committed."""
         return sorted(int(name) for name in self.app.checkpoint(deployment, "events").names("commits"))
+
+    def record(self, update: str) -> UpdateRecord:
+        found = self.app.update(update)
+        assert found is not None
+        return found
+
+    def lease_is_free(self) -> bool:
+        held = lease.read(self.app.folder)
+        return held is not None and not lease.held(self.app.folder, held)
 
     def first_batch(self, app: str = "alarm") -> int | None:
         """The first batch of its driver, once it is healthy: submit waits for a driver that runs, not for a batch."""

@@ -195,8 +195,8 @@ def test_who_cancels_dies_before_a_driver_was_told(site: Site) -> None:
         without_drivers(site)
     assert held.error is not None
     site.ok("cancel", "alarm")
-    record = site.app.update("v2")
-    assert record is not None and record.outcome == "cancelled" and "cancelled by somebody at" in str(record.reason)
+    record = site.record("v2")
+    assert record.outcome == "cancelled" and "cancelled by somebody at" in str(record.reason)
 
 
 def test_the_page_has_the_same_table() -> None:

@@ -75,8 +75,8 @@ def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
     update = engine.begin()
     for step in strategy_named("restart").steps[1:]:
         engine.run(step, update)
-    record = running.app.update("v2")
-    assert record is not None and (record.strategy, record.outcome) == ("standby", "promoted")
+    record = running.record("v2")
+    assert (record.strategy, record.outcome) == ("standby", "promoted")
     assert "prepare" in record.step_times and running.alive() == ["v2"]
     with pytest.raises(AlreadyExistsError, match="ids are never reused"):
         engine.begin()
@@ -98,9 +98,8 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
                 running.crash(deployment)
             update = engine.resume("alarm", "v2")
         engine.run(step, update)
-    record = running.app.update("v2")
     assert "v2 does not stand by any more, and gets ready again" in told
-    assert running.alive() == ["v2"] and record is not None and record.outcome == "promoted"
+    assert running.alive() == ["v2"] and running.record("v2").outcome == "promoted"
 
 
 def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:

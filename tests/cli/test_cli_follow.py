@@ -40,8 +40,8 @@ def test_it_takes_over_after_the_old_version_s_last_batch(running: Site) -> None
     assert "deployment v2 of alarm stands by" in result.stderr and "v1 hands over to v2" in result.stderr
     old, new = running.commits("v1"), running.commits("v2")
     assert new == list(range(new[0], new[-1] + 1)) and new[0] <= old[-1] < new[-1]
-    record = running.app.update("v2")
-    assert record is not None and (record.strategy, record.outcome) == ("follow", "promoted")
+    record = running.record("v2")
+    assert (record.strategy, record.outcome) == ("follow", "promoted")
     assert record.pause_seconds is not None and running.client.snapshot("alarm", "before-v2").queries
     assert running.run("rollback", "alarm").exit_code == 0 and running.alive() == ["v1"]
 

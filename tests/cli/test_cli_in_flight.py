@@ -7,7 +7,6 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import in_flight
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.registry.application import Application
 
 from .another import killed_at
@@ -58,8 +57,7 @@ def test_reloadable_parameters_change_without_a_new_deployment(running: Site) ->
     assert made.request.id == record["new"] and "@" in made.request.asked_by
     shown = running.run("status", "alarm").stdout
     assert "changed in flight" in shown and "threshold: 5 -> 7, trigger: None -> 1 minute" in shown
-    held = lease.read(registry.folder)
-    assert held is not None and not lease.held(registry.folder, held)
+    assert running.lease_is_free()
 
 
 def test_what_is_not_given_stays_as_it_is(running: Site) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.storage.options import VARIABLE, from_environment
 from tests.standin import REPOSITORY
 
@@ -168,8 +167,8 @@ def test_update_takes_the_state_to_the_next_version(running: Site) -> None:
     result = running.ok("update", running.application("v2"), "--deployment", "v2", "--verify-for", "2")
     assert result.stdout.startswith("alarm runs as deployment v2, in place of v1; the pause was ")
     assert "alarm runs as v2; the pause was " in result.stderr and running.alive() == ["v2"]
-    record = running.app.update("v2")
-    assert record is not None and "it has run for 2 s" in record.verified
+    record = running.record("v2")
+    assert "it has run for 2 s" in record.verified
     assert any("stage events/rooms holds " in text and "it held" in text for text in record.verified)
     client = running.client
     snapshot = client.snapshot("alarm", "before-v2").queries["events"]
@@ -186,7 +185,7 @@ def test_an_incompatible_update_leaves_the_old_version_alone(running: Site, name
     assert found["error"]["type"] == "IncompatibleError" and found["report"]["app"] == "alarm"
     assert running.alive() == running.app.deployment_ids() == ["v1"]
     assert running.client.status("alarm").state == "running" and "v1 was not touched" in result.stderr
-    assert not lease.held(running.app.folder, lease.read(running.app.folder))
+    assert running.lease_is_free()
 
 
 @pytest.mark.parametrize(("strategy", "ends"), [("standby", "v1 hands over"), ("restart", "asking alarm for snapshot")])
@@ -254,8 +253,8 @@ def test_an_update_from_a_given_snapshot(running: Site, strategy: str, used: str
     file.write(saved.files[0].object, data)
     result = running.ok(*args[:3], "v3", *args[4:])
     assert "verifying snapshot" not in result.stderr, "it was, before the stop"
-    record = running.app.update("v3")
-    assert record is not None and (record.strategy, record.snapshot) == (used, "s1")
+    record = running.record("v3")
+    assert (record.strategy, record.snapshot) == (used, "s1")
     assert running.alive() == ["v3"] and [s.name for s in running.client.snapshots("alarm")] == ["s1"]
     assert running.first_batch() == saved.batch + 1
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.update.strategies import parallel
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import CorruptError
 from airflow_provider_streamupdate.core.users import user_and_host
 
@@ -75,8 +74,7 @@ def test_both_run_until_the_new_version_has_caught_up_and_is_promoted(running: S
     assert running.first_batch() == cut + 1, "the new version went on from the snapshot"
     assert batch(running, "v1") > cut, "and the old one, too, until it was drained"
     assert client.deployment_state("alarm", "v1") == "cancelled"
-    held = lease.read(registry.folder)
-    assert held is not None and not lease.held(registry.folder, held)
+    assert running.lease_is_free()
 
 
 def test_both_are_shown_while_they_run(both: Site) -> None:
@@ -106,8 +104,8 @@ def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
     after = both.client.status("alarm")
     assert (after.current, after.launch, after.beside, after.update) == (before.current, before.launch, None, None)
     assert both.alive() == ["v1"]
-    record = both.app.update("v2")
-    assert record is not None and record.outcome == "refused"
+    record = both.record("v2")
+    assert record.outcome == "refused"
     # Who ended it stands in both places, and stays there: it was refused for no reason, and the history had one row.
     assert record.reason == f"{user_and_host()} rolled it back"
     told = both.run("history", "alarm").stdout.splitlines()
@@ -121,8 +119,7 @@ def test_dropping_the_new_version_leaves_the_old_one_alone(both: Site) -> None:
 def test_cancel_ends_both_versions_and_the_update(both: Site, drain: tuple[str, ...]) -> None:
     result = both.ok("cancel", "alarm", *drain)
     assert result.stdout == "alarm is cancelled; ended: the drivers of v1, v2 and the update to v2\n"
-    record = both.app.update("v2")
-    assert both.alive() == [] and record is not None and record.outcome == "cancelled"
+    assert both.alive() == [] and both.record("v2").outcome == "cancelled"
     assert [both.client.deployment_state("alarm", name) for name in ("v1", "v2")] == ["cancelled", "cancelled"]
     result = both.run(*arguments(both, "--run-beside", "1h"))
     assert result.exit_code == 1 and both.alive() == [], "nothing of it is continued"
@@ -191,8 +188,7 @@ def test_a_rehearsal_before_is_one_of_a_fork(site: Site) -> None:
     site.ok("save-snapshot", "alarm", "monday")
     agreed = ("--agree", "events:fork", "--set", "path=/new", "--rehearse", "1")
     site.ok(*arguments(site, *agreed, SINK=FUNCTION))
-    record = site.app.update("v2")
-    assert record is not None and "rehearse" in record.step_times
+    assert "rehearse" in site.record("v2").step_times
 
 
 def test_a_new_driver_that_died_meanwhile_is_started_again_under_a_number_of_its_own(both: Site) -> None:

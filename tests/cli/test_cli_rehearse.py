@@ -9,7 +9,6 @@ import pytest
 
 from airflow_provider_streamupdate.control.operations import rehearse
 from airflow_provider_streamupdate.control.update.strategies import standby
-from airflow_provider_streamupdate.core.coordination import lease
 
 from .conftest import Site, document, table
 
@@ -93,8 +92,7 @@ def test_an_update_rehearses_first(running: Site) -> None:
     record = registry.update("v2")
     assert record is not None and record.outcome == "refused"
     assert running.alive() == ["v1"] and registry.deployment_ids() == ["v1"]
-    held = lease.read(registry.folder)
-    assert held is not None and not lease.held(registry.folder, held)
+    assert running.lease_is_free()
 
     result = running.ok("update", running.application("v3"), "--deployment", "v3", "--rehearse", "2")
     record = registry.update("v3")
@@ -110,8 +108,7 @@ def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monk
     with monkeypatch.context() as crashing:
         crashing.setattr(standby, "stand_by", interrupt)
         assert running.run(*args).exit_code == 130
-    record = running.app.update("v2")
-    assert record is not None and record.step == "rehearse"
+    assert running.record("v2").step == "rehearse"
     monkeypatch.setattr(rehearse, "rehearse", interrupt)
     assert running.run(*args).exit_code == 0 and running.alive() == ["v2"]
 

@@ -12,7 +12,6 @@ from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import AlreadyRunningError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
@@ -61,8 +60,7 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     if end == "snapshot":
         assert f"snapshot nightly (events after batch {last})" in result.stderr
     assert files(running) == before and running.alive() == []
-    folder = running.app.folder
-    assert not lease.held(folder, lease.read(folder))
+    assert running.lease_is_free()
 
 
 def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(dead: Site) -> None:

@@ -102,9 +102,9 @@ def test_one_that_died_is_completed_and_goes_to_no_other_version(running: Site) 
     killed_at(running, "old-runs", lambda client: client.rollback("alarm"))
     again = running.ok("rollback", "alarm")
     assert "runs as deployment v2 again" in again.stdout, again.stderr
-    [record], update = running.app.rollbacks(), running.app.update("v3")
+    [record] = running.app.rollbacks()
     assert record.ended_at is not None and record.epoch == running.current.epoch and running.alive() == ["v2"]
-    assert update is not None and update.outcome == "rolled-back"
+    assert running.record("v3").outcome == "rolled-back"
 
 
 def needs(site: Site) -> list[str]:
@@ -145,8 +145,8 @@ def test_an_update_that_died_in_its_rollback(running: Site, at: str) -> None:
     file = str(running.application("v2", FAIL="run"))
     options = UpdateOptions(application=Application(file=file), deployment="v2", strategy="restart", asked_by="me")
     killed_at(running, at, lambda client: client.update(options))
-    record = running.app.update("v2")
-    assert record is not None and (record.outcome is None) is (at != "gone-back")
+    record = running.record("v2")
+    assert (record.outcome is None) is (at != "gone-back")
     again = running.run("update", file, "--deployment", "v2", "--strategy", "restart")
     assert again.exit_code == 1
     [note], record = running.app.rollbacks(), running.app.update("v2")
@@ -263,6 +263,5 @@ def test_rows_that_cannot_be_removed_fail_no_update_and_no_rollback(
     file = running.application("v2", **({"FAIL": "stuck"} if fails else {}))
     result = running.run("update", file, "--deployment", "v2", "--strategy", "follow", "--drain-timeout", "3")
     assert result.exit_code == int(fails) and "not all removed: the disk is gone" in result.stderr
-    record = running.app.update("v2")
-    assert record is not None and record.outcome == ("rolled-back" if fails else "promoted")
+    assert running.record("v2").outcome == ("rolled-back" if fails else "promoted")
     assert running.alive() == ["v1" if fails else "v2"]

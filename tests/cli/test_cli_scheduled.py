@@ -38,8 +38,8 @@ def test_an_app_that_has_finished_is_updated_between_its_runs(finished: Site, st
     """It was refused: 'not running, so there is nothing to update'."""
     result = update(finished, "v2", "--strategy", strategy, "--verify-for", "60", INPUT=6)
     assert result.exit_code == 0, result.stderr
-    record = finished.app.update("v2")
-    assert record is not None and (record.outcome, record.strategy, record.old) == ("promoted", "restart", "v1")
+    record = finished.record("v2")
+    assert (record.outcome, record.strategy, record.old) == ("promoted", "restart", "v1")
     assert "query events has committed 3 batches since its start, and has ended by itself" in record.verified
     events = status(finished).queries["events"]
     assert (events.first_batch, events.batch) == (3, 5), "it goes on where version 1 ended"
