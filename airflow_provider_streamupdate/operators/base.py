@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperator
@@ -84,9 +84,9 @@ class AppOperator(StreamUpdateOperator):
 
     def wait_in_triggerer(
         self, trigger: type[StreamUpdateTrigger], timeout: float, poll_interval: float | None = None, **condition: Any
-    ) -> NoReturn:
+    ) -> Any:
         """Defer to the triggerer for so many seconds at most, and continue in `execute_complete`."""
-        self.defer(
+        return self.defer(
             trigger=trigger(
                 streamupdate_conn_id=self.streamupdate_conn_id,
                 app=self.app,
