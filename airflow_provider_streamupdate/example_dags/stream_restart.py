@@ -1,7 +1,8 @@
 """Restart an app's dead driver: the current deployment continues from its own checkpoint.
 
 The page Streams triggers this DAG; you can also trigger it with its form. A run for an app whose driver is alive
-changes nothing.
+changes nothing. For a run of an app whose queries end by themselves, see the DAG `stream_run`.
+It continues with its own code and parameters; a new version is brought in by the DAG `stream_update`.
 """
 
 from __future__ import annotations
