@@ -14,6 +14,7 @@ from .control.update.options import OPTIONS
 from .core.errors import InvalidInputError
 from .core.names import check_keys, check_name
 from .hooks.errors import airflow_errors
+from .hooks.settings import DEFAULT_CONN_ID
 from .hooks.update_options import blank_text
 
 
@@ -26,6 +27,26 @@ def suggested_apps() -> dict[str, Any]:
     names = [name.strip() for name in conf.get("streamupdate", "apps", fallback="").split(",")]
     known = [name for name in dict.fromkeys(names) if name and _usable(name)]
     return {"examples": known} if known else {}
+
+
+WHERE = "Which deployment, and where"  # the second group of the forms for one app
+
+
+def app_param(which: str) -> Param:
+    """Return the field for an app's name. which: the app that is asked for"""
+    description = f"Name of {which}. The page Streams and `streamupdate list` show the names."
+    return Param(type="string", minLength=1, **suggested_apps(), title="App", description=description)
+
+
+def deployment_param(description: str) -> Param:
+    """Return the field for a deployment's id, which may be empty."""
+    return Param(None, type=["null", "string"], section=WHERE, title="Deployment id", description=description)
+
+
+def connection_param(section: str = WHERE, whose: str = "app") -> Param:
+    """Return the field for the connection."""
+    description = f"The Stream Update connection of the {whose}."
+    return Param(DEFAULT_CONN_ID, type="string", section=section, title="Connection", description=description)
 
 
 def no_secrets() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from . import __version__
 
 _NAME = "Stream Update"
 _PACKAGE = "airflow_provider_streamupdate"
+_OPERATORS = "plan check rehearse submit snapshot cancel restart supervise rollback promote update adopt pipeline"
 # Airflow folds up all groups of a connection's form but the one that it knows by this name; what has no section of its
 # own is in one that is folded up.
 OPEN_GROUP = "standardFields"
@@ -51,24 +52,10 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["software"],
             }
         ],
-        "hooks": _modules("hooks.streamupdate"),
-        "operators": _modules(
-            "operators.plan",
-            "operators.check",
-            "operators.rehearse",
-            "operators.submit",
-            "operators.snapshot",
-            "operators.cancel",
-            "operators.restart",
-            "operators.supervise",
-            "operators.rollback",
-            "operators.promote",
-            "operators.update",
-            "operators.adopt",
-            "operators.pipeline",
-        ),
-        "sensors": _modules("sensors.health", "sensors.snapshot"),
-        "triggers": _modules("triggers.snapshot", "triggers.cancel", "triggers.health", "triggers.parallel"),
+        "hooks": _modules("hooks", "streamupdate"),
+        "operators": _modules("operators", _OPERATORS),
+        "sensors": _modules("sensors", "health snapshot"),
+        "triggers": _modules("triggers", "snapshot cancel health parallel"),
         "extra-links": [
             f"{_PACKAGE}.links.streamupdate.{link}"
             for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")
@@ -111,8 +98,8 @@ def _option(description: str, default: str) -> dict[str, Any]:
     return {"description": description, "version_added": "0.1.0", "type": "string", "example": None, "default": default}
 
 
-def _modules(*names: str) -> list[dict[str, Any]]:
-    return [{"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.{name}" for name in names]}]
+def _modules(folder: str, names: str) -> list[dict[str, Any]]:
+    return [{"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.{folder}.{name}" for name in names.split()]}]
 
 
 def connection_type() -> dict[str, Any]:

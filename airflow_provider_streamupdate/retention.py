@@ -15,17 +15,12 @@ if TYPE_CHECKING:
 OWN_PREFIXES = ("periodic-", "before-")  # taken by this package's DAGs, not by a person
 
 
-def outdated(
-    snapshots: Sequence[Snapshot],
-    keep_count: int,
-    keep_seconds: float,
-    prefixes: Sequence[str] = OWN_PREFIXES,
-) -> list[Snapshot]:
+def outdated(snapshots: Sequence[Snapshot], keep_count: int, keep_seconds: float) -> list[Snapshot]:
     """Return those of the snapshots (oldest first) beyond the newest `keep_count`, or older than `keep_seconds`.
 
-    Only names that begin with one of `prefixes` count.
+    Only those that this package's DAGs took count.
     """
-    own = [s for s in snapshots if s.name.startswith(tuple(prefixes))]
+    own = [s for s in snapshots if s.name.startswith(OWN_PREFIXES)]
     newest = {s.name for s in own[-keep_count:]} if keep_count > 0 else set()
     return [s for s in own if s.name not in newest or clock.age(s.created_at) > keep_seconds]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, BaseOperator, TaskGroup, chain
 
 from .control.update.options import OPTIONS
-from .control.update.strategies import STRATEGIES
+from .control.update.strategies import STRATEGIES, Strategy
 from .core.registry.update import DEFAULT_STRATEGY, Step
 from .forms import refuse_unknown_conf
 from .hooks.settings import DEFAULT_CONN_ID
@@ -81,7 +81,9 @@ def stream_update(*, app: Any, application: Any, **given: Unpack[StreamUpdateArg
         by_step = {task.label: task for task in tasks}
         before = [name for name in (Step.PLAN, Step.CHECK, Step.REHEARSE) if name in by_step]
         if own["approval"]:  # the last before anything is touched; after the versions were compared, where they are
-            seen = [by_step[Step.CHECK], *([by_step[Step.PREPARE]] if _compares(strategy) else [])]
+            # One that is not known yet counts as one that compares nothing: a rejection must leave nothing to undo.
+            compares = (chosen := _strategy_of(strategy)) is not None and chosen.compares
+            seen = [by_step[Step.CHECK], *([by_step[Step.PREPARE]] if compares else [])]
             tasks.insert(len(before) + len(seen) - 1, _approve(app, seen))
         chain(*tasks)
         steps = {task.task_id: task.label for task in tasks}
@@ -151,18 +153,15 @@ stream_update.__doc__ = f"{stream_update.__doc__}" + "".join(
 )
 
 
+def _strategy_of(strategy: Any) -> Strategy | None:
+    """Return the strategy; None when it is known only when the DAG runs."""
+    return STRATEGIES.get(strategy) if isinstance(strategy, str) else None
+
+
 def _steps(strategy: Any, rehearse: Any) -> tuple[Step, ...]:
-    """Return the strategy's steps; all, when the strategy is known only when the DAG runs."""
-    steps = STRATEGIES[strategy].steps if isinstance(strategy, str) and strategy in STRATEGIES else tuple(Step)
-    return tuple(step for step in steps if step != Step.REHEARSE or rehearse is not None)
-
-
-def _compares(strategy: Any) -> bool:
-    """Return whether the step `prepare` compares both versions on the same batches.
-
-    False when the strategy is known only when the DAG runs: then a rejection must leave nothing to undo.
-    """
-    return isinstance(strategy, str) and strategy in STRATEGIES and STRATEGIES[strategy].compares
+    """Return the strategy's steps; all, when it is not known yet."""
+    chosen = _strategy_of(strategy)
+    return tuple(s for s in (chosen.steps if chosen else Step) if s != Step.REHEARSE or rehearse is not None)
 
 
 def build_update_dag(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.errors import StreamUpdateError
 from .messages import FAILED, USAGE, Failure, echo
 from .option_types import KeyValue
 
@@ -46,21 +47,17 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
         @driver_options
         @click.option("--strict", is_flag=True, help="Fail on a parameter that no query function reads.")
         @functools.wraps(function)
-        def wrapper(
-            *args: Any,
-            strict: bool,
-            app_file: str,
-            params: Sequence[tuple[str, str]],
-            conf: Sequence[tuple[str, str]],
-            master: str | None,
-            py_files: Sequence[str],
-            files: Sequence[str],
-            env_vars: Sequence[tuple[str, str]],
-            **kwargs: Any,
-        ) -> Any:
-            application = make_application(app_file, params, conf, master, py_files, files, env_vars)
+        def wrapper(*args: Any, strict: bool, app_file: str, params: Sequence[tuple[str, str]], **given: Any) -> Any:
+            if not app_file:
+                raise click.UsageError("APP_FILE is empty; give the path of a .py file")
+            # absolute: the driver has another working directory
+            application = make_application(_absolute(app_file), given, dict(params))
+            try:
+                application.check()
+            except StreamUpdateError as error:
+                raise Failure.of(error, USAGE) from error
             with _parameters(strict):
-                return function(*args, application=application, **kwargs)
+                return function(*args, application=application, **given)
 
         return wrapper
 
@@ -87,38 +84,22 @@ def _parameters(strict: bool) -> Iterator[None]:
 application_argument = application_options(click.argument("app_file", metavar="APP_FILE"))
 
 
-def make_application(
-    app_file: str,
-    params: Sequence[tuple[str, str]] = (),
-    conf: Sequence[tuple[str, str]] = (),
-    master: str | None = None,
-    py_files: Sequence[str] = (),
-    files: Sequence[str] = (),
-    env_vars: Sequence[tuple[str, str]] = (),
-) -> Application:
-    """Return the application, checked; a usage Failure when a file is missing or does not parse."""
-    from ..core.errors import StreamUpdateError
+def make_application(file: str, given: dict[str, Any], params: dict[str, str] | None = None) -> Application:
+    """Take the driver's options out of a command's arguments, and return the application that they describe."""
     from ..core.registry.application import Application
 
-    if not app_file:
-        raise click.UsageError("APP_FILE is empty; give the path of a .py file")
-    application = Application(
-        file=_absolute(app_file),  # the driver has another working directory
-        py_files=absolute_paths(py_files),
-        files=absolute_paths(files),
-        params=dict(params),
-        conf=dict(conf),
-        master=master,
-        env_vars=dict(env_vars),
+    return Application(
+        file=file,
+        py_files=_absolute_paths(given.pop("py_files")),
+        files=_absolute_paths(given.pop("files")),
+        params=params or {},
+        conf=dict(given.pop("conf")),
+        master=given.pop("master"),
+        env_vars=dict(given.pop("env_vars")),
     )
-    try:
-        application.check()
-    except StreamUpdateError as error:
-        raise Failure.of(error, USAGE) from error
-    return application
 
 
-def absolute_paths(given: Sequence[str]) -> tuple[str, ...]:
+def _absolute_paths(given: Sequence[str]) -> tuple[str, ...]:
     """Return the paths of texts that hold one or several, comma-separated."""
     return tuple(_absolute(path) for text in given for path in text.split(",") if path)
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .messages import echo, printable
+from ..core.errors import StreamUpdateError
+from .messages import FAILED, USAGE, Failure, echo, printable
+from .settings import Settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,6 +47,15 @@ def print_json(value: Any) -> None:
     from ..core.serde import to_dict
 
     click.echo(json.dumps(to_dict(value), indent=2, sort_keys=True, default=str))
+
+
+def print_result(settings: Settings, document: Any, *lines: str) -> None:
+    """Print what a command has done: as lines for people, or with --json as a document."""
+    if settings.as_json:
+        print_json(document)
+        return
+    for line in lines:
+        echo(line)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Iterable[str] = ()) -> None:
@@ -164,13 +175,33 @@ def batch_text(batch: int) -> str:
     return "none" if batch < 0 else str(batch)
 
 
-def print_report(as_json: bool, report: Report, markdown: bool, show: Callable[[Any], None]) -> None:
-    """Print a report as JSON, as Markdown, or for people with `show`."""
-    if as_json:
-        from ..control.report_data import report_data
+markdown_option = click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 
-        print_json(report_data(report))
+
+def end_with_report(
+    settings: Settings,
+    markdown: bool,
+    make: Callable[[], Report],
+    show: Callable[[Any], None],
+    failures: tuple[type[StreamUpdateError], ...] = (),
+) -> None:
+    """Print the report that `make` returns: as JSON, as Markdown, or for people with `show`. End with its verdict.
+
+    An error of `make` leaves no verdict (exit code 2), but one of `failures` is a verdict (1).
+    """
+    if markdown and settings.as_json:
+        raise click.UsageError("--markdown and --json exclude each other")
+    try:
+        report = make()
+    except StreamUpdateError as error:
+        raise Failure.of(error, FAILED if isinstance(error, failures) else USAGE) from error
+    from ..control.report_data import report_data
+
+    data = report_data(report)
+    if settings.as_json:
+        print_json(data)
     elif markdown:
         echo(report.to_markdown().rstrip("\n"))
     else:
         show(report)
+    click.get_current_context().exit(0 if data.get("compatible", data.get("passed")) else FAILED)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from ..control.waiting import Phase
 from ..core.processes.threads import repeating
 from .messages import INTERRUPTED, Failure, echo, printable
-from .settings import Settings
 
 QUIET_SECONDS = 15.0  # after so long without a line, a pipe gets one that says that the work continues
 
@@ -96,9 +95,3 @@ def _spinner(first: str) -> Iterator[Callable[[str], None]]:
 def stamp(seconds: float) -> str:
     """Return the time since the start, of constant width up to 9,999 seconds."""
     return f"[{seconds:4.0f} s]"
-
-
-def note(settings: Settings, line: str) -> None:
-    """Print what was done on standard output; not with --json, whose document contains it."""
-    if not settings.as_json:
-        echo(line)

@@ -38,8 +38,7 @@ class Settings:
         from ..control.client import StreamUpdateClient
         from ..control.drivers.launcher import SparkSubmit
 
-        root, options = self._where()
-        client = StreamUpdateClient(root, SparkSubmit(self.spark_submit), options)
+        client = StreamUpdateClient(self._root(), SparkSubmit(self.spark_submit), self.options)
         if needs_root:
             client.registry.folder.check_exists()
         return client
@@ -51,15 +50,10 @@ class Settings:
         return client
 
     def context(self, needs_root: bool = True) -> Context:
-        """Return a context for read-only operations, which import much faster than the client.
-
-        UsageError when no root is given; StorageError when it does not exist, unless the command reports that itself
-        (`needs_root`).
-        """
+        """Return a context for read-only operations, which import much faster than the client. See `client`."""
         from ..control.operations.context import Context
 
-        root, options = self._where()
-        context = Context.of(root, None, options)
+        context = Context.of(self._root(), None, self.options)
         if needs_root:
             context.registry.folder.check_exists()
         return context
@@ -71,10 +65,10 @@ class Settings:
 
         return {**from_environment(), **self.storage_options}
 
-    def _where(self) -> tuple[str, dict[str, Any]]:
+    def _root(self) -> str:
         if not self.root:
             raise click.UsageError("no root is given; use --root or set STREAMUPDATE_ROOT")
-        return self.root, self.options
+        return self.root
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

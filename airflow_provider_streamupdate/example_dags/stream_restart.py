@@ -1,20 +1,18 @@
 """Restart an app's dead driver: the current deployment continues from its own checkpoint.
 
 The page Streams triggers this DAG; you can also trigger it with its form. A run for an app whose driver is alive
-changes nothing.
+changes nothing. For a run of an app whose queries end by themselves, see the DAG `stream_run`.
+It continues with its own code and parameters; a new version is brought in by the DAG `stream_update`.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from airflow_provider_streamupdate.forms import refuse_unknown_conf, suggested_apps
-from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
+from airflow_provider_streamupdate.forms import app_param, connection_param, deployment_param, refuse_unknown_conf
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
-
-MORE = "Which deployment, and where"  # the form's second group
 
 with DAG(
     "stream_restart",
@@ -27,28 +25,11 @@ with DAG(
     doc_md=__doc__,
     dag_display_name="Restart a streaming app",
     params={
-        "app": Param(
-            type="string",
-            minLength=1,
-            **suggested_apps(),
-            title="App",
-            description="Name of the app whose driver is dead. The page Streams and `streamupdate list` show "
-            "the names.",
+        "app": app_param("the app whose driver is dead"),
+        "deployment_id": deployment_param(
+            "Restart only if this deployment is the current one. Empty: restart the current one."
         ),
-        "deployment_id": Param(
-            None,
-            type=["null", "string"],
-            section=MORE,
-            title="Deployment id",
-            description="Restart only if this deployment is the current one. Empty: restart the current one.",
-        ),
-        "conn_id": Param(
-            DEFAULT_CONN_ID,
-            type="string",
-            section=MORE,
-            title="Connection",
-            description="The Stream Update connection of the app.",
-        ),
+        "conn_id": connection_param(),
     },
 ) as dag:
     StreamRestartOperator(

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from airflow_provider_streamupdate.forms import refuse_unknown_conf, suggested_apps
-from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
+from airflow_provider_streamupdate.forms import (
+    WHERE,
+    app_param,
+    connection_param,
+    deployment_param,
+    refuse_unknown_conf,
+)
 from airflow_provider_streamupdate.operators.rollback import StreamRollbackOperator
-
-MORE = "Which deployment, and where"  # the form's second group
 
 with DAG(
     "stream_rollback",
@@ -24,44 +27,27 @@ with DAG(
     doc_md=__doc__,
     dag_display_name="Roll back a streaming app",
     params={
-        "app": Param(
-            type="string",
-            minLength=1,
-            **suggested_apps(),
-            title="App",
-            description="Name of the app to roll back. The page Streams and `streamupdate list` show the names.",
-        ),
-        "deployment_id": Param(
-            None,
-            type=["null", "string"],
-            section=MORE,
-            title="Deployment id",
-            description="The deployment to roll back from. Empty: the current one. With an id, a second run changes "
-            "nothing.",
+        "app": app_param("the app to roll back"),
+        "deployment_id": deployment_param(
+            "The deployment to roll back from. Empty: the current one. With an id, a second run changes nothing."
         ),
         "to": Param(
             None,
             type=["null", "string"],
-            section=MORE,
+            section=WHERE,
             title="Back to",
             description="The deployment to go back to. Empty: the one before, which is refused when it failed.",
         ),
         "later_ids": Param(
             [],
             type=["null", "array"],
-            section=MORE,
+            section=WHERE,
             title="Later batch ids",
             description="Queries, one per line, for example totals, whose foreachBatch function skips batch ids it has "
             "seen, when the app does not declare that (`seen_batch`). Batches they compute again get ids after those "
             "of the newer deployment.",
         ),
-        "conn_id": Param(
-            DEFAULT_CONN_ID,
-            type="string",
-            section=MORE,
-            title="Connection",
-            description="The Stream Update connection of the app.",
-        ),
+        "conn_id": connection_param(),
     },
 ) as dag:
     StreamRollbackOperator(

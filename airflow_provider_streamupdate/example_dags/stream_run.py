@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from airflow_provider_streamupdate.forms import refuse_unknown_conf, suggested_apps
-from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
+from airflow_provider_streamupdate.forms import app_param, connection_param, deployment_param, refuse_unknown_conf
 from airflow_provider_streamupdate.operators.restart import StreamRestartOperator
-
-MORE = "Which deployment, and where"  # the form's second group
 
 with DAG(
     "stream_run",
@@ -29,28 +26,11 @@ with DAG(
     doc_md=__doc__,
     dag_display_name="Run a scheduled streaming app",
     params={
-        "app": Param(
-            type="string",
-            minLength=1,
-            **suggested_apps(),
-            title="App",
-            description="Name of the app, which was submitted once. The page Streams and `streamupdate list` show "
-            "the names.",
+        "app": app_param("the app, which was submitted once"),
+        "deployment_id": deployment_param(
+            "Run only if this deployment is the current one. Empty: run the current one."
         ),
-        "deployment_id": Param(
-            None,
-            type=["null", "string"],
-            section=MORE,
-            title="Deployment id",
-            description="Run only if this deployment is the current one. Empty: run the current one.",
-        ),
-        "conn_id": Param(
-            DEFAULT_CONN_ID,
-            type="string",
-            section=MORE,
-            title="Connection",
-            description="The Stream Update connection of the app.",
-        ),
+        "conn_id": connection_param(),
     },
 ) as dag:
     StreamRestartOperator(

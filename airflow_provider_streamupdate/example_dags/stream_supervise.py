@@ -12,8 +12,7 @@ from datetime import timedelta
 from airflow.exceptions import AirflowFailException
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider_streamupdate.forms import refuse_unknown_conf
-from airflow_provider_streamupdate.hooks.settings import DEFAULT_CONN_ID
+from airflow_provider_streamupdate.forms import connection_param, refuse_unknown_conf
 from airflow_provider_streamupdate.operators.supervise import StreamSuperviseOperator
 
 MORE = "Which apps, and where"  # the form's second group
@@ -43,13 +42,7 @@ with DAG(
             title="Apps",
             description="The apps to watch, one per line, for example flight-windows. Empty: all under the root.",
         ),
-        "conn_id": Param(
-            DEFAULT_CONN_ID,
-            type="string",
-            section=MORE,
-            title="Connection",
-            description="The Stream Update connection of the apps.",
-        ),
+        "conn_id": connection_param(MORE, "apps"),
     },
 ) as dag:
 

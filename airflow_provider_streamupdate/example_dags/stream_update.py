@@ -8,25 +8,12 @@ from __future__ import annotations
 from airflow.sdk import Param
 
 from airflow_provider_streamupdate.control.update.option import APPLICATION
-from airflow_provider_streamupdate.forms import (
-    SECRETS_BY_NAME,
-    no_secrets,
-    suggested_apps,
-    update_params,
-    update_templates,
-)
+from airflow_provider_streamupdate.forms import SECRETS_BY_NAME, app_param, no_secrets, update_params, update_templates
 from airflow_provider_streamupdate.update_dag import build_update_dag
 
 # What has no section stands in the form's first group, the only one that is open at the start.
 PARAMS = {
-    "app": Param(
-        type="string",
-        minLength=1,
-        **suggested_apps(),
-        title="App",
-        description='Name of the app to update, as in StreamingApp("flight-windows"). The page Streams and '
-        "`streamupdate list` show the names.",
-    ),
+    "app": app_param('the app to update, as in StreamingApp("flight-windows")'),
     "application": Param(
         type="string",
         minLength=1,

@@ -19,28 +19,19 @@ from ..core.registry.application import Application
 from .kubernetes import NAMESPACE, KubernetesSettings, kubernetes_settings
 
 
+@attrs.define
 class ConnectionLauncher:
-    """A launcher (`control.drivers.launcher.Launcher`) whose commands come from a Spark connection.
+    """A launcher (`control.drivers.launcher.Launcher`) whose commands come from a Spark connection."""
 
-    spark_conn_id: the Spark connection
-    spark_submit: path of spark-submit; None: as `SparkSubmit` finds it
-    conf, env_vars: for every app; the app's own values override them
-    kubernetes_conn_id: a Kubernetes connection, by which spark-submit reaches the cluster; None: as kubectl does
-    """
+    spark_conn_id: str
+    spark_submit: str | None = None  # path of spark-submit; None: as `SparkSubmit` finds it
+    conf: dict[str, str] = attrs.field(factory=dict)  # for every app; the app's own values override it
+    env_vars: dict[str, str] = attrs.field(factory=dict)  # likewise
+    kubernetes_conn_id: str | None = None  # a connection by which spark-submit reaches the cluster; None: as kubectl
 
-    def __init__(
-        self,
-        spark_conn_id: str,
-        spark_submit: str | None = None,
-        conf: dict[str, str] | None = None,
-        env_vars: dict[str, str] | None = None,
-        kubernetes_conn_id: str | None = None,
-    ) -> None:
-        self.spark_conn_id = spark_conn_id
-        self.conf = conf or {}
-        self.env_vars = env_vars or {}
-        self.kubernetes_conn_id = kubernetes_conn_id
-        self.submitter = SparkSubmit(spark_submit=spark_submit, env_vars=self.env_vars)
+    @property
+    def submitter(self) -> SparkSubmit:
+        return SparkSubmit(spark_submit=self.spark_submit, env_vars=self.env_vars)
 
     def check(self) -> None:
         """Raise EnvironmentProblem when the connection, Java or spark-submit is missing, or environments are mixed."""

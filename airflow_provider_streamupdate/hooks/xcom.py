@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ..control.operations.snapshots.collect import Collected
@@ -24,6 +25,11 @@ def plain(value: Any) -> Any:
     numbers that are not finite by None.
     """
     return _storable(to_dict(value))
+
+
+def plain_dict(value: Any) -> dict[str, Any]:
+    """Return a record, which becomes a dict; see `plain`."""
+    return {**plain(value)}
 
 
 def _storable(value: Any) -> Any:
@@ -54,18 +60,16 @@ def snapshot_dict(snapshot: Snapshot) -> dict[str, Any]:
 
 def collected_dict(collected: Collected) -> dict[str, Any]:
     """Return what was freed and what was kept, each with its reason, and the bytes in total."""
-    return {**plain(collected), "bytes": collected.bytes}
+    return {**plain_dict(collected), "bytes": collected.bytes}
 
 
-def report_dict(report: Report) -> dict[str, Any]:
-    """Return a report of a check, a rehearsal or a comparison for a DAG."""
-    data: dict[str, Any] = plain(report_data(report))
-    return data
+def push_report(ti: Any, report: Report, show: Callable[[str], None]) -> dict[str, Any]:
+    """Show a report, and leave it in XCom: as plain data under ``report``, as text under ``report_markdown``.
 
-
-def push_report(ti: Any, report: Report, markdown: str) -> dict[str, Any]:
-    """Leave a report in XCom, as plain data under ``report`` and as text under ``report_markdown``; return the data."""
-    data = report_dict(report)
+    Return the data.
+    """
+    data, markdown = plain_dict(report_data(report)), report.to_markdown()
+    show(markdown)
     ti.xcom_push(key="report", value=data)
     ti.xcom_push(key="report_markdown", value=plain(markdown))
     return data

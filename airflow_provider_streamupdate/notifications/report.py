@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..core.errors import StreamUpdateError
-from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED, Outcome
+from ..core.registry.update import HOW_ENDED, REFUSED, ROLLED_BACK, Outcome
 from ..links.streamupdate import file_link
 from ..plugins.masking import masked, reason_of
 
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
     from ..control.status import AppStatus
 
-_HOW = {
-    PROMOTED: "was promoted",
-    ROLLED_BACK: "was rolled back",
-    REFUSED: "was refused; the old version was not touched",
-    SUPERSEDED: "was not continued, and was superseded by another update",
-    Outcome.CANCELLED: "was ended, since the app was cancelled",
-    None: "has not ended",
-}
 _CORRECT = "correct the new version, and update again"
 _NEXT: dict[Outcome | None, str] = {ROLLED_BACK: _CORRECT, REFUSED: _CORRECT}
 
@@ -50,7 +42,7 @@ class Report:
         """The report in one line."""
         if self.update is None:
             return f"{self.app}: {'no update began' if self.problem is None else 'its state is not known'}"
-        how = next(text for outcome, text in _HOW.items() if self.outcome == outcome)
+        how = HOW_ENDED[None if self.outcome is None else Outcome(self.outcome)]
         return f"{self.app}: the update to {self.update} {how}"
 
     @property

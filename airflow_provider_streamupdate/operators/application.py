@@ -1,15 +1,16 @@
-"""Base classes of the operators that take an application."""
+"""Base classes of the operators that take an application, or the options of its update."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from ..control.update.engine import UpdateEngine
 from ..core.errors import ApplicationError
 from ..core.registry.application import Application
 from ..hooks.templated_values import optional_text, text_list, text_map
-from ..hooks.update_options import application_from
-from .base import StreamUpdateOperator
+from ..hooks.update_options import application_from, update_options
+from .base import AppOperator, StreamUpdateOperator, owner_of, traceparent_of
 
 
 class ApplicationOperator(StreamUpdateOperator):
@@ -76,8 +77,7 @@ class ApplicationOperator(StreamUpdateOperator):
         if expected and application.digest() != expected:
             raise ApplicationError(
                 f"application {application.file} has changed since it was planned and checked "
-                f"(digest {application.digest()[:8]}, was {expected[:8]}); run the update again from its "
-                "first task"
+                f"(digest {application.digest()[:8]}, was {expected[:8]}); run the update again from its first task"
             )
         return application
 
@@ -122,11 +122,31 @@ class VersionOperator(ApplicationOperator):
         }
 
 
+class UpdateTaskOperator(AppOperator):
+    """Base class of the tasks that are a step of an update.
+
+    app: the app's name
+    options: the update's options: the arguments of `update_dag.stream_update`, by name, each templated
+    """
+
+    template_fields = (*AppOperator.template_fields, "options")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"options": "json"}
+
+    def __init__(self, *, options: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.options = options
+
+    def engine(self, context: Any) -> UpdateEngine:
+        """Return the engine for these options. InvalidInputError for an invalid option."""
+        ti = context["ti"]
+        options = update_options(self.options, self.hook.settings, owner_of(ti), traceparent_of(ti))
+        return UpdateEngine(self.client.context, options, self.log.info)
+
+
 def check_app(expected: str | None, defined: str, file: str) -> None:
     """Raise ApplicationError when the file defines another app than the one asked for."""
     if expected and defined != expected:
         raise ApplicationError(
-            f"application file {file} defines app {defined!r}, not {expected!r}; give the file of "
-            f"{expected!r} "
-            "or correct the app's name"
+            f"application file {file} defines app {defined!r}, not {expected!r}; give the file of {expected!r} or "
+            "correct the app's name"
         )

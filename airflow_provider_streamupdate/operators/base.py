@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,10 +13,13 @@ from airflow.sdk import BaseOperator
 from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from ..core import clock
 from ..hooks.errors import airflow_errors
 from ..hooks.settings import DEFAULT_CONN_ID
 from ..hooks.streamupdate import StreamUpdateHook
+from ..hooks.templated_values import seconds
 from ..openlineage.mixin import OpenLineageMixin
+from ..triggers.base import StreamUpdateTrigger, value_of
 
 if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
@@ -43,6 +47,11 @@ class StreamUpdateOperator(OpenLineageMixin, BaseOperator):
     def client(self) -> StreamUpdateClient:
         return self.hook.get_client(self.needs_root)
 
+    def duration(self, argument: str, setting: str) -> float:
+        """Return an argument in seconds; where it is None, this setting of the connection."""
+        given = getattr(self, argument)
+        return float(getattr(self.hook.settings, setting)) if given is None else seconds(given, argument)
+
     @contextmanager
     def step(self, context: Any) -> Iterator[None]:
         """Wrap the work of `execute`: this package's errors become Airflow's, and a kill ends the work."""
@@ -62,6 +71,59 @@ class StreamUpdateOperator(OpenLineageMixin, BaseOperator):
         if self._under_way:
             self.log.warning("%s was killed; ending its work", self.task_id)
             raise SystemExit(KILLED)
+
+
+class AppOperator(StreamUpdateOperator):
+    """Base class of the operators that work on an app. app: its name (templated)"""
+
+    template_fields: Sequence[str] = (*StreamUpdateOperator.template_fields, "app")
+
+    def __init__(self, *, app: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.app = app
+
+    def wait_in_triggerer(
+        self, trigger: type[StreamUpdateTrigger], timeout: float, poll_interval: float | None = None, **condition: Any
+    ) -> Any:
+        """Defer to the triggerer for so many seconds at most, and continue in `execute_complete`."""
+        return self.defer(
+            trigger=trigger(
+                streamupdate_conn_id=self.streamupdate_conn_id,
+                app=self.app,
+                deadline=clock.wall() + timeout,
+                poll_interval=self.hook.settings.poll_interval if poll_interval is None else poll_interval,
+                **condition,
+            ),
+            method_name="execute_complete",
+        )
+
+
+class WaitingOperator(AppOperator):
+    """Base class of the operators that may wait in the triggerer.
+
+    poll_interval: seconds between polls; None: the connection's
+    deferrable: wait in the triggerer
+    """
+
+    def __init__(
+        self,
+        *,
+        poll_interval: float | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.poll_interval = poll_interval
+        self.deferrable = deferrable
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Continue after the trigger has fired."""
+        with airflow_errors(context):
+            return self.result_of(value_of(event))
+
+    @abstractmethod
+    def result_of(self, value: Any) -> Any:
+        """Return the task's result from what was waited for."""
 
 
 def owner_of(ti: Any) -> str:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.common.compat.sdk import conf
-
-from ..core import clock
 from ..core.names import check_name
-from ..hooks.errors import airflow_errors
-from ..hooks.templated_values import seconds
-from ..triggers.base import value_of
 from ..triggers.cancel import CancelTrigger
-from .base import StreamUpdateOperator, owner_of
+from .base import WaitingOperator, owner_of
 
 
-class StreamCancelOperator(StreamUpdateOperator):
+class StreamCancelOperator(WaitingOperator):
     """Stops an app: every driver of it, and the update under way. Its state stays under the root, and it stays down:
     no supervisor, hot standby or rollback of that update starts it again. Returns the final state; an app that has
     ended already is left as it is.
@@ -28,33 +22,18 @@ class StreamCancelOperator(StreamUpdateOperator):
     deferrable: wait in the triggerer
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "drain_timeout")
+    template_fields = (*WaitingOperator.template_fields, "drain_timeout")
     ui_color = "#f8e2dc"
 
-    def __init__(
-        self,
-        *,
-        app: str,
-        drain: bool = True,
-        drain_timeout: Any = None,
-        poll_interval: float | None = None,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, drain: bool = True, drain_timeout: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.app = app
         self.drain = drain
         self.drain_timeout = drain_timeout
-        self.poll_interval = poll_interval
-        self.deferrable = deferrable
 
     def execute(self, context: Any) -> str:
         with self.step(context):
             check_name("app", self.app)
-            settings, by = self.hook.settings, owner_of(context["ti"])
-            timeout = (
-                settings.drain_timeout if self.drain_timeout is None else seconds(self.drain_timeout, "drain_timeout")
-            )
+            timeout, by = self.duration("drain_timeout", "drain_timeout"), owner_of(context["ti"])
             if not (self.drain and self.deferrable):  # stopping at once is too short to defer
                 cancelled = self.client.cancel(self.app, self.drain, timeout, self.log.info, by)
                 self.log.info("%s", cancelled)
@@ -62,22 +41,9 @@ class StreamCancelOperator(StreamUpdateOperator):
             if ended := self.client.begin_cancel(self.app, drain=True, asked_by=by):
                 self.log.info("draining %s", ", ".join(ended))
             if self.client.poll_cancel(self.app):
-                return self._ended(self.client.status(self.app).state)
-            return self.defer(
-                trigger=CancelTrigger(
-                    streamupdate_conn_id=self.streamupdate_conn_id,
-                    app=self.app,
-                    deadline=clock.wall() + timeout,
-                    poll_interval=self.poll_interval if self.poll_interval is not None else settings.poll_interval,
-                ),
-                method_name="execute_complete",
-            )
+                return self.result_of(self.client.status(self.app).state)
+            return self.wait_in_triggerer(CancelTrigger, timeout, self.poll_interval)
 
-    def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
-        """Continue after the trigger has fired."""
-        with airflow_errors(context):
-            return self._ended(value_of(event))
-
-    def _ended(self, state: str) -> str:
-        self.log.info("app %s: %s", self.app, state)
-        return state
+    def result_of(self, value: str) -> str:
+        self.log.info("app %s: %s", self.app, value)
+        return value

@@ -6,7 +6,6 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from ..core.compatibility.report import CompatibilityReport
 from ..hooks.xcom import push_report
 from ..links.streamupdate import CompatibilityReportLink, push_link
 from .application import VersionOperator
@@ -30,21 +29,14 @@ class StreamCompatibilityCheckOperator(VersionOperator):
         with self.step(context):
             version = self.version()
             report = self.client.check(self.described(), **version)
-            result = self._show(context, report, version["deployment"])
+            result = push_report(context["ti"], report, self.log.info)
+            if deployment := version["deployment"]:
+                folder = self.client.registry.app(report.app).folder
+                push_link(context, CompatibilityReportLink, f"{folder.uri}/updates/{deployment}.report.md")
             if not report.compatible:
                 problems = "\n".join(f"- {line}" for line in report.problems)
                 raise AirflowFailException(
-                    f"the new version of {report.app} is not compatible with {report.source}; nothing was "
-                    "stopped or "
+                    f"the new version of {report.app} is not compatible with {report.source}; nothing was stopped or "
                     f"changed:\n{problems}"
                 )
             return result
-
-    def _show(self, context: Any, report: CompatibilityReport, deployment: str | None) -> dict[str, Any]:
-        markdown = report.to_markdown()
-        self.log.info("%s", markdown)
-        result = push_report(context["ti"], report, markdown)
-        if deployment:
-            folder = self.client.registry.app(report.app).folder
-            push_link(context, CompatibilityReportLink, f"{folder.uri}/updates/{deployment}.report.md")
-        return result

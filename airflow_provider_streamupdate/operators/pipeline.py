@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..hooks.templated_values import text_list, text_map
-from ..hooks.xcom import plain
-from ..pipelines.operations import PipelineDriver, run_pipeline
+from ..hooks.update_options import application_from
+from ..hooks.xcom import plain_dict
+from ..pipelines.operations import Pipeline, run_pipeline
 from .base import StreamUpdateOperator
 
 
@@ -62,27 +63,11 @@ class StreamPipelineOperator(StreamUpdateOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
-            driver = PipelineDriver(
-                conf=text_map(self.conf, "conf"),
-                py_files=text_list(self.py_files, "py_files"),
-                files=text_list(self.files, "files"),
-                env_vars=text_map(self.env_vars, "env_vars"),
-            )
-            answer = run_pipeline(
+            pipeline = Pipeline(
                 self.hook.get_launcher(),
-                str(self.pipeline_spec),
-                driver,
+                application_from(self.pipeline_spec, self.py_files, self.files, None, self.conf, self.env_vars),
                 text_list(self.agree, "agree"),
                 text_map(self.renames, "renames"),
                 self.hook.settings.storage_options,
-                self.log.info,
             )
-            flows = answer.record.flows.items() if answer.record else ()
-            result: dict[str, Any] = plain(
-                {
-                    "flows": {name: {"version": flow.version, "batch": flow.batch} for name, flow in flows},
-                    "new": list(answer.new),
-                    "carried": list(answer.carried),
-                }
-            )
-            return result
+            return plain_dict(run_pipeline(pipeline, self.log.info).summary())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..hooks.xcom import plain
+from ..hooks.xcom import plain_dict
 from .application import ApplicationOperator, check_app
 
 
@@ -24,5 +24,4 @@ class StreamPlanOperator(ApplicationOperator):
             check_app(self.app_name, plan.app, application.file)
             for warning in plan.warnings:
                 self.log.warning("%s", warning)
-            result: dict[str, Any] = plain(plan)
-            return result
+            return plain_dict(plan)

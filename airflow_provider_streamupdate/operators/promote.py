@@ -9,13 +9,12 @@ from ..core.errors import InvalidInputError
 from ..core.names import check_name
 from ..core.registry.update import Step
 from ..hooks.templated_values import optional_text
-from ..hooks.xcom import plain
-from .base import StreamUpdateOperator
-from .driver.links import trying
-from .update_task import counting
+from ..hooks.xcom import plain_dict
+from .base import AppOperator
+from .driver.links import counting, trying
 
 
-class StreamPromoteOperator(StreamUpdateOperator):
+class StreamPromoteOperator(AppOperator):
     """Accepts a deployment: the update ends, its lease is released, and the app's asset gets an event.
 
     The asset is ``streamupdate://<app>``. If the app is known when the DAG is parsed, the asset is an outlet; for a
@@ -26,14 +25,13 @@ class StreamPromoteOperator(StreamUpdateOperator):
     deployment_id: the deployment; None: the current one
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id")
+    template_fields = (*AppOperator.template_fields, "deployment_id")
     ui_color = "#c8e6c9"
 
     def __init__(self, *, app: str, deployment_id: str | None = None, **kwargs: Any) -> None:
         outlets = list(kwargs.pop("outlets", None) or [])
         outlets.append(app_asset(app) if _literal(app) else PROMOTED)
-        super().__init__(outlets=outlets, **kwargs)
-        self.app = app
+        super().__init__(app=app, outlets=outlets, **kwargs)
         self.deployment_id = deployment_id
 
     def execute(self, context: Any) -> dict[str, Any] | None:
@@ -55,8 +53,7 @@ class StreamPromoteOperator(StreamUpdateOperator):
             self.app,
             f" (pause {record.pause_seconds:.1f} s)" if record.pause_seconds is not None else "",
         )
-        result: dict[str, Any] = plain(record)
-        return result
+        return plain_dict(record)
 
     def _current(self) -> str:
         current = self.client.status(self.app).current

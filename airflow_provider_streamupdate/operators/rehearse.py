@@ -49,9 +49,7 @@ class StreamRehearseOperator(VersionOperator):
                 progress=self.log.info,
                 **self.version(),
             )
-            markdown = report.to_markdown()
-            self.log.info("%s", markdown)
-            result = push_report(context["ti"], report, markdown)
+            result = push_report(context["ti"], report, self.log.info)
             if not report.passed:
                 problems = "\n".join(f"- {line}" for line in report.problems)
                 raise AirflowFailException(

@@ -8,15 +8,15 @@ from typing import Any
 
 from ..core.errors import StreamUpdateError
 from ..core.names import check_name
-from ..hooks.templated_values import optional_text, seconds
-from ..hooks.xcom import plain
+from ..hooks.templated_values import optional_text
+from ..hooks.xcom import plain_dict
 from ..links.streamupdate import DriverLogLink, SparkUiLink
-from .base import StreamUpdateOperator
+from .base import AppOperator
 from .driver.lines import driver_lines
 from .driver.links import link_driver
 
 
-class StreamRestartOperator(StreamUpdateOperator):
+class StreamRestartOperator(AppOperator):
     """Starts the driver of the current deployment again, from its own checkpoint, unless it is alive.
 
     So running it again changes nothing. Returns what runs: `app`, `deployment`, `epoch`, and `reattached`, which is
@@ -29,14 +29,13 @@ class StreamRestartOperator(StreamUpdateOperator):
     get_logs: write the driver's log into the task's log while the task waits for it
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "timeout")
+    template_fields = (*AppOperator.template_fields, "deployment_id", "timeout")
     operator_extra_links = (SparkUiLink(), DriverLogLink())
     ui_color = "#d5ecd9"
 
     def __init__(
         self,
         *,
-        app: str,
         deployment_id: str | None = None,
         timeout: Any = None,
         get_logs: bool = True,
@@ -44,7 +43,6 @@ class StreamRestartOperator(StreamUpdateOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.app = app
         self.deployment_id = deployment_id
         self.timeout = timeout
         self.get_logs = get_logs
@@ -53,7 +51,6 @@ class StreamRestartOperator(StreamUpdateOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         with self.step(context):
             check_name("app", self.app)
-            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
             try:
                 with driver_lines(self.client, self._current, self.log, self.get_logs):
                     start = (
@@ -64,7 +61,7 @@ class StreamRestartOperator(StreamUpdateOperator):
                     deployed = start(
                         self.app,
                         deployment=optional_text(self.deployment_id),
-                        timeout=timeout,
+                        timeout=self.duration("timeout", "submit_timeout"),
                         progress=self.log.info,
                     )
             finally:  # a driver that died has a log as well
@@ -75,8 +72,7 @@ class StreamRestartOperator(StreamUpdateOperator):
             how = "was already running" if deployed.reattached else "runs again"
             how = "has finished" if self.until_finished else how
             self.log.info("app %s: deployment %s %s (epoch %d)", self.app, deployed.deployment, how, deployed.epoch)
-            result: dict[str, Any] = plain(deployed)
-            return result
+            return plain_dict(deployed)
 
     def _current(self) -> tuple[str, str] | None:
         current = self.client.registry.app(self.app).current_id()

@@ -6,13 +6,13 @@ from typing import Any
 
 from ..control.update.rollback import RollbackOptions
 from ..core.names import check_name
-from ..hooks.templated_values import optional_text, seconds, text_list
-from ..hooks.xcom import plain
-from .base import StreamUpdateOperator, owner_of
-from .update_task import counting
+from ..hooks.templated_values import optional_text, text_list
+from ..hooks.xcom import plain_dict
+from .base import AppOperator, owner_of
+from .driver.links import counting
 
 
-class StreamRollbackOperator(StreamUpdateOperator):
+class StreamRollbackOperator(AppOperator):
     """Rolls back to the previous deployment, which runs again from the state it was stopped with.
 
     Running it again changes nothing. Returns what runs now, or None when there was nothing to roll back.
@@ -27,13 +27,12 @@ class StreamRollbackOperator(StreamUpdateOperator):
         connection's
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "to", "later_ids", "timeout")
+    template_fields = (*AppOperator.template_fields, "deployment_id", "to", "later_ids", "timeout")
     ui_color = "#f5d9b8"
 
     def __init__(
         self,
         *,
-        app: str,
         deployment_id: str | None = None,
         to: str | None = None,
         later_ids: Any = (),
@@ -41,7 +40,6 @@ class StreamRollbackOperator(StreamUpdateOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.app = app
         self.deployment_id = deployment_id
         self.to = to
         self.later_ids = later_ids
@@ -50,25 +48,25 @@ class StreamRollbackOperator(StreamUpdateOperator):
     def execute(self, context: Any) -> dict[str, Any] | None:
         with self.step(context):
             check_name("app", self.app)
-            self.touch(self.app)
-            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
-            deployment = optional_text(self.deployment_id)
-            with counting(self.client, self.app, deployment):
-                deployed = self.client.rollback(
-                    self.app,
-                    deployment=deployment,
-                    timeout=timeout,
-                    progress=self.log.info,
-                    options=RollbackOptions(
-                        to=optional_text(self.to),
-                        later_ids=text_list(self.later_ids, "later_ids"),
-                        asked_by=owner_of(context["ti"]),
-                    ),
-                )
-            if deployed is None:
-                self.log.info("app %s: nothing to roll back", self.app)
-                return None
-            self.touch(self.app, deployed.deployment)
-            self.log.info("app %s: deployment %s runs again", deployed.app, deployed.deployment)
-            result: dict[str, Any] = plain(deployed)
-            return result
+            return self.roll_back(context, optional_text(self.deployment_id))
+
+    def roll_back(
+        self, context: Any, deployment: str | None, update: str | None = None, reason: str | None = None
+    ) -> dict[str, Any] | None:
+        """Roll back from a deployment. update: the one that ends with it, for lineage; reason: why, for its record"""
+        self.touch(self.app, update=update)
+        options = RollbackOptions(
+            to=optional_text(self.to),
+            later_ids=text_list(self.later_ids, "later_ids"),
+            reason=reason,
+            asked_by=owner_of(context["ti"]),
+        )
+        timeout = self.duration("timeout", "submit_timeout")
+        with counting(self.client, self.app, deployment):
+            deployed = self.client.rollback(self.app, deployment, timeout, self.log.info, options)
+        if deployed is None:
+            self.log.info("app %s: nothing to roll back", self.app)
+            return None
+        self.touch(self.app, deployed.deployment, update=update)
+        self.log.info("app %s: deployment %s runs again", deployed.app, deployed.deployment)
+        return plain_dict(deployed)

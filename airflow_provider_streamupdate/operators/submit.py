@@ -10,8 +10,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from ..core.errors import DriverError, StreamUpdateError
 from ..core.names import check_name
-from ..hooks.templated_values import optional_text, seconds
-from ..hooks.xcom import plain
+from ..hooks.templated_values import optional_text
+from ..hooks.xcom import plain_dict
 from ..links.streamupdate import DriverLogLink, SparkUiLink
 from .application import VersionOperator
 from .base import owner_of
@@ -69,7 +69,7 @@ class StreamSubmitOperator(VersionOperator):
             application = self.described()
             if wanted := optional_text(self.deployment_id):
                 check_name("deployment", wanted)  # before a driver is started for the plan
-            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
+            timeout = self.duration("timeout", "submit_timeout")
             owned = lambda: next(self._owned(owner), None)  # noqa: E731
             try:
                 version, planned = self.version(), bool(optional_text(self.digest))  # by an earlier task
@@ -104,8 +104,7 @@ class StreamSubmitOperator(VersionOperator):
                 deployed.app,
                 deployed.epoch,
             )
-            result: dict[str, Any] = plain(deployed)
-            return result
+            return plain_dict(deployed)
 
     def _owned(self, owner: str) -> Iterator[tuple[str, str]]:
         """Yield the app and the deployment that this task has submitted, in this try or an earlier one."""

@@ -10,27 +10,25 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from ..control.operations.submit import Deployed
 from ..control.review.review import preview_changes
 from ..control.update.engine import UpdateEngine, strategy_of
-from ..control.update.rollback import RollbackOptions
 from ..control.update.update import Update
-from ..core import clock
 from ..core.compatibility.report import CompatibilityReport, IncompatibleError
 from ..core.difference.report import DifferenceError, DifferenceReport
 from ..core.errors import DriverError
 from ..core.names import check_name
-from ..core.registry.update import PROMOTED, REFUSED, ROLLED_BACK, SUPERSEDED, Outcome, Step
+from ..core.registry.update import HOW_ENDED, PROMOTED, Step
 from ..core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ..hooks.errors import ERROR_KEY
 from ..hooks.references import secrets_in_conf
-from ..hooks.templated_values import optional_text, seconds, truth
-from ..hooks.xcom import plain, push_report
+from ..hooks.templated_values import optional_text, truth
+from ..hooks.xcom import plain, plain_dict, push_report
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
 from ..triggers.base import value_of
 from ..triggers.parallel import CaughtUpTrigger
-from .base import StreamUpdateOperator, owner_of
+from .application import UpdateTaskOperator
+from .base import AppOperator
 from .driver.lines import driver_lines
 from .driver.links import end_after_check, link_driver, stop_driver
 from .rollback import StreamRollbackOperator
-from .update_task import UpdateTaskOperator, counting
 
 
 class StreamUpdateBeginOperator(UpdateTaskOperator):
@@ -156,17 +154,12 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
         if pursuit is None or not (missing := pursuit.missing()):
             return
         self.log.info("%s", missing)
-        self.defer(
-            trigger=CaughtUpTrigger(
-                streamupdate_conn_id=self.streamupdate_conn_id,
-                app=self.app,
-                deployment=update.record.new,
-                run_beside=update.options.run_beside or 0.0,
-                catch_up_timeout=update.options.catch_up_timeout,
-                deadline=clock.wall() + pursuit.left(),
-                poll_interval=self.hook.settings.poll_interval,
-            ),
-            method_name="execute_complete",
+        self.wait_in_triggerer(
+            CaughtUpTrigger,
+            pursuit.left(),
+            deployment=update.record.new,
+            run_beside=update.options.run_beside or 0.0,
+            catch_up_timeout=update.options.catch_up_timeout,
         )
 
 
@@ -180,17 +173,18 @@ _COLORS = {
 
 
 def _run_step(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    return engine.run(task.step_name, update)
-
-
-def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    """Run a step and show its report, even when the report refuses the update."""
+    """Run a step, and show the report that refuses the update."""
     try:
-        report = engine.run(task.step_name, update)
-    except (IncompatibleError, RehearsalError) as error:
+        return engine.run(task.step_name, update)
+    except (IncompatibleError, RehearsalError, DifferenceError) as error:
         if error.report is not None:
             _show(context, update, error.report)
         raise
+
+
+def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
+    """Run a step and show its report."""
+    report = _run_step(task, context, engine, update)
     if task.step_name == Step.CHECK and update.pending:
         changes = preview_changes(update.registry, str(update.record.old), update.options.application)
         context["ti"].xcom_push(key="changes_markdown", value=plain(changes))
@@ -200,9 +194,7 @@ def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
 def _show(
     context: Any, update: Update, report: CompatibilityReport | RehearsalReport | DifferenceReport
 ) -> dict[str, Any]:
-    markdown = report.to_markdown()
-    update.progress(markdown)
-    shown = push_report(context["ti"], report, markdown)
+    shown = push_report(context["ti"], report, update.progress)
     if isinstance(report, CompatibilityReport) and not update.options.check_only:
         push_link(
             context, CompatibilityReportLink, f"{update.registry.folder.uri}/updates/{update.record.new}.report.md"
@@ -220,10 +212,7 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     starts = task.step_name == starting and not strategy.in_place
     try:
         with driver_lines(task.client, lambda: (record.app, record.runs), task.log, task.get_logs):
-            result = engine.run(task.step_name, update)
-    except DifferenceError as error:
-        _show(context, update, error.report)
-        raise
+            result = _run_step(task, context, engine, update)
     except DriverError as error:
         if task.step_name == Step.SUBMIT_FROM_SNAPSHOT:  # the old version is down: go back without delay
             raise AirflowFailException(str(error)) from error
@@ -240,20 +229,10 @@ def _with_driver(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     return plain(result) if isinstance(result, Deployed) else result
 
 
-def _with_difference(task: StreamUpdateStepOperator, context: Any, engine: UpdateEngine, update: Update) -> Any:
-    """Run the step that ends the old version, which compares both once more, and show what differs too much."""
-    try:
-        return engine.run(task.step_name, update)
-    except DifferenceError as error:
-        _show(context, update, error.report)
-        raise
-
-
 _STEP_RUNNERS: dict[Step, Callable[[StreamUpdateStepOperator, Any, UpdateEngine, Update], Any]] = {
     Step.CHECK: _with_report,
     Step.REHEARSE: _with_report,
     Step.PREPARE: _with_driver,
-    Step.SNAPSHOT_AND_CANCEL: _with_difference,
     Step.SUBMIT_FROM_SNAPSHOT: _with_driver,
 }
 
@@ -280,26 +259,11 @@ class StreamUpdateRollbackOperator(StreamRollbackOperator):
             if record is None or record.outcome is not None:
                 self.log.info("the update has ended (%s): nothing to roll back", record.outcome if record else "-")
                 return None
-            timeout = self.hook.settings.submit_timeout if self.timeout is None else seconds(self.timeout, "timeout")
-            self.touch(self.app, update=deployment)
             failed, why = failure(context["ti"], self.steps)
-            with counting(self.client, self.app, deployment):
-                deployed = self.client.rollback(
-                    self.app,
-                    deployment,
-                    timeout,
-                    self.log.info,
-                    RollbackOptions(reason=f"{failed}: {why}", asked_by=owner_of(context["ti"])),
-                )
-        if deployed is None:
-            self.log.info("app %s was not stopped: nothing to roll back", self.app)
-            return None
-        self.touch(self.app, deployed.deployment, update=deployment)
-        result: dict[str, Any] = plain(deployed)
-        return result
+            return self.roll_back(context, deployment, update=deployment, reason=f"{failed}: {why}")
 
 
-class StreamUpdateEndOperator(StreamUpdateOperator):
+class StreamUpdateEndOperator(AppOperator):
     """The outcome of an update: succeeds when it was promoted, else fails without retries and says how it ended.
 
     Its trigger rule is all_done, so that a run that was rolled back does not succeed. Returns the update's record.
@@ -309,15 +273,12 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
     check_only: only a check was asked for: succeeds, and returns None, when no step failed
     """
 
-    template_fields = (*StreamUpdateOperator.template_fields, "app", "deployment_id", "check_only")
+    template_fields = (*AppOperator.template_fields, "deployment_id", "check_only")
     ui_color = "#f0f0f0"
 
-    def __init__(
-        self, *, app: str, deployment_id: str, steps: dict[str, str], check_only: Any = False, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, deployment_id: str, steps: dict[str, str], check_only: Any = False, **kwargs: Any) -> None:
         super().__init__(**{"trigger_rule": "all_done", **kwargs})
         self.check_only = check_only
-        self.app = app
         self.deployment_id = deployment_id
         self.steps = steps
 
@@ -338,17 +299,12 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
             record = registry.update(deployment)
             self.touch(self.app, registry.current_id(), update=deployment)
             if record is not None and record.outcome == PROMOTED:
-                result: dict[str, Any] = plain(record)
-                return result
+                return plain_dict(record)
             status = self.client.status(self.app)
             now = f"{status.current.deployment} is {status.state}" if status.current else "nothing runs"
-            became = {
-                None: "has not ended; run the failed tasks again, or roll back",
-                ROLLED_BACK: "was rolled back",
-                REFUSED: "was refused; the old version was not touched",
-                SUPERSEDED: "was not continued, and was superseded by another update",
-                Outcome.CANCELLED: "was ended, since the app was cancelled",
-            }[record.outcome if record else None]
+            became = HOW_ENDED[record.outcome if record else None]
+            if record is None or record.outcome is None:
+                became += "; run the failed tasks again, or roll back"
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
             )

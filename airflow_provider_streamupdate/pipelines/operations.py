@@ -15,7 +15,7 @@ from ..control.drivers.driver_log import last_lines
 from ..control.drivers.launcher import Launcher, driver_environment, in_cluster
 from ..control.waiting import Progress, discard_progress
 from ..core import errors
-from ..core.compatibility.report import IncompatibleError
+from ..core.compatibility.report import CompatibilityReport, IncompatibleError
 from ..core.registry.application import Application
 from ..core.serde import from_json
 from ..core.storage import Folder
@@ -27,77 +27,63 @@ ENTRY_POINT = Path(__file__).parent / "driver" / "entry_point.py"
 _FOREVER = float("inf")
 
 
-@attrs.frozen(kw_only=True)
-class PipelineDriver:
-    """How the driver of a pipeline is started: as that of an application."""
+@attrs.frozen
+class Pipeline:
+    """A pipeline, and what is agreed to about it."""
 
-    conf: dict[str, str] = attrs.field(factory=dict)
-    master: str | None = None
-    py_files: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    env_vars: dict[str, str] = attrs.field(factory=dict)
+    launcher: Launcher
+    application: Application  # how its driver is started; the file is the pipeline's specification
+    agree: Iterable[str] = ()
+    renames: Mapping[str, str] = attrs.field(factory=dict)  # of stages and sources: {"old": "new"}
+    storage_options: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def spec(self) -> str:
+        return self.application.file
 
 
-def check_pipeline(
-    launcher: Launcher,
-    spec: str,
-    driver: PipelineDriver,
-    agree: Iterable[str] = (),
-    renames: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-) -> PipelineAnswer:
-    """Say whether the flows of the pipeline in `spec` can go on from their checkpoints. Nothing is written or run.
+def check_pipeline(pipeline: Pipeline) -> CompatibilityReport:
+    """Return whether a pipeline's flows can go on from their checkpoints. Nothing is written or run.
 
     Raises the error that the driver found in the pipeline; DriverError when it left no answer.
     """
-    return _raised(_driven(launcher, CHECK, spec, driver, agree, renames, storage_options, discard_progress))
+    report = _raised(_driven(pipeline, CHECK, discard_progress)).report
+    assert report is not None  # there was no error
+    return report
 
 
-def adopt_pipeline(
-    launcher: Launcher,
-    spec: str,
-    driver: PipelineDriver,
-    storage_options: Mapping[str, Any] | None = None,
-) -> PipelineAnswer:
-    """Record that the checkpoints of the pipeline in `spec` belong to the code in it, which ran last.
+def adopt_pipeline(pipeline: Pipeline) -> PipelineAnswer:
+    """Record that a pipeline's checkpoints belong to its code, which ran last.
 
     IncompatibleError, with the report, when they do not fit it. LeaseHeldError while the pipeline runs by this package.
     """
-    answer = _raised(_driven(launcher, ADOPT, spec, driver, (), None, storage_options, discard_progress))
+    answer = _raised(_driven(pipeline, ADOPT, discard_progress))
     report = answer.report
     if report is not None and not report.compatible:
         raise IncompatibleError(
-            f"{report.source} were not written by the code of {spec}; nothing was recorded:\n  "
+            f"{report.source} were not written by the code of {pipeline.spec}; nothing was recorded:\n  "
             + "\n  ".join(report.problems),
             report,
         )
     return answer
 
 
-def run_pipeline(
-    launcher: Launcher,
-    spec: str,
-    driver: PipelineDriver,
-    agree: Iterable[str] = (),
-    renames: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: Progress = discard_progress,
-) -> PipelineAnswer:
-    """Carry the state of the flows whose code has changed over to it, and run the pipeline in `spec` to its end.
+def run_pipeline(pipeline: Pipeline, progress: Progress = discard_progress) -> PipelineAnswer:
+    """Carry the state of the flows whose code has changed over to it, and run the pipeline to its end.
 
     IncompatibleError, with the report, when a flow cannot go on, or the error that the driver found in the pipeline:
     nothing was run. DriverError when the run failed; its message says what the state is then.
     """
-    answer = _driven(launcher, RUN, spec, driver, agree, renames, storage_options, progress)
+    answer = _driven(pipeline, RUN, progress)
     report = answer.report
     if answer.error is None and report is not None and not report.compatible:
         raise IncompatibleError(
-            f"the pipeline of {spec} was not run, and nothing was written: its flows cannot go on from "
+            f"the pipeline of {pipeline.spec} was not run, and nothing was written: its flows cannot go on from "
             f"{report.source}:\n  " + "\n  ".join(report.problems),
             report,
         )
     if answer.error is not None and answer.record is not None:
-        raise errors.DriverError(f"the run of {spec} failed: {answer.error.message}; {_left(answer)}")
+        raise errors.DriverError(f"the run of {pipeline.spec} failed: {answer.error.message}; {_left(answer)}")
     return _raised(answer)
 
 
@@ -126,42 +112,29 @@ def _raised(answer: PipelineAnswer) -> PipelineAnswer:
     return answer
 
 
-def _driven(
-    launcher: Launcher,
-    mode: str,
-    spec: str,
-    driver: PipelineDriver,
-    agree: Iterable[str],
-    renames: Mapping[str, str] | None,
-    storage_options: Mapping[str, Any] | None,
-    progress: Progress,
-) -> PipelineAnswer:
+def _driven(pipeline: Pipeline, mode: str, progress: Progress) -> PipelineAnswer:
     """Run the pipeline's driver to its end and return what it reports."""
+    launcher, spec = pipeline.launcher, pipeline.spec
     path = Path(spec).absolute()
     if not path.is_file():
         raise errors.InvalidInputError(f"the pipeline's spec {spec} is no file; give the path of spark-pipeline.yml")
     launcher.check()
-    submitted = Application(
-        file=str(ENTRY_POINT),
-        conf={**driver.conf, **({} if mode == RUN else {"spark.ui.enabled": "false"})},
-        master=driver.master,
-        py_files=driver.py_files,
-        files=driver.files,
-        env_vars=driver.env_vars,
-    )
+    no_ui = {} if mode == RUN else {"spark.ui.enabled": "false"}
+    conf = {**pipeline.application.conf, **no_ui}
+    submitted = attrs.evolve(pipeline.application, file=str(ENTRY_POINT), conf=conf)
     with tempfile.TemporaryDirectory(prefix="streamupdate-pipeline-") as folder:
         out, lines, log = (Path(folder) / name for name in ("answer.json", "progress.txt", "driver.log"))
         lines.touch()
         args = [mode, "--spec", str(path), "--out", str(out), "--progress", str(lines)]
-        args += [f"--agree={name}" for name in agree]
-        args += [f"--rename={old}={new}" for old, new in (renames or {}).items()]
+        args += [f"--agree={name}" for name in pipeline.agree]
+        args += [f"--rename={old}={new}" for old, new in pipeline.renames.items()]
         command = launcher.command(submitted, args, str(runtime.build()))
         if in_cluster(command):
             raise errors.EnvironmentProblem(
                 "a pipeline's driver runs where the command does, because Spark starts its Spark Connect server there; "
                 "use deploy mode client (--conf spark.submit.deployMode=client)"
             )
-        environment = driver_environment(launcher, submitted, command, storage_options or {})
+        environment = driver_environment(launcher, submitted, command, pipeline.storage_options)
         code = _run(command, environment, Path.cwd(), log, lines, progress)  # paths may be relative
         if not out.exists():
             raise errors.DriverError(

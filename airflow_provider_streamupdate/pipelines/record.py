@@ -8,6 +8,7 @@ pipeline's storage.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import attrs
 
@@ -40,6 +41,15 @@ class PipelineAnswer:
     carried: tuple[str, ...] = ()
     went_back: bool = False
     error: PlanError | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the flows with version and batch, which of them are new, and which were carried over, for people."""
+        flows = self.record.flows.items() if self.record else ()
+        return {
+            "flows": {name: {"version": flow.version, "batch": flow.batch} for name, flow in flows},
+            "new": list(self.new),
+            "carried": list(self.carried),
+        }
 
 
 RECORD = "_streamupdate/pipeline.json"  # in the pipeline's storage

@@ -31,7 +31,7 @@ from ..core.registry.update import DEFAULT_STRATEGY, STRATEGY_SUMMARIES
 from ..core.serde import to_dict
 from ..hooks.settings import DEFAULT_CONN_ID
 from .connections import Installation, Installations
-from .guard import User, editor, may, reader, restart_dag_id, rollback_dag_id, trusted, update_dag_id
+from .guard import DAGS, User, dag_id_for, editor, may, reader, trusted
 from .masking import masked, masked_code
 from .root_requests import PATIENCE, Answer, RootRequests
 from .runs import approvals, asked_for, missing, requested, update_runs
@@ -126,20 +126,20 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/api/me")
     def me(request: Request, user: Reader) -> Response:
-        dags = (update_dag_id(), rollback_dag_id(), restart_dag_id())
+        dags = {purpose: dag_id_for(purpose) for purpose in DAGS}
         return JSONResponse(
             {
                 "user": user.get_name(),
-                "may_edit": may(request, user, "PUT", update_dag_id()),
-                "may_trigger": {dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN) for dag_id in dags},
-                "missing_dags": missing(dags),
+                "may_edit": may(request, user, "PUT", dags["update"]),
+                "may_trigger": {
+                    dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN) for dag_id in dags.values()
+                },
+                "missing_dags": missing(dags.values()),
                 "strategies": [
                     {"name": s.name, "summary": STRATEGY_SUMMARIES[s.name], "runs_beside": s.runs_beside}
                     for s in sorted(STRATEGIES.values(), key=lambda s: s.name != DEFAULT_STRATEGY)
                 ],
-                "update_dag_id": update_dag_id(),
-                "rollback_dag_id": rollback_dag_id(),
-                "restart_dag_id": restart_dag_id(),
+                **{f"{purpose}_dag_id": dag for purpose, dag in dags.items()},
             }
         )
 
@@ -217,7 +217,7 @@ def _add_app_reads(app: FastAPI, roots: Roots) -> None:
     def one_app(conn_id: str, name: str, user: Reader) -> Response:
         document = roots.ask(conn_id, f"app {name}", name, lambda client: masked(client.app_document(name)))
         runs = [run for run in update_runs(user) if run["app"] == name]
-        requests = requested(user, (update_dag_id(), rollback_dag_id(), restart_dag_id()), name, conn_id)
+        requests = requested(user, map(dag_id_for, DAGS), name, conn_id)
         return JSONResponse({"conn_id": conn_id, **document, **masked({"runs": runs, "requests": requests})})
 
     @app.get("/api/apps/{conn_id}/{name}/history")

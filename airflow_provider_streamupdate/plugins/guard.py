@@ -18,19 +18,12 @@ from fastapi import Depends, HTTPException, Request
 User = Annotated[Any, Depends(get_user)]  # 401 without a session, 403 with one that is not valid
 
 
-def update_dag_id() -> str:
-    """Return the DAG whose permissions count, and with which the page starts updates."""
-    return str(conf.get("streamupdate", "update_dag_id", fallback="stream_update"))
+DAGS = ("update", "rollback", "restart")  # what the page starts them for; the first one's permissions count
 
 
-def rollback_dag_id() -> str:
-    """Return the DAG with which the page rolls back."""
-    return str(conf.get("streamupdate", "rollback_dag_id", fallback="stream_rollback"))
-
-
-def restart_dag_id() -> str:
-    """Return the DAG with which the page restarts dead drivers."""
-    return str(conf.get("streamupdate", "restart_dag_id", fallback="stream_restart"))
+def dag_id_for(purpose: str) -> str:
+    """Return the DAG that the page starts for one of `DAGS`."""
+    return str(conf.get("streamupdate", f"{purpose}_dag_id", fallback=f"stream_{purpose}"))
 
 
 def may(request: Request, user: Any, method: Any, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
@@ -61,11 +54,10 @@ def trusted(request: Request, user: User) -> Any:
 
 
 def _allowed(request: Request, user: Any, method: str) -> Any:
-    if not may(request, user, method, update_dag_id()):
+    dag_id = dag_id_for("update")
+    if not may(request, user, method, dag_id):
         verb = "read" if method == "GET" else "edit"
-        raise HTTPException(
-            403, f"you may not {verb} DAG {update_dag_id()}; ask your Airflow administrator for that permission"
-        )
+        raise HTTPException(403, f"you may not {verb} DAG {dag_id}; ask your Airflow administrator for that permission")
     return user
 
 

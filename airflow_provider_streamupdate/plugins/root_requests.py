@@ -39,8 +39,8 @@ class Answer(Generic[T]):
 class RootRequests:
     """Runs work in separate threads per connection. Requests for the same thing share one answer."""
 
-    def __init__(self, seconds: float = SECONDS, moment: float = MOMENT) -> None:
-        self.seconds, self.moment = seconds, min(moment, seconds)
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.seconds, self.moment = seconds, min(MOMENT, seconds)
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = threading.RLock()  # work that is done at once ends inside `start`
         self._under_way: dict[Hashable, Future[Any]] = {}

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..core import clock
@@ -19,31 +20,23 @@ if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
 
 
+@attrs.define(kw_only=True, slots=False, eq=False, repr=False)
 class StreamUpdateTrigger(BaseTrigger):
-    """Base class of the triggers.
-
-    streamupdate_conn_id: the connection, read again wherever the trigger runs
-    app: the app to watch
-    deadline: epoch seconds after which a WaitTimeoutError is reported (absolute, so that it survives a move
-        to another triggerer); None: never
-    poll_interval: seconds between polls
+    """Base class of the triggers, which are attrs classes: their arguments are what Airflow stores of them.
 
     Its only event is a dict: ``{"status": "done", "value": ...}`` or
     ``{"status": "error", "error": <class name>, "message": ...}``; `value_of` turns it into the value or the exception.
     """
 
-    def __init__(
-        self,
-        streamupdate_conn_id: str,
-        app: str,
-        deadline: float | None = None,
-        poll_interval: float = 2.0,
-    ) -> None:
+    streamupdate_conn_id: str  # the connection, read again wherever the trigger runs
+    app: str  # the app to watch
+    # Epoch seconds after which a WaitTimeoutError is reported (absolute, so that it survives a move to another
+    # triggerer); None: never.
+    deadline: float | None = None
+    poll_interval: float = 2.0  # seconds between polls
+
+    def __attrs_pre_init__(self) -> None:
         super().__init__()
-        self.streamupdate_conn_id = streamupdate_conn_id
-        self.app = app
-        self.deadline = deadline
-        self.poll_interval = poll_interval
 
     @abstractmethod
     def poll(self, client: StreamUpdateClient) -> Any:
@@ -53,17 +46,9 @@ class StreamUpdateTrigger(BaseTrigger):
     def waiting_for(self, client: StreamUpdateClient) -> str:
         """Return the condition and the present state, for the log and for a timeout's message. Blocking."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        return {
-            "streamupdate_conn_id": self.streamupdate_conn_id,
-            "app": self.app,
-            "deadline": self.deadline,
-            "poll_interval": self.poll_interval,
-        }
-
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return f"{type(self).__module__}.{type(self).__qualname__}", self.arguments()
+        arguments = attrs.asdict(self, recurse=False, filter=lambda field, _: field.init)
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         event: dict[str, Any]

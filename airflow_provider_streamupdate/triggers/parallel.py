@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import attrs
 
 from ..control.update.strategies.parallel import CatchUp
 from .base import StreamUpdateTrigger
@@ -11,31 +13,18 @@ if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
 
 
+@attrs.define(kw_only=True, slots=False, eq=False, repr=False)
 class CaughtUpTrigger(StreamUpdateTrigger):
     """Fires when the new version may take over, or when one of the two versions died (an error). See the base class.
 
     It may take over when both have run side by side for `run_beside` and the new one has caught up. Meanwhile the
     trigger renews the lease for the update.
-
-    deployment: the new version's
-    run_beside: seconds that both run at least
-    catch_up_timeout: seconds the new one may take after that; None: an hour
     """
 
-    def __init__(self, deployment: str, run_beside: float, catch_up_timeout: float | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.deployment = deployment
-        self.run_beside = run_beside
-        self.catch_up_timeout = catch_up_timeout
-        self._pursuit: CatchUp | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        return {
-            **super().arguments(),
-            "deployment": self.deployment,
-            "run_beside": self.run_beside,
-            "catch_up_timeout": self.catch_up_timeout,
-        }
+    deployment: str  # the new version's
+    run_beside: float  # seconds that both run at least
+    catch_up_timeout: float | None  # seconds the new one may take after that; None: an hour
+    _pursuit: CatchUp | None = attrs.field(init=False, default=None)
 
     def poll(self, client: StreamUpdateClient) -> str | None:
         return None if self._of(client).missing() else self.deployment

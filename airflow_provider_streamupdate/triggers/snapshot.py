@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from ..core.errors import NotFoundError
 from ..hooks.xcom import snapshot_dict
 from .base import StreamUpdateTrigger
@@ -12,19 +14,15 @@ if TYPE_CHECKING:
     from ..control.client import StreamUpdateClient
 
 
+@attrs.define(kw_only=True, slots=False, eq=False, repr=False)
 class SnapshotTrigger(StreamUpdateTrigger):
     """Fires when a snapshot that was asked for is complete (with `cancel`: and the driver gone).
 
     See the base class; name, cancel: as for StreamSnapshotOperator
     """
 
-    def __init__(self, name: str, cancel: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.name = name
-        self.cancel = cancel
-
-    def arguments(self) -> dict[str, Any]:
-        return {**super().arguments(), "name": self.name, "cancel": self.cancel}
+    name: str
+    cancel: bool = False
 
     def poll(self, client: StreamUpdateClient) -> dict[str, Any] | None:
         snapshot = client.poll_snapshot(self.app, self.name, cancel=self.cancel)
@@ -34,16 +32,12 @@ class SnapshotTrigger(StreamUpdateTrigger):
         return f"snapshot {self.name}; the app is {client.status(self.app).state}"
 
 
+@attrs.define(kw_only=True, slots=False, eq=False, repr=False)
 class SnapshotExistsTrigger(StreamUpdateTrigger):
     """Fires when a snapshot exists, whichever process takes it; with `verify`, after its files were verified."""
 
-    def __init__(self, name: str, verify: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.name = name
-        self.verify = verify
-
-    def arguments(self) -> dict[str, Any]:
-        return {**super().arguments(), "name": self.name, "verify": self.verify}
+    name: str
+    verify: bool = False
 
     def poll(self, client: StreamUpdateClient) -> dict[str, Any] | None:
         try:

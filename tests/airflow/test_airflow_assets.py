@@ -21,7 +21,7 @@ def test_airflow_finds_what_it_needs_for_the_scheme(airflow_db: str) -> None:
     assert providers.asset_to_openlineage_converters["streamupdate"] is assets.convert_asset_to_openlineage
 
 
-@pytest.mark.parametrize("app", ["alarm", "Motion-Alarm_2", "a:b", "a@b", "a+b=c", "x" * 200])
+@pytest.mark.parametrize("app", ["Motion-Alarm_2", "a:b@c", "a+b=c"])
 def test_an_apps_asset_has_one_uri_however_it_is_written(app: str) -> None:
     made = app_asset(app)
     assert made == create_asset(app=app) and made.group == "streamupdate"
@@ -33,18 +33,13 @@ def test_an_apps_asset_has_one_uri_however_it_is_written(app: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("streamupdate:///alarm", "has more than an app's name"),
         ("streamupdate://alarm/deployments/v2", "has more than an app's name; write streamupdate://<app>"),
-        ("streamupdate://alarm?deployment=v2", "has more than an app's name"),
         ("streamupdate://", "names no app: the app name is empty"),
-        ("streamupdate://user@alarm", "write these signs of an app's name as %40 and %3A"),
         ("streamupdate://alarm:8080", "write these signs of an app's name as %40 and %3A"),
         ("streamupdate://..", "names no app: app name '..' is not allowed"),
-        ("streamupdate://a%2Fb", "names no app: app name 'a/b' is not allowed"),
         ("streamupdate://a%00b", "names no app: app name 'a\\x00b' is not allowed"),
         ("streamupdate://%ff", "names no app: 'utf-8' codec can't decode"),
         ("streamupdate://ａlarm", "is not allowed; use letters, digits"),
-        ("streamupdate://{{ params.app }}", "is not allowed; use letters, digits"),
         (f"streamupdate://{'x' * 201}", "has 201 characters; at most 200 are allowed"),
     ],
 )
@@ -54,7 +49,7 @@ def test_a_uri_that_is_no_apps_is_refused(uri: str, why: str) -> None:
     assert why in str(caught.value)
 
 
-@pytest.mark.parametrize("app", ["", "a/b", "..", None, 7])
+@pytest.mark.parametrize("app", ["", "a/b", None])
 def test_the_asset_of_what_is_no_name_is_refused(app: Any) -> None:
     with pytest.raises(InvalidInputError, match="app name"):
         app_asset(app)

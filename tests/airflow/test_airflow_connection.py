@@ -44,7 +44,7 @@ def test_provider_info_fits_airflows_schema_and_names_what_exists() -> None:
 def test_provider_info_leaves_no_module_out() -> None:
     listed = {m for kind in ("hooks", "operators", "sensors", "triggers") for m in _modules(kind)}
     package = os.path.dirname(airflow_provider_streamupdate.__file__)
-    support = {"base", "application", "update_task", "__init__"}
+    support = {"base", "application", "__init__"}
     support |= {"errors", "kubernetes", "launcher", "xcom", "settings", "update_options"}
     support |= {"templated_values", "metrics", "references"}
     for kind in ("hooks", "operators", "sensors", "triggers"):
@@ -195,25 +195,24 @@ def test_the_command_is_what_the_spark_connection_asks_for(site: Site) -> None:
     assert _option(command, "--conf") == conf
 
 
-def test_a_spark_connection_without_a_master_is_refused(site: Site) -> None:
-    site.define("spark_default", conn_type="spark")
-    with pytest.raises(EnvironmentProblem, match="Spark connection spark_default has no host"):
-        launcher(site).check()
-
-
-def test_cluster_mode_on_a_standalone_master_is_refused(site: Site) -> None:
-    site.define("spark_default", conn_type="spark", host="spark://m", port=7077, extra={"deploy-mode": "cluster"})
-    with pytest.raises(EnvironmentProblem, match="cluster mode on a standalone master"):
-        launcher(site).command(Application(file="/apps/app.py"), [], "/rt.zip")
-
-
 def _option(command: list[str], name: str) -> list[str]:
     return [command[i + 1] for i, word in enumerate(command) if word == name]
 
 
-def test_a_file_name_with_a_comma_is_refused(site: Site) -> None:
-    with pytest.raises(InvalidInputError, match="contains a comma"):
-        launcher(site).command(Application(file="/apps/app.py", files=("/a,b",)), [], "/rt.zip")
+@pytest.mark.parametrize(
+    ("connection", "files", "told"),
+    [
+        ({}, (), "Spark connection spark_default has no host"),
+        ({"host": "spark://m", "port": 7077, "extra": {"deploy-mode": "cluster"}}, (), "cluster mode on a standalone"),
+        ({"host": "local[1]"}, ("/a,b",), "contains a comma"),
+    ],
+)
+def test_what_no_driver_can_be_started_with_is_refused(
+    site: Site, connection: dict[str, Any], files: tuple[str, ...], told: str
+) -> None:
+    site.define("spark_default", conn_type="spark", **connection)
+    with pytest.raises((EnvironmentProblem, InvalidInputError), match=told):
+        launcher(site).command(Application(file="/apps/app.py", files=files), [], "/rt.zip")
 
 
 def test_an_application_may_bring_its_own_master(site: Site) -> None:

@@ -14,6 +14,7 @@ from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.update import ROLLED_BACK, UpdateRecord
 from airflow_provider_streamupdate.get_provider_info import get_provider_info
 from airflow_provider_streamupdate.notifications.streamupdate import StreamUpdateNotifier
+from airflow_provider_streamupdate.openlineage.lineage import Touched, lineage_of
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_db")]
 NOTIFIED = "tests/airflow/dags"
@@ -116,3 +117,8 @@ def test_a_reason_is_told_without_secrets(site: Site) -> None:
     site.client.registry.app("alarm").set_update(record)
     text = told({}, app="alarm", deployment_id="v2")
     assert "was rolled back\nWhy: cannot log in with" in text and "hunter" not in text
+    pytest.importorskip("airflow.providers.openlineage")
+    lineage = lineage_of(Touched(app="alarm", update="v2"), site.client)
+    assert lineage is not None
+    reason = lineage.run_facets["streamUpdate"].reason
+    assert reason.startswith("cannot log in with") and "hunter" not in reason

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-import socket
+import re
+import runpy
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from urllib.parse import quote
 
 import attrs
 import pytest
-from airflow_site import Site
+from airflow_site import REPOSITORY, Site
 
 from airflow_provider_streamupdate.control import metrics, overview
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
@@ -190,21 +191,6 @@ def test_the_end_of_a_drivers_log_and_who_may_read_it(page: Page, app: Any) -> N
     assert (found["deployment"], found["host"], found["path"], found["note"]) == ("v1", "a-worker", str(log), None)
     assert [line[:8] for line in (found["lines"][0], found["lines"][-1])] == ["line 300", "line 499"]
     assert len(found["lines"]) == 200 and max(map(len, found["lines"])) == 2000
-
-
-@pytest.mark.parametrize(
-    ("host", "note"),
-    [
-        (socket.gethostname(), "is not the log of a driver of v1, and is not shown"),  # as launch.json wants it
-        ("a-worker", "the log is on a-worker at "),
-    ],
-)
-def test_a_log_elsewhere_is_told_by_its_place(page: Page, app: Any, tmp_path: Path, host: str, note: str) -> None:
-    elsewhere = tmp_path / "driver-1.log"
-    elsewhere.write_text("fernet_key = hunter2")
-    _launched(app, elsewhere, host)
-    found = page.get(LOG, "editor")
-    assert found["lines"] == [] and note in found["note"] and str(elsewhere) in found["note"]
 
 
 def test_a_log_tells_no_secret_that_is_known(page: Page, site: Site, app: Any) -> None:
@@ -555,3 +541,28 @@ def test_what_a_verification_finds_is_shown(page: Page, app: Any) -> None:
         return verified if all(verified) else None
 
     assert sorted(bool(v["problem"]) for v in wait_for(found, "the verifications", 30)) == [False, True]
+
+
+WWW = REPOSITORY / "airflow_provider_streamupdate" / "plugins" / "www"
+DIST = WWW / "dist"
+
+
+def test_what_is_built_is_of_these_sources() -> None:
+    digest = runpy.run_path(str(REPOSITORY / "scripts" / "www_digest.py"))["digest"]
+    built = (DIST / "sources.sha256").read_text().strip()
+    assert built == digest(), "the sources changed since the last build: run make www and commit what it writes"
+
+
+def test_the_page_refers_to_files_that_are_there_and_to_no_other_site() -> None:
+    page = (DIST / "index.html").read_text()
+    referred = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(referred) >= 3
+    assert all((DIST / path).is_file() for path in referred), referred
+    assert "<script>" not in page and "<style" not in page, "its policy allows none"
+
+
+def test_the_sources_never_write_markup_from_values() -> None:
+    for source in (WWW / "src").rglob("*.ts*"):
+        text = source.read_text()
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "dangerouslySetInnerHTML", "document.write"):
+            assert word not in text, f"{Path(source).name}: {word}"

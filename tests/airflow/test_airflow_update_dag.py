@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +142,14 @@ def test_update_of_a_running_app(site: Site, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_dag_has_the_steps_of_its_strategy(strategy: str, left_out: set[str]) -> None:
     dag = build_update_dag("one", app="alarm", application="/v2.py", strategy=strategy, approval=True)
     tasks = {task.label: task for task in dag.tasks}
-    assert set(tasks) == {*STEPS, "approve", "rollback", "outcome"} - left_out
-    approved_after = "update.prepare" if strategy == "follow" else "update.check"  # a follower has differences to show
-    assert tasks["approve"].upstream_task_ids == {approved_after}
+    order = [step for step in STEPS if step not in left_out]
+    approved = "prepare" if strategy == "follow" else "check"  # a follower has differences to show
+    order.insert(order.index(approved) + 1, "approve")
+    assert set(tasks) == {*order, "rollback", "outcome"} and dag.leaves == [tasks["outcome"]]
+    for before, after in pairwise(order):
+        assert f"update.{before}" in tasks[after].upstream_task_ids
+    assert (tasks["rollback"].trigger_rule, tasks["outcome"].trigger_rule) == ("one_failed", "all_done")
+    assert tasks["approve"].upstream_task_ids == {f"update.{approved}"}
     undone = {task.removeprefix("update.") for task in tasks["rollback"].upstream_task_ids}
     assert undone == {*STEPS[2:]} - left_out
     assert tasks["outcome"].upstream_task_ids == {"update.promote", "update.rollback"}
@@ -177,30 +183,21 @@ def test_a_check_only_touches_nothing_and_has_its_report(site: Site) -> None:
     assert site.drivers_alive() == ["v1"] and lease_is_free(site)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "fail", "step", "reason"),
-    [
-        ("restart", "stuck", "verify", "timed out"),
-        ("standby", "run", "snapshot_and_cancel", "a row the new version cannot read"),
-    ],
-)
-def test_a_new_version_that_fails_is_rolled_back(site: Site, strategy: str, fail: str, step: str, reason: str) -> None:
+def test_a_new_version_that_fails_is_rolled_back(site: Site) -> None:
     site.submit()
-    run = update(site, site.application("v2", FAIL=fail), deployment_id="v2", strategy=strategy)
-    assert (run.state, run.states) == ("failed", failed_at(step))
+    run = update(site, site.application("v2", FAIL="stuck"), deployment_id="v2", strategy="restart")
+    assert (run.state, run.states) == ("failed", failed_at("verify"))
     assert site.drivers_alive() == ["v1"]
     status = site.client.status("alarm")
     assert status.current is not None and status.current.epoch == 3
     record = site.client.registry.app("alarm").update("v2")
-    assert record.outcome == "rolled-back" and record.reason.startswith(f"{step}: ")
+    assert record.outcome == "rolled-back" and record.reason.startswith("verify: ")
     message = run.xcom("update.outcome", "error")
-    assert f"was rolled back; v1 is running. {step} failed: " in message
-    assert reason in message
+    assert "was rolled back; v1 is running. verify failed: " in message and "timed out" in message
     assert lease_is_free(site)
 
 
 SINKS = ({"format": "kafka", "options": {"topic": "old"}}, {"format": "kafka", "options": {"topic": "new"}})
-IN_FLIGHT = {"strategy": "in_flight", "application": "v1.py"}
 
 
 @pytest.mark.parametrize(
@@ -209,36 +206,24 @@ IN_FLIGHT = {"strategy": "in_flight", "application": "v1.py"}
         ({"app": "nobody"}, "no app 'nobody'"),
         ({"app": None}, "the app name is empty"),
         ({"deployment_id": "v1"}, "already has a deployment 'v1'"),
-        ({"deployment_id": "a/b"}, "deployment name 'a/b' is not allowed"),
-        ({"from_snapshot": "nope"}, "no snapshot 'nope'"),
         ({"from_snapshot": "../x"}, "snapshot name '../x' is not allowed"),
-        ({"application": "/no/v2.py"}, "/no/v2.py does not exist"),
         ({"application": "other.py"}, "the application file defines app other, not alarm; give the file of alarm"),
         ({"conf": "{"}, "conf must be a JSON object"),
         ({"app_params": {"a": []}}, "app_params 'a' must be text"),
         ({"drain_timeout": "", "verify_for": "soon"}, "verify_for must be seconds"),
         ({"rehearse": "many"}, "rehearse must be a whole number"),
         ({"rehearse": -1}, "ask for at least one"),
-        (
-            {"strategy": "slow"},
-            "there is no strategy 'slow'; choose one of restart, standby, follow, parallel, in_flight",
-        ),
-        ({"run_beside": "PT1M"}, "with strategy standby the versions do not run side by side"),
+        ({"strategy": "slow"}, "there is no strategy 'slow'; choose one of restart, standby, follow, parallel, in_fl"),
         ({"speed": 1}, "an update has no 'speed'; it may have application, py_files"),
-        ({"strategy": "parallel"}, "writes to the same place as the running version"),
-        ({**IN_FLIGHT, "app_params": {"x": "7"}}, "parameter x cannot change in flight"),
-        ({**IN_FLIGHT, "conf": {"spark.x": "1"}}, "deployment's: the Spark configuration"),
-        ({**IN_FLIGHT, "from_snapshot": "s"}, "leave the snapshot out"),
     ],
 )
 def test_bad_input_is_refused_by_the_plan(
     site: Site, context: dict[str, Any], arguments: dict[str, Any], reason: str
 ) -> None:
-    site.submit(SINK=SINKS[0])
-    site.application("v1", SINK=SINKS[0])
-    files = {"other.py": site.application("other", APP="other"), "v1.py": str(site.folder / "v1.py")}
-    given = {"application": site.application("v2", SINK=SINKS[0]), **arguments}
-    given["application"] = files.get(given["application"], given["application"])
+    site.submit()
+    given = {"application": site.application("v2"), **arguments}
+    if given["application"] == "other.py":
+        given["application"] = site.application("other", APP="other")
     with pytest.raises(AirflowFailException) as caught:
         plan_of(**given).execute(context)
     assert reason in str(caught.value)

@@ -16,8 +16,10 @@ from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.core import clock
-from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from tests.simulation.in_process import world  # noqa: F401
 from tests.simulation.world import World
 from tests.standin import java_home, spark_submit
@@ -73,12 +75,19 @@ class Site:
     run: Run
     world: World | None = None  # None: drivers are real processes
 
-    def application(self, version: str = "v1", **constants: Any) -> Path:
-        """An application file for the stand-in (see there)."""
+    def application(self, version: str = "v1", named: bool = False, **constants: Any) -> Path:
+        """An application file for the stand-in (see there). named: it names its app literally, as applications do"""
         path = self.folder / f"{version}.py"
         content = {"APP": "alarm", "VERSION": version, **constants}
-        path.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()))
+        literal = "StreamingApp = dict\napp = StreamingApp(name='alarm')\n" if named else ""
+        path.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()) + literal)
         return path
+
+    def ok(self, *args: str | Path) -> Result:
+        """Run a command that succeeds."""
+        result = self.run(*args)
+        assert result.exit_code == 0, result.output
+        return result
 
     @property
     def client(self) -> StreamUpdateClient:
@@ -98,10 +107,35 @@ class Site:
         """The batches that it has committed."""
         return sorted(int(name) for name in self.app.checkpoint(deployment, "events").names("commits"))
 
+    def record(self, update: str) -> UpdateRecord:
+        found = self.app.update(update)
+        assert found is not None
+        return found
+
+    def lease_is_free(self) -> bool:
+        held = lease.read(self.app.folder)
+        return held is not None and not lease.held(self.app.folder, held)
+
+    def first_batch(self, app: str = "alarm") -> int | None:
+        """The first batch of its driver, once it is healthy: submit waits for a driver that runs, not for a batch."""
+        status = self.client.wait_healthy(app).status
+        assert status is not None
+        return status.queries["events"].first_batch
+
+    def launch(self, deployment: str) -> Launch:
+        launch = self.app.launch(deployment)
+        assert launch is not None
+        return launch
+
+    def signal(self, deployment: str, number: int) -> None:
+        """Send a signal to its driver."""
+        driver = self.launch(deployment).process
+        assert driver is not None
+        os.kill(driver.pid, number)
+
     def crash(self, deployment: str) -> None:
         """Kill its driver, so that it has no last word."""
-        launch = self.app.launch(deployment)
-        assert launch is not None and process.end(launch, at_once=True)
+        assert process.end(self.launch(deployment), at_once=True)
 
     def alive(self) -> list[str]:
         """The deployments whose driver's processes live."""
@@ -136,6 +170,19 @@ def running(site: Site) -> Site:
     assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
     site.client.wait_healthy("alarm")
     return site
+
+
+def next_steps(run: Run, app: str) -> dict[str, str]:
+    """What each who looks at an app says is next, in one line."""
+    found = {
+        "status": run("status", app).stdout,
+        "status --json": document(run("status", app, "--json"))["next_step"],
+        "list": run("list").stderr,
+        "list --json": document(run("list", "--json"))[0]["next_step"],
+        "the page": StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).app_document(app)["next_step"],
+        "doctor": run("doctor").stdout,
+    }
+    return {name: " ".join((text or "").split()) for name, text in found.items()}
 
 
 def until(true: Callable[[], object], what: str, seconds: float = 60.0) -> None:

@@ -38,10 +38,9 @@ def test_an_adopted_checkpoint_is_a_snapshot_an_app_starts_from(site: Site, lega
     assert (listed["name"], listed["kind"]) == ("adopted", "adopted")
     assert site.client.verify_snapshot("alarm", "adopted") > 5
     assert site.client.status("alarm").state == "new" and site.alive() == []
-    submitted = site.run("submit", site.folder / "v1.py", "--snapshot", "adopted", "--deployment", "v1", "--json")
-    assert submitted.exit_code == 0 and document(submitted)["epoch"] == 1
-    status = site.client.wait_healthy("alarm").status  # submit waits for a driver that runs, not for its first batch
-    assert status is not None and status.queries["events"].first_batch == 2
+    submitted = site.ok("submit", site.folder / "v1.py", "--snapshot", "adopted", "--deployment", "v1", "--json")
+    assert document(submitted)["epoch"] == 1
+    assert site.first_batch() == 2
     again = adopt(site, "--json")
     assert again.exit_code == 1 and document(again)["error"]["type"] == "AlreadyExistsError"
 
@@ -56,14 +55,14 @@ def test_a_query_that_went_on_since_is_not_continued(site: Site, legacy: Checkpo
         "has continued from batch 1 to batch 2" in error["message"] and "adopt its checkpoint again" in error["message"]
     )
     assert [s.deployment for s in site.client.deployments("alarm")] == ["adopted"]
-    assert site.run("submit", site.folder / "v1.py", "--deployment", "v1", "--fresh").exit_code == 0
+    site.ok("submit", site.folder / "v1.py", "--deployment", "v1", "--fresh")
     update = site.run("update", site.application("v2"), "--deployment", "v2", "--snapshot", "adopted")
     assert update.exit_code == 1 and "has continued from batch 1 to batch 2" in update.stderr
     assert site.alive() == ["v1"] and site.current.epoch == 1 and site.run("cancel", "alarm").exit_code == 0
     legacy.rocksdb(0, 0, 3)
     legacy.batch(2)
     assert adopt(site, "--snapshot", "adopted-2").exit_code == 0
-    assert site.run("submit", site.folder / "v1.py", "--snapshot", "adopted-2").exit_code == 0
+    site.ok("submit", site.folder / "v1.py", "--snapshot", "adopted-2")
 
 
 def test_a_checkpoint_of_other_code_is_refused_with_the_report(site: Site, legacy: CheckpointFiles) -> None:

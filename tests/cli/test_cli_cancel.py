@@ -39,8 +39,8 @@ def supervised_once(site: Site) -> tuple[int, Any]:
 def test_a_dead_app_that_is_cancelled_stays_down(running: Site, how: str, drain: tuple[str, ...]) -> None:
     end(running, how)
     epoch = running.app.current()
-    result = running.run("cancel", "alarm", *drain)
-    assert result.exit_code == 0 and result.stdout.startswith("alarm is cancelled; "), result.output
+    result = running.ok("cancel", "alarm", *drain)
+    assert result.stdout.startswith("alarm is cancelled; "), result.output
     cancelled = running.app.current()
     assert epoch and cancelled and (cancelled.deployment, cancelled.epoch) == ("v1", epoch.epoch + 1)
     assert supervised_once(running) == (0, [])
@@ -55,7 +55,7 @@ def test_a_dead_app_that_is_cancelled_stays_down(running: Site, how: str, drain:
 
 
 def test_a_drain_that_takes_too_long_is_1_and_goes_on_until_somebody_cancels_at_once(site: Site) -> None:
-    assert site.run("submit", site.application(DRAIN_SECONDS=100.0), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(DRAIN_SECONDS=100.0), "--deployment", "v1")
     slow = site.run("cancel", "alarm", "--drain", "--drain-timeout", "1", "--json")
     assert slow.exit_code == 1 and document(slow)["error"]["type"] == "WaitTimeoutError" and site.alive() == ["v1"]
     began = clock.monotonic()
@@ -64,7 +64,7 @@ def test_a_drain_that_takes_too_long_is_1_and_goes_on_until_somebody_cancels_at_
 
 
 def test_a_cancellation_at_once_waits_for_no_batch(site: Site) -> None:
-    assert site.run("submit", site.application(DRAIN_SECONDS=100.0), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(DRAIN_SECONDS=100.0), "--deployment", "v1")
     began = clock.monotonic()
     assert site.run("cancel", "alarm").exit_code == 0 and site.alive() == []
     assert clock.monotonic() - began < 10, "it was told so, and not killed in the end"
@@ -72,7 +72,7 @@ def test_a_cancellation_at_once_waits_for_no_batch(site: Site) -> None:
 
 def test_a_snapshot_with_cancel_of_a_dead_app_ends_it_as_well(running: Site) -> None:
     end(running, "lost")
-    assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    running.ok("save-snapshot", "alarm", "last", "--cancel")
     assert running.client.status("alarm").state == "cancelled"
     assert supervised_once(running) == (0, [])
 

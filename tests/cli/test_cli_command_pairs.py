@@ -90,7 +90,7 @@ def update(site: Site, version: str) -> UpdateOptions:
 
 def first_of(site: Site, name: str) -> First:
     """The first command of a pair, after what is done before it."""
-    assert site.run("submit", site.application("v1"), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application("v1"), "--deployment", "v1")
     site.client.wait_healthy("alarm")
     steps: dict[str, Callable[[StreamUpdateClient], object]] = {
         "update": lambda client: client.update(update(site, "v2")),
@@ -194,9 +194,9 @@ def test_who_cancels_dies_before_a_driver_was_told(site: Site) -> None:
         killed_at(site, "cancelled", lambda client: client.cancel("alarm", asked_by="somebody"))
         without_drivers(site)
     assert held.error is not None
-    assert site.run("cancel", "alarm").exit_code == 0
-    record = site.app.update("v2")
-    assert record is not None and record.outcome == "cancelled" and "cancelled by somebody at" in str(record.reason)
+    site.ok("cancel", "alarm")
+    record = site.record("v2")
+    assert record.outcome == "cancelled" and "cancelled by somebody at" in str(record.reason)
 
 
 def test_the_page_has_the_same_table() -> None:

@@ -8,8 +8,6 @@ import time
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.update.engine import UpdateEngine
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import strategy_named
@@ -23,14 +21,14 @@ from airflow_provider_streamupdate.core.registry.update import Step
 from airflow_provider_streamupdate.core.serde import to_json
 from tests.begun_updates import begin_update
 
-from .another import killed_at
+from .another import client_of, killed_at
 from .conftest import Site
 
 
 @pytest.mark.parametrize("state", ["running", "failed"])
 def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(running: Site, state: str) -> None:
     """Whether it looks alive or ended, and however old its time."""
-    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    running.ok("update", running.application("v2"), "--deployment", "v2")
     registry = running.app
     left = registry.status("v1")
     assert left is not None
@@ -38,32 +36,28 @@ def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(ru
         stale = attrs.evolve(left, state=state, heartbeat_at=clock.from_epoch_ms((time.time() - age) * 1000))
         registry.folder.write("deployments/v1/status.json", to_json(stale))
         assert running.client.drivers("alarm").state("v1") != "running"
-    assert running.run("rollback", "alarm", "--to", "v1").exit_code == 0
+    running.ok("rollback", "alarm", "--to", "v1")
     now = registry.status("v1")
     assert now is not None and (now.epoch, now.state) == (3, "running")
 
 
 @pytest.mark.parametrize("strategy", ["restart", "standby"])
 def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(running: Site, strategy: str) -> None:
-    assert running.run("save-snapshot", "alarm", "before-v2").exit_code == 0
+    running.ok("save-snapshot", "alarm", "before-v2")
     taken = running.client.snapshot("alarm", "before-v2")
     v2 = running.application("v2")
     result = running.run("update", v2, "--deployment", "v2", "--strategy", strategy)
     assert result.exit_code == 1 and "already has a snapshot 'before-v2'" in result.stderr
     assert running.alive() == ["v1"] and running.client.snapshot("alarm", "before-v2") == taken
-    assert running.run("update", v2, "--deployment", "v3", "--strategy", strategy).exit_code == 0
+    running.ok("update", v2, "--deployment", "v3", "--strategy", strategy)
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
-
-
-def launching(site: Site) -> StreamUpdateClient:
-    return StreamUpdateClient(site.client.root, SparkSubmit())
 
 
 def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site) -> None:
     """The old version has computed its batches again since, under other borders."""
     application = Application(file=str(running.application("v2")))
-    client, registry = launching(running), running.app
-    assert running.run("save-snapshot", "alarm", "s").exit_code == 0
+    client, registry = client_of(running), running.app
+    running.ok("save-snapshot", "alarm", "s")
     client.cancel("alarm")
     client.submit(application, "v2", "s", owner="update v2", app="alarm")
     running.crash("v2")
@@ -76,14 +70,14 @@ def test_a_deployment_that_was_taken_back_from_is_not_gone_on_with(running: Site
 
 def test_an_update_keeps_the_strategy_it_was_begun_with(running: Site) -> None:
     """Also where those who go on with it have no step of that strategy: a DAG that was changed meanwhile."""
-    application, client = Application(file=str(running.application("v2"))), launching(running)
+    application, client = Application(file=str(running.application("v2"))), client_of(running)
     begin_update(client, "alarm", "v2", application.digest(), "standby")
     engine = UpdateEngine(client.context, UpdateOptions(application=application, deployment="v2", strategy="restart"))
     update = engine.begin()
     for step in strategy_named("restart").steps[1:]:
         engine.run(step, update)
-    record = running.app.update("v2")
-    assert record is not None and (record.strategy, record.outcome) == ("standby", "promoted")
+    record = running.record("v2")
+    assert (record.strategy, record.outcome) == ("standby", "promoted")
     assert "prepare" in record.step_times and running.alive() == ["v2"]
     with pytest.raises(AlreadyExistsError, match="ids are never reused"):
         engine.begin()
@@ -95,7 +89,7 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
 ) -> None:
     """Found from outside: its driver ends when nobody works on the update for half an hour, for example because nobody
     has approved it, and then every try of the hand-over failed."""
-    application, client, told = Application(file=str(running.application("v2"))), launching(running), list[str]()
+    application, client, told = Application(file=str(running.application("v2"))), client_of(running), list[str]()
     options = UpdateOptions(application=application, deployment="v2", strategy=strategy, verify_for=0, diff=diff)
     engine = UpdateEngine(client.context, options, told.append)
     update = engine.begin()
@@ -105,14 +99,13 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
                 running.crash(deployment)
             update = engine.resume("alarm", "v2")
         engine.run(step, update)
-    record = running.app.update("v2")
     assert "v2 does not stand by any more, and gets ready again" in told
-    assert running.alive() == ["v2"] and record is not None and record.outcome == "promoted"
+    assert running.alive() == ["v2"] and running.record("v2").outcome == "promoted"
 
 
 def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
     """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
-    client = launching(running)
+    client = client_of(running)
     options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
     engine = UpdateEngine(client.context, options)
     update = engine.begin()
@@ -131,7 +124,7 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
 
 
 def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site) -> None:
-    client = launching(running)
+    client = client_of(running)
     options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
     engine = UpdateEngine(client.context, options)
     update = engine.begin()
@@ -144,9 +137,7 @@ def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site)
 
 @pytest.mark.parametrize("strategy", ["restart", "standby"])
 def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: str) -> None:
-    path = running.application("v2", STAGES={"other": ["room"]})
-    path.write_text(f"{path.read_text()}StreamingApp = dict\napp = StreamingApp(name='alarm')\n")
-    file = str(path)  # it names its app, so that a standby plans it itself
+    file = str(running.application("v2", named=True, STAGES={"other": ["room"]}))  # so that a standby plans it itself
     options = UpdateOptions(
         application=Application(file=file), deployment="v2", strategy=strategy, agree=("events/rooms",)
     )
@@ -161,15 +152,11 @@ def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: s
 @pytest.mark.parametrize(("strategy", "at"), [("standby", "standby-noted"), ("restart", "snapshotted")])
 def test_the_same_command_goes_on_without_an_id(running: Site, strategy: str, at: str, literal: bool) -> None:
     """It finds its update by its application, with what it takes over from the running version."""
-    assert running.run("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3").exit_code == 0
-    file = running.application("v3")
-    file.write_text(f"{file.read_text()}StreamingApp = dict\n{'app = StreamingApp(name=' if literal else ''}'alarm'")
-    if literal:
-        file.write_text(f"{file.read_text()})\n")
+    running.ok("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3")
+    file = running.application("v3", named=literal)
     options = UpdateOptions(application=Application(file=str(file)), strategy=strategy)
     killed_at(running, at, lambda client: client.update(client.resolve(options)))
-    result = running.run("update", file, "--strategy", strategy)
-    assert result.exit_code == 0, result.stderr
+    running.ok("update", file, "--strategy", strategy)
     assert [update.outcome for update in running.app.updates()] == ["promoted", "promoted"]
     spec = running.client.status("alarm").spec
     assert spec is not None and spec.application.params == {"limit": "3"} and len(running.alive()) == 1

@@ -22,9 +22,9 @@ EACH = ("deletion-noted", "records-removed", "deployments-removed", "snapshots-r
 @pytest.fixture
 def cancelled(site: Site) -> Site:
     """App alarm was cancelled; it has deployment v1 and snapshot s1."""
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
-    assert site.run("cancel", "alarm").exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1")
+    site.ok("save-snapshot", "alarm", "s1")
+    site.ok("cancel", "alarm")
     return site
 
 
@@ -33,15 +33,14 @@ def folder(site: Site) -> Path:
 
 
 def test_a_cancelled_app_is_deleted_and_its_name_is_free(cancelled: Site) -> None:
-    result = cancelled.run("delete-app", "alarm", "--yes", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = cancelled.ok("delete-app", "alarm", "--yes", "--json")
     found = document(result)
     assert found["app"] == "alarm" and found["bytes_freed"] > 0 and found["snapshots"] == []
     assert not folder(cancelled).exists() and cancelled.client.apps() == []
     assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 1
     assert not folder(cancelled).exists()
-    again = cancelled.run("submit", cancelled.application(), "--deployment", "v1", "--json")
-    assert again.exit_code == 0 and document(again)["epoch"] == 1
+    again = cancelled.ok("submit", cancelled.application(), "--deployment", "v1", "--json")
+    assert document(again)["epoch"] == 1
 
 
 @pytest.mark.parametrize(("typed", "code"), [("alarm\n", 0), ("alarms\n", 2), ("", 2)])
@@ -52,13 +51,13 @@ def test_the_name_is_to_be_typed(cancelled: Site, typed: str, code: int) -> None
 
 
 def test_what_is_not_cancelled_is_not_deleted(site: Site) -> None:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1")
     for state in ("running", "lost"):
         result = site.run("delete-app", "alarm", "--yes")
         assert result.exit_code == 1 and f"is {state}, and only a cancelled one is deleted" in result.stderr
         site.crash("v1")
     assert not (folder(site) / "deletion.json").exists()
-    assert site.run("restart", "alarm").exit_code == 0
+    site.ok("restart", "alarm")
 
 
 def test_a_driver_beside_the_current_one_stands_in_the_way(cancelled: Site) -> None:
@@ -72,7 +71,7 @@ def test_a_driver_beside_the_current_one_stands_in_the_way(cancelled: Site) -> N
     assert result.exit_code == 1 and "a driver of app alarm may be alive" in result.stderr, result.stderr
     assert "deployment v2" in result.stderr and registry.current() is not None
     registry.folder.remove("deployments/v2")
-    assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 0
+    cancelled.ok("delete-app", "alarm", "--yes")
 
 
 @pytest.mark.parametrize("boundary", EACH)
@@ -86,7 +85,7 @@ def test_one_that_dies_half_way_leaves_nothing_to_start_and_is_completed(cancell
         assert "run streamupdate delete-app alarm again" in listed[0]["error"]["message"]
     refused = cancelled.run("delete-app", "alarm", "--yes", "--keep-snapshots")
     assert refused.exit_code == 1 and "begun without keeping its snapshots" in refused.stderr
-    assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 0
+    cancelled.ok("delete-app", "alarm", "--yes")
     assert not folder(cancelled).exists()
 
 
@@ -100,11 +99,11 @@ def test_a_fork_of_a_deleted_app_is_compared_with_its_last_version(tmp_path: Pat
 
 
 def test_kept_snapshots_start_another_app_and_are_deleted_later(cancelled: Site) -> None:
-    result = cancelled.run("delete-app", "alarm", "--yes", "--keep-snapshots", "--json")
-    assert result.exit_code == 0 and document(result)["snapshots"] == ["s1"]
+    result = cancelled.ok("delete-app", "alarm", "--yes", "--keep-snapshots", "--json")
+    assert document(result)["snapshots"] == ["s1"]
     assert cancelled.client.apps() == [] and document(cancelled.run("list", "--json")) == []
     assert {path.name for path in folder(cancelled).iterdir()} == {"deletion.json", "lease", "objects", "snapshots"}
-    assert cancelled.run("verify-snapshot", "alarm", "s1").exit_code == 0
+    cancelled.ok("verify-snapshot", "alarm", "s1")
     for listed in (("list-snapshots", "alarm", "--json"), ("list-snapshots", "--json")):
         assert [s["name"] for s in document(cancelled.run(*listed))] == ["s1"]
     for command in (("restart", "alarm"), ("submit", cancelled.application()), ("delete-snapshot", "alarm", "s1")):
@@ -112,15 +111,14 @@ def test_kept_snapshots_start_another_app_and_are_deleted_later(cancelled: Site)
         assert refused.exit_code == 1 and "its snapshots were kept" in refused.stderr
     trial = cancelled.application("trial", APP="trial")
     fork = ("--deployment", "f1", "--snapshot", "s1", "--fork", "--from-app", "alarm")
-    forked = cancelled.run("submit", trial, *fork)
-    assert forked.exit_code == 0, forked.stderr
+    cancelled.ok("submit", trial, *fork)
     saved = cancelled.client.snapshot("alarm", "s1").queries["events"].batch
-    assert cancelled.client.wait_healthy("trial").status.queries["events"].first_batch == saved + 1
+    assert cancelled.first_batch("trial") == saved + 1
     assert cancelled.run("delete-app", "alarm", "--yes", "--keep-snapshots").exit_code == 0  # changes nothing
     restored = cancelled.folder / "root" / "trial" / "deployments" / "f1" / "restored" / "events.json"
     restored.rename(cancelled.folder / "mark")
     refused = cancelled.run("delete-app", "alarm", "--yes")
     assert refused.exit_code == 1 and "deployment f1 of app trial has yet to build its state" in refused.stderr
     (cancelled.folder / "mark").rename(restored)
-    assert cancelled.run("delete-app", "alarm", "--yes").exit_code == 0
+    cancelled.ok("delete-app", "alarm", "--yes")
     assert not folder(cancelled).exists() and cancelled.client.status("trial").state == "running"

@@ -40,8 +40,8 @@ def test_it_takes_over_after_the_old_version_s_last_batch(running: Site) -> None
     assert "deployment v2 of alarm stands by" in result.stderr and "v1 hands over to v2" in result.stderr
     old, new = running.commits("v1"), running.commits("v2")
     assert new == list(range(new[0], new[-1] + 1)) and new[0] <= old[-1] < new[-1]
-    record = running.app.update("v2")
-    assert record is not None and (record.strategy, record.outcome) == ("follow", "promoted")
+    record = running.record("v2")
+    assert (record.strategy, record.outcome) == ("follow", "promoted")
     assert record.pause_seconds is not None and running.client.snapshot("alarm", "before-v2").queries
     assert running.run("rollback", "alarm").exit_code == 0 and running.alive() == ["v1"]
 
@@ -61,8 +61,7 @@ def test_a_limit_that_is_passed_stops_the_update(
     text = " ".join(result.stderr.split())
     assert result.exit_code == 1 and told in text and "nothing was stopped or changed, and v1 keeps running" in text
     assert untouched(running) and not report(running).passed
-    again = running.run("update", running.application("v3"), "--strategy", "follow", option, value)
-    assert again.exit_code == 0, again.stderr
+    running.ok("update", running.application("v3"), "--strategy", "follow", option, value)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +72,8 @@ def test_a_limit_that_is_passed_stops_the_update(
         (("--diff", "other"), "the rows of query 'other' cannot be compared (--diff)"),
         (("--max-slower", "2", "--strategy", "restart"), "or use strategy follow"),
         (("--diff", "events", "--strategy", "in_flight"), "or use strategy follow"),
+        (("--run-beside", "1h"), "with strategy follow the versions do not run side by side"),
+        (("--catch-up-timeout", "1h", "--strategy", "standby"), "the new version has nothing to catch up with"),
     ],
 )
 def test_a_limit_that_cannot_be_used_stops_nothing(running: Site, options: tuple[str, str], told: str) -> None:
@@ -90,7 +91,7 @@ def test_one_that_does_not_keep_up_is_not_brought_in(running: Site) -> None:
 
 
 def test_fewer_batches_than_are_wanted_are_compared_as_they_are(site: Site) -> None:
-    assert site.run("submit", site.application(INPUT=3), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(INPUT=3), "--deployment", "v1")
     until(lambda: len(site.commits("v1")) == 3, "its last batch")
     result = follow(site, "--max-slower", "2", "--timeout", "3", INPUT=3)
     assert result.exit_code == 0 and site.alive() == ["v2"]
@@ -195,7 +196,7 @@ def test_what_is_not_compared_any_more_is_told(running: Site, monkeypatch: pytes
 
 
 def test_a_deployment_with_the_name_of_the_witness_is_no_witness(running: Site) -> None:
-    assert running.run("update", running.application("v2"), "--deployment", "v3-witness").exit_code == 0
+    running.ok("update", running.application("v2"), "--deployment", "v3-witness")
     result = running.run(
         "update", running.application("v3"), "--deployment", "v3", "--strategy", "follow", "--diff", "events=room"
     )

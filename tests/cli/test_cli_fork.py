@@ -10,8 +10,8 @@ from .conftest import Site, document
 @pytest.fixture
 def running(site: Site) -> Site:
     """App alarm runs as deployment v1; its snapshot s1."""
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
-    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1")
+    site.ok("save-snapshot", "alarm", "s1")
     return site
 
 
@@ -20,15 +20,12 @@ FORK = ("--deployment", "f1", "--snapshot", "s1", "--fork", "--from-app", "alarm
 
 def test_a_fork_runs_beside_the_app_its_state_is_from(running: Site) -> None:
     trial = running.application("trial", APP="trial")
-    result = running.run("submit", trial, *FORK)
-    assert result.exit_code == 0, result.stderr
+    result = running.ok("submit", trial, *FORK)
     assert document(result) == {"app": "trial", "deployment": "f1", "epoch": 1, "reattached": False}
     assert "verifying snapshot s1 of alarm" in result.stderr
     client = running.client
     assert client.status("alarm").state == client.status("trial").state == "running"
-    status = client.wait_healthy("trial").status  # submit waits for a driver that runs, not for its first batch
-    first = client.snapshot("alarm", "s1").queries["events"].batch + 1
-    assert status is not None and status.queries["events"].first_batch == first
+    assert running.first_batch("trial") == client.snapshot("alarm", "s1").queries["events"].batch + 1
     assert "s1 of alarm (fork)" in running.run("status", "trial").stdout
     running.run("save-snapshot", "alarm", "s2")
     deleted = running.run("delete-snapshot", "alarm", "s1")
@@ -64,5 +61,5 @@ def test_an_app_s_fork_under_its_own_name_waits_for_its_end(running: Site) -> No
     assert result.exit_code == 1 and error["type"] == "AlreadyRunningError"
     assert "A fork beside it needs a file that defines another app" in error["message"]
     running.run("cancel", "alarm")
-    result = running.run("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
-    assert result.exit_code == 0 and running.app.spec("v2").fork
+    result = running.ok("submit", v2, "--deployment", "v2", "--snapshot", "s1", "--fork", "--json")
+    assert running.app.spec("v2").fork

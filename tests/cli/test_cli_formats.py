@@ -1,49 +1,19 @@
-"""Formats, with the stand-in for Spark: a whole life leaves only files that the table of formats knows; an app whose
-files a newer release wrote is left alone."""
+"""An app whose files a newer release wrote is left alone."""
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
-from typing import Any
 
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.core.formats import EVENT, File
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry
-from airflow_provider_streamupdate.core.serde import from_json
 
 from .conftest import Site, document
 
 APP = "alarm"
 
 
-def application(folder: Path, version: str, **constants: object) -> str:
-    """An application file for the stand-in."""
-    file = folder / f"{version}.py"
-    content = {"APP": APP, "VERSION": version, "STATE": True, "RELOADABLE": ["threshold"], **constants}
-    file.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()))
-    return str(file)
-
-
-def read(kind: File, found: dict[str, Any], where: str) -> object:
-    """A file as the package reads it."""
-    assert kind.format is not None
-    if kind.format is EVENT:
-        return EVENT.understood(found, where)
-    module, _, name = kind.format.holds.rpartition(".")
-    holds = getattr(importlib.import_module(f"airflow_provider_streamupdate.{module}"), name)
-    return from_json(json.dumps(found).encode(), holds, where)
-
-
-def ok(site: Site, *args: str) -> str:
-    result = site.run(*args)
-    assert result.exit_code == 0, (args, result.output)
-    return result.stdout
-
-
-def app_of(site: Site) -> AppRegistry:
-    return site.client.registry.app(APP)
+def application(site: Site, version: str, named: bool = False) -> str:
+    return str(site.application(version, named, STATE=True, RELOADABLE=["threshold"]))
 
 
 # The last one is read by the running driver, too, which ends: it cannot tell any more who may commit.
@@ -60,12 +30,10 @@ def still(app: Path) -> dict[Path, bytes]:
 
 def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(site: Site) -> None:
     five = ("--set", "threshold=5")
-    ok(site, "submit", application(site.folder, "v1"), "--deployment", "v1", *five)
-    ok(site, "update", application(site.folder, "v2"), "--deployment", "v2", "--strategy", "restart", *five)
-    ok(site, "rollback", APP)
-    new = application(site.folder, "v5")
-    with open(new, "a") as file:
-        file.write(f"def app():\n    return StreamingApp({APP!r})\n")  # so that its app is known before it is planned
+    site.ok("submit", application(site, "v1"), "--deployment", "v1", *five)
+    site.ok("update", application(site, "v2"), "--deployment", "v2", "--strategy", "restart", *five)
+    site.ok("rollback", APP)
+    new = application(site, "v5", named=True)  # so that its app is known before it is planned
     top = site.folder / "root" / APP
     for name in NEWER:
         [path] = top.glob(f"{name}.json")
@@ -85,6 +53,6 @@ def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(sit
             wait_for(lambda: None if site.alive() else True, "the end of v1's driver", 60)
         path.write_bytes(whole)
         assert name == "current" or site.alive() == ["v1"], name
-    assert "NewerFormatError" in str(app_of(site).status("v1"))
-    ok(site, "restart", APP)
-    ok(site, "update", new, "--set", "threshold=7", "--deployment", "v5")
+    assert "NewerFormatError" in str(site.app.status("v1"))
+    site.ok("restart", APP)
+    site.ok("update", new, "--set", "threshold=7", "--deployment", "v5")

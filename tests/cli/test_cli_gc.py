@@ -177,10 +177,9 @@ def test_days_are_kept_too_and_a_bad_retention_is_2(run: Run, app: AppRegistry) 
 
 
 def test_what_was_freed_cannot_be_gone_back_to_and_nothing_is_stopped(site: Site) -> None:
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1")
     for version in ("v2", "v3"):
-        result = site.run("update", site.application(version), "--deployment", version, "--strategy", "restart")
-        assert result.exit_code == 0, result.stderr
+        result = site.ok("update", site.application(version), "--deployment", version, "--strategy", "restart")
     done = document(site.run("gc", "alarm", "--keep-deployments", "0", "--json"))
     assert [name for kind, name in rows(done, "freed") if kind == "checkpoint"] == ["v1"]
     assert site.run("rollback", "alarm").exit_code == 0, "the way back is there"

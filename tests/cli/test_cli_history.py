@@ -19,11 +19,10 @@ from .conftest import Site, document, table
 def updated(site: Site) -> Site:
     """v1, then v2 with another parameter and conf, then an update that dies and is rolled back."""
     first = ("--set", "input=/in", "--set", "api_token=t0k3n-1", "--set", "threshold=1")
-    assert site.run("submit", site.application(), "--deployment", "v1", *first).exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1", *first)
     second = ("--set", "input=/in", "--set", "api_token=t0k3n-2", "--set", "threshold=7", "--conf", "spark.x=1")
-    result = site.run("update", site.application("v2"), "--deployment", "v2", *second)
-    assert result.exit_code == 0, result.stderr
-    assert site.run("rollback", "alarm").exit_code == 0
+    site.ok("update", site.application("v2"), "--deployment", "v2", *second)
+    site.ok("rollback", "alarm")
     return site
 
 
@@ -40,8 +39,7 @@ def test_history_lists_updates_and_rollbacks_the_newest_first(updated: Site) -> 
 
 @pytest.mark.processes
 def test_history_of_one_update_tells_what_it_changed(updated: Site) -> None:
-    result = updated.run("history", "alarm", "v2", "--diff")
-    assert result.exit_code == 0, result.stderr
+    result = updated.ok("history", "alarm", "v2", "--diff")
     words = " ".join(result.stdout.split())
     for told in (
         "update from v1 to v2, standby",
@@ -77,6 +75,6 @@ def test_the_name_of_a_file_adds_no_line_to_the_difference(capsys: pytest.Captur
 def test_history_of_what_is_not_there(updated: Site) -> None:
     assert "no update 'v9'" in updated.run("history", "alarm", "v9").stderr
     assert updated.run("history", "alarm", "--diff").exit_code == 2
-    assert updated.run("submit", updated.application("w", APP="young"), "--deployment", "w").exit_code == 0
-    result = updated.run("history", "young")
-    assert result.exit_code == 0 and result.stderr == "young has not been updated yet\n"
+    updated.ok("submit", updated.application("w", APP="young"), "--deployment", "w")
+    result = updated.ok("history", "young")
+    assert result.stderr == "young has not been updated yet\n"

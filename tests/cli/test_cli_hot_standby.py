@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from collections.abc import Callable
@@ -28,15 +27,14 @@ HOT = "v1-standby-1"
 
 @pytest.fixture
 def running(site: Site) -> Site:
-    assert site.run("submit", site.application(RELOADABLE=["mark"]), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(RELOADABLE=["mark"]), "--deployment", "v1")
     site.client.wait_healthy("alarm")
     return site
 
 
 @pytest.fixture
 def hot(running: Site) -> Site:
-    result = running.run("standby", "on", "alarm")
-    assert result.exit_code == 0, result.stderr
+    running.ok("standby", "on", "alarm")
     assert running.alive() == ["v1", HOT]
     return running
 
@@ -65,8 +63,8 @@ def test_it_takes_over_when_the_driver_is_killed(hot: Site) -> None:
 
 
 def test_it_is_one_driver_and_is_switched_off(hot: Site) -> None:
-    again = hot.run("standby", "on", "alarm", "--json")
-    assert again.exit_code == 0 and document(again)["hot_standby"]["deployment"] == HOT
+    again = hot.ok("standby", "on", "alarm", "--json")
+    assert document(again)["hot_standby"]["deployment"] == HOT
     assert hot.alive() == ["v1", HOT]
     assert hot.run("standby", "off", "alarm").exit_code == 0 and hot.alive() == ["v1"]
     assert document(hot.run("standby", "off", "alarm", "--json"))["ended"] is None
@@ -84,7 +82,7 @@ def test_what_cannot_have_one_is_told_so(running: Site) -> None:
     begin_update(client_of(running), "alarm", "v2", strategy="standby")
     assert "is under way" in refused("on", "alarm")
     client_of(running).rollback("alarm")
-    assert running.run("cancel", "alarm").exit_code == 0
+    running.ok("cancel", "alarm")
     assert "app alarm is cancelled (deployment v1); only an app that runs can have" in refused("on", "alarm")
     assert running.alive() == []
 
@@ -126,21 +124,19 @@ def test_it_ends_when_it_is_not_needed_any_more(
 
 
 def suspend(site: Site) -> None:
-    assert site.run("suspend", "alarm").exit_code == 0
+    site.ok("suspend", "alarm")
     site.crash("v1")
 
 
 def told_to_suspend(site: Site) -> None:
     """Its driver dies before it comes to it: found by an outside review."""
-    launch = site.app.launch("v1")
-    assert launch is not None and launch.process is not None
-    os.kill(launch.process.pid, signal.SIGSTOP)
+    site.signal("v1", signal.SIGSTOP)
     CommandBox(site.app.deployment_folder("v1"), 1).issue(commands.SUSPEND)
     site.crash("v1")
 
 
 def switched_off(site: Site) -> None:
-    assert site.run("supervise", "alarm", "--off", "the topic is moved").exit_code == 0
+    site.ok("supervise", "alarm", "--off", "the topic is moved")
     site.crash("v1")
 
 
@@ -202,13 +198,13 @@ def test_it_runs_the_batch_that_was_in_flight_first_and_takes_over_from_one_that
 def test_the_one_after_it_has_a_number_of_its_own_and_a_rollback_goes_to_the_version_before(running: Site) -> None:
     long = "v" * 190
     file = running.application("v2", RELOADABLE=["mark"])
-    assert running.run("update", file, "--deployment", long).exit_code == 0
-    assert running.run("standby", "on", "alarm").exit_code == 0
+    running.ok("update", file, "--deployment", long)
+    running.ok("standby", "on", "alarm")
     first = running.alive()[-1]
     assert first == f"{'v' * 150}-standby-1"
     running.crash(first)
     assert document(running.run("status", "alarm", "--json"))["hot_standby"]["state"] == "lost"
-    assert running.run("standby", "on", "alarm").exit_code == 0
+    running.ok("standby", "on", "alarm")
     second = running.alive()[-1]
     assert second == f"{'v' * 150}-standby-2"
     running.crash(long)
@@ -216,11 +212,11 @@ def test_the_one_after_it_has_a_number_of_its_own_and_a_rollback_goes_to_the_ver
     running.client.wait_healthy("alarm")
     assert document(running.run("status", "alarm", "--json"))["hot_standby"]["took_over"] is True
     assert document(running.run("standby", "off", "alarm", "--json"))["ended"] is None, "it is the app"
-    assert running.run("standby", "on", "alarm").exit_code == 0
+    running.ok("standby", "on", "alarm")
     assert running.alive()[-1] == f"{'v' * 150}-standby-3"
     assert running.run("standby", "off", "alarm").exit_code == 0 and running.alive() == [second]
-    result = running.run("rollback", "alarm")
-    assert result.exit_code == 0 and running.alive() == ["v1"], result.stderr
+    result = running.ok("rollback", "alarm")
+    assert running.alive() == ["v1"], result.stderr
 
 
 def test_one_that_dies_as_it_starts_is_told_and_the_app_runs_on(running: Site) -> None:

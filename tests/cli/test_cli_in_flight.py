@@ -7,7 +7,6 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import in_flight
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.registry.application import Application
 
 from .another import killed_at
@@ -19,7 +18,7 @@ SUBMITTED = ("--set", "threshold=5", "--set", "path=/in", "--conf", "spark.x=1",
 def submitted(site: Site, **constants: object) -> Site:
     """App alarm runs as deployment v1."""
     application = site.application(RELOADABLE=["threshold", "trigger"], **constants)
-    assert site.run("submit", application, "--deployment", "v1", *SUBMITTED).exit_code == 0
+    site.ok("submit", application, "--deployment", "v1", *SUBMITTED)
     return site
 
 
@@ -58,8 +57,7 @@ def test_reloadable_parameters_change_without_a_new_deployment(running: Site) ->
     assert made.request.id == record["new"] and "@" in made.request.asked_by
     shown = running.run("status", "alarm").stdout
     assert "changed in flight" in shown and "threshold: 5 -> 7, trigger: None -> 1 minute" in shown
-    held = lease.read(registry.folder)
-    assert held is not None and not lease.held(registry.folder, held)
+    assert running.lease_is_free()
 
 
 def test_what_is_not_given_stays_as_it_is(running: Site) -> None:
@@ -70,15 +68,15 @@ def test_what_is_not_given_stays_as_it_is(running: Site) -> None:
     assert result.exit_code == 0 and "parameter threshold: 5 -> 7" in result.stderr, result.stderr
     assert "the other parameters and settings are those of v1" in result.stderr
     assert params(running) == {"threshold": "7", "path": "/in"}
-    result = running.run("update", running.application("v2"), "--deployment", "v2", "--unset", "path", "--set", "new=1")
-    assert result.exit_code == 0 and "parameter path: /in -> not given" in result.stderr, result.stderr
+    result = running.ok("update", running.application("v2"), "--deployment", "v2", "--unset", "path", "--set", "new=1")
+    assert "parameter path: /in -> not given" in result.stderr, result.stderr
     spec = running.client.status("alarm").spec
     assert spec is not None and spec.application.params == {"threshold": "7", "new": "1"}
     assert (spec.application.master, spec.application.conf) == ("local[2]", {"spark.x": "1"})
     missing = running.run("update", running.application("v3"), "--unset", "path")
     assert missing.exit_code == 2 and "v2 of alarm has no such value (it has: conf=spark.x, new, " in missing.stderr
-    alone = running.run("update", running.application("v3"), "--deployment", "v3", "--reset")
-    assert alone.exit_code == 0 and "parameter new: 1 -> not given" in alone.stderr
+    alone = running.ok("update", running.application("v3"), "--deployment", "v3", "--reset")
+    assert "parameter new: 1 -> not given" in alone.stderr
     assert params(running) == {} and running.alive() == ["v3"]
 
 
@@ -86,10 +84,7 @@ def test_what_is_not_given_stays_as_it_is(running: Site) -> None:
     ("args", "constants", "reason"),
     [
         (changed("path=/other"), {}, "parameter path cannot change in flight: the app declares threshold, trigger"),
-        (changed("threshold=7", "new=1"), {}, "parameter new cannot change in flight"),
         (("--master", "yarn"), {}, "deployment's: the Spark master (local[2], now yarn); leave out what is to stay"),
-        ((*changed("threshold=7"), "--conf", "spark.x=2"), {}, "the Spark configuration (spark.x is 1, now 2)"),
-        ((*changed("threshold=7"), "--env", "A=1"), {}, "deployment's: the environment"),
         (changed("threshold=7"), {"version": "v2"}, "deployment's: the code"),
     ],
 )
@@ -165,16 +160,16 @@ def test_one_that_was_being_rolled_back_is_not_made_again(
 def test_a_change_is_taken_back_later_by_its_id_while_its_driver_obeys(running: Site) -> None:
     record = document(change(running, *changed("threshold=7")))
     assert change(running, *changed("threshold=7")).exit_code == 0 and len(running.app.changes("v1")) == 1
-    assert running.run("suspend", "alarm").exit_code == 0
+    running.ok("suspend", "alarm")
     refused = running.run("rollback", "alarm", "--deployment", record["new"])
     assert refused.exit_code == 1 and "v1 of alarm is suspended, so its change in flight cannot" in refused.stderr
     assert params(running)["threshold"] == "7"
-    assert running.run("resume", "alarm").exit_code == 0
-    assert running.run("rollback", "alarm", "--deployment", record["new"]).exit_code == 0
+    running.ok("resume", "alarm")
+    running.ok("rollback", "alarm", "--deployment", record["new"])
     assert params(running)["threshold"] == "5" and running.alive() == ["v1"] and running.current.epoch == 1
 
 
 def test_a_snapshot_is_no_start_of_a_change(running: Site) -> None:
-    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    running.ok("save-snapshot", "alarm", "s1")
     result = change(running, *changed("threshold=7"), "--snapshot", "s1")
     assert result.exit_code == 2 and "leave the snapshot out" in document(result)["error"]["message"]

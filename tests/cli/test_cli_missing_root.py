@@ -60,8 +60,7 @@ def test_no_other_command_makes_a_root_that_is_not_there(site: Site, missing: Pa
 
 
 def test_submit_makes_the_root(site: Site, missing: Path) -> None:
-    result = site.run("submit", site.application(), "--deployment", "v1")
-    assert result.exit_code == 0, result.output
+    site.ok("submit", site.application(), "--deployment", "v1")
     assert os.listdir(missing) == ["alarm"]
 
 

@@ -63,7 +63,7 @@ def beat(app: AppRegistry) -> int:
 
 def test_what_root_asks_for_is_its_owner_s(site: Site, root: Path) -> None:
     submitted(site)
-    assert site.run("save-snapshot", "alarm", "by-root").exit_code == 0
+    site.ok("save-snapshot", "alarm", "by-root")
     assert owners(root) == {UNKNOWN}
     result = as_user(site, UNKNOWN, "cancel", "alarm")
     assert result.returncode == 0, result.stderr

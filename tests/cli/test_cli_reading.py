@@ -21,7 +21,7 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Re
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from tests.core.builders import deploy, set_status, spec, status, write_json
 
-from .conftest import Run, document, table
+from .conftest import Run, document, next_steps, table
 
 
 @pytest.fixture
@@ -171,21 +171,12 @@ def interrupted(app: AppRegistry) -> str:
     return clock.parse(held.renewed_at).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def test_everybody_is_told_that_an_update_was_interrupted(run: Run, root: Path, app: AppRegistry) -> None:
+def test_everybody_is_told_that_an_update_was_interrupted(run: Run, app: AppRegistry) -> None:
     at = interrupted(app)
     told = f"the update to v2 was interrupted at {at} after step 'check', and no process works on it"
     ways = "run the same update again to continue it, or streamupdate rollback flights"
-    client = StreamUpdateClient(str(root))
-    shown = {
-        "status": run("status", "flights").stdout,
-        "status --json": document(run("status", "flights", "--json"))["next_step"],
-        "list": run("list").stderr,
-        "list --json": document(run("list", "--json"))[0]["next_step"],
-        "the page": client.app_document("flights")["next_step"],
-        "doctor": run("doctor").stdout,
-    }
-    for name, text in shown.items():
-        assert told in " ".join(text.split()) and ways in " ".join(text.split()), name
+    for name, text in next_steps(run, "flights").items():
+        assert told in text and ways in text, name
     assert run("doctor").exit_code == 1
     with pytest.raises(LeaseHeldError, match=r"the update of flights to v2 was interrupted: .* rollback flights"):
         lease.acquire(app.folder, "v3", ProcessIdentity.own())
@@ -227,9 +218,6 @@ def test_log_shows_the_last_lines(run: Run, app: AppRegistry, tmp_path: Path) ->
     assert run("log", "flights").stderr == "/nowhere.log: the log is on elsewhere at /nowhere.log\n"
     unknown = run("log", "flights", "--deployment", "v9")
     assert unknown.exit_code == 1 and "app flights has no deployment 'v9' (known: v1)" in unknown.stderr
-
-
-# What needs another state
 
 
 def _launch(app: AppRegistry) -> Launch:

@@ -9,7 +9,6 @@ import pytest
 
 from airflow_provider_streamupdate.control.operations import rehearse
 from airflow_provider_streamupdate.control.update.strategies import standby
-from airflow_provider_streamupdate.core.coordination import lease
 
 from .conftest import Site, document, table
 
@@ -17,9 +16,9 @@ from .conftest import Site, document, table
 @pytest.fixture
 def running(site: Site) -> Site:
     """App alarm runs as deployment v1, and has two snapshots."""
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1")
     for name in ("s1", "s2"):
-        assert site.run("save-snapshot", "alarm", name).exit_code == 0
+        site.ok("save-snapshot", "alarm", name)
     return site
 
 
@@ -31,8 +30,7 @@ def files(site: Site) -> set[Path]:
 
 def test_a_rehearsal_is_shown_beside_the_old_versions(running: Site) -> None:
     before, current = files(running), running.client.status("alarm").current
-    result = running.run("rehearse", running.application("v2"), "--batches", "2")
-    assert result.exit_code == 0, result.stderr
+    result = running.ok("rehearse", running.application("v2"), "--batches", "2")
     first = running.client.snapshot("alarm", "s2").queries["events"].batch + 1
     rows = table(result)
     assert ["snapshot", "s2", "(the", "newest)"] in rows and ["verdict", "went", "well"] in rows
@@ -56,8 +54,8 @@ def test_what_fails_is_1(running: Site) -> None:
     assert "keys changed from [room] to [floor]" in refused.stdout
     less = running.application("v2", STAGES={"other": ["room"]})
     assert running.run("rehearse", less).exit_code == 1
-    assert running.run("rehearse", less, "--agree", "events/rooms").exit_code == 0
-    assert running.run("rehearse", less, "--rename", "rooms=other").exit_code == 0
+    running.ok("rehearse", less, "--agree", "events/rooms")
+    running.ok("rehearse", less, "--rename", "rooms=other")
 
 
 def test_what_cannot_be_rehearsed_is_2(running: Site) -> None:
@@ -81,8 +79,7 @@ def test_that_the_old_version_cannot_be_rehearsed_does_not_stand_in_the_way(runn
     spec = running.app.spec("v1")
     code = running.folder / "root" / "alarm" / "deployments" / "v1" / spec.application.file
     code.write_text(f"{code.read_text()}{line}\n")
-    result = running.run("rehearse", running.application("v2"))
-    assert result.exit_code == 0
+    result = running.ok("rehearse", running.application("v2"))
     assert f"no figures of the old version: deployment v1: {why}" in result.stdout
 
 
@@ -95,11 +92,9 @@ def test_an_update_rehearses_first(running: Site) -> None:
     record = registry.update("v2")
     assert record is not None and record.outcome == "refused"
     assert running.alive() == ["v1"] and registry.deployment_ids() == ["v1"]
-    held = lease.read(registry.folder)
-    assert held is not None and not lease.held(registry.folder, held)
+    assert running.lease_is_free()
 
-    result = running.run("update", running.application("v3"), "--deployment", "v3", "--rehearse", "2")
-    assert result.exit_code == 0, result.stderr
+    result = running.ok("update", running.application("v3"), "--deployment", "v3", "--rehearse", "2")
     record = registry.update("v3")
     assert record is not None and record.outcome == "promoted"
     steps = sorted(record.step_times, key=lambda s: record.step_times[s])
@@ -113,8 +108,7 @@ def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monk
     with monkeypatch.context() as crashing:
         crashing.setattr(standby.Standby, "get_ready", interrupt)
         assert running.run(*args).exit_code == 130
-    record = running.app.update("v2")
-    assert record is not None and record.step == "rehearse"
+    assert running.record("v2").step == "rehearse"
     monkeypatch.setattr(rehearse, "rehearse", interrupt)
     assert running.run(*args).exit_code == 0 and running.alive() == ["v2"]
 

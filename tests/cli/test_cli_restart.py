@@ -8,20 +8,18 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import drivers as module
 from airflow_provider_streamupdate.control.drivers.drivers import Drivers
-from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import AlreadyRunningError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.serde import to_json
 from tests.begun_updates import begin_update
 
-from .conftest import Site, document
+from .another import client_of
+from .conftest import Site, next_steps
 
 
 @pytest.fixture
@@ -51,9 +49,9 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     if end == "lost":
         running.crash("v1")
     elif end == "cancelled":
-        assert running.run("cancel", "alarm", "--drain").exit_code == 0
+        running.ok("cancel", "alarm", "--drain")
     else:
-        assert running.run("save-snapshot", "alarm", "nightly", "--cancel").exit_code == 0
+        running.ok("save-snapshot", "alarm", "nightly", "--cancel")
     before, last = files(running), committed(running)
     result = running.run("submit", running.application("v2"), "--deployment", "v2")
     assert result.exit_code == 1, result.output
@@ -63,12 +61,11 @@ def test_an_app_that_has_state_is_not_started_without_it(running: Site, end: str
     if end == "snapshot":
         assert f"snapshot nightly (events after batch {last})" in result.stderr
     assert files(running) == before and running.alive() == []
-    folder = running.app.folder
-    assert not lease.held(folder, lease.read(folder))
+    assert running.lease_is_free()
 
 
 def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(dead: Site) -> None:
-    assert dead.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
+    dead.ok("save-snapshot", "alarm", "last", "--cancel")
     fresh = dead.run("submit", dead.application("v2", FAIL="start"), "--deployment", "v2", "--fresh")
     assert fresh.exit_code == 1 and "last words" in fresh.stderr
     refused = dead.run("submit", dead.application("v3"), "--deployment", "v3")
@@ -90,19 +87,19 @@ def test_state_is_what_an_earlier_deployment_or_a_snapshot_has_damaged_or_not(de
 def test_a_rerun_of_a_submit_goes_on_with_its_own_state(site: Site, fresh: bool, app: str | None) -> None:
     sink = {"SINK": {"format": "kafka", "options": {"topic": "t"}}}
     v1 = Application(file=str(site.application(**sink)))
-    first = client(site).submit(v1, owner="me", app=app, fresh=fresh)
+    first = client_of(site).submit(v1, owner="me", app=app, fresh=fresh)
     wait_for(lambda: committed(site, first.deployment) > 2 or None, "batches", 60)
     site.crash(first.deployment)
     last = committed(site, first.deployment)
-    again = client(site).submit(v1, owner="me", app=app, fresh=fresh)
-    assert (again.deployment, again.epoch) == (first.deployment, 2) and first_batch(site) == last + 1
+    again = client_of(site).submit(v1, owner="me", app=app, fresh=fresh)
+    assert (again.deployment, again.epoch) == (first.deployment, 2) and site.first_batch() == last + 1
 
 
 def test_a_rerun_does_not_start_without_the_state_that_came_meanwhile(dead: Site) -> None:
     """Its deployment was made before the app had state, and never started."""
     dead.app.create_deployment(attrs.evolve(dead.app.spec("v1"), deployment="v0", owner="me"))
     with pytest.raises(StreamUpdateError, match="streamupdate restart alarm"):
-        client(dead).submit(application(dead), owner="me", deployment="v0", app="alarm")
+        client_of(dead).submit(Application(file=str(dead.application())), owner="me", deployment="v0", app="alarm")
     assert dead.current.deployment == "v1"
 
 
@@ -110,9 +107,8 @@ def test_a_rerun_does_not_start_without_the_state_that_came_meanwhile(dead: Site
 
 
 def test_fresh_starts_without_state_on_purpose(dead: Site) -> None:
-    result = dead.run("submit", dead.application("v2"), "--deployment", "v2", "--fresh")
-    assert result.exit_code == 0, result.output
-    assert first_batch(dead) == 0 and dead.app.spec("v2").fresh
+    dead.ok("submit", dead.application("v2"), "--deployment", "v2", "--fresh")
+    assert dead.first_batch() == 0 and dead.app.spec("v2").fresh
 
 
 @pytest.mark.parametrize(
@@ -126,9 +122,9 @@ def test_fresh_starts_without_state_on_purpose(dead: Site) -> None:
 def test_a_fresh_start_into_a_sink_that_has_the_batches_needs_agreement_or_is_refused(
     site: Site, sink: dict[str, Any], told: str
 ) -> None:
-    assert site.run("submit", site.application(SINK=sink), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(SINK=sink), "--deployment", "v1")
     wait_for(lambda: committed(site) > 0 or None, "batches", 60)
-    assert site.run("cancel", "alarm").exit_code == 0
+    site.ok("cancel", "alarm")
     before = files(site)
     submit = ("submit", site.application("v2", SINK=sink), "--deployment", "v2", "--fresh")
     result = site.run(*submit)
@@ -146,11 +142,10 @@ def test_a_fresh_start_into_a_sink_that_has_the_batches_needs_agreement_or_is_re
 
 def test_restart_goes_on_from_the_deployment_s_own_checkpoint(dead: Site) -> None:
     last, promoted = committed(dead), dead.current.promoted
-    result = dead.run("restart", "alarm")
-    assert result.exit_code == 0, result.output
+    result = dead.ok("restart", "alarm")
     assert result.stdout == "alarm runs as deployment v1 again (epoch 2)\n"
     assert "starting v1 again, from its own checkpoint (events up to batch" in result.stderr
-    assert first_batch(dead) == last + 1 and dead.alive() == ["v1"]
+    assert dead.first_batch() == last + 1 and dead.alive() == ["v1"]
     assert (dead.current.deployment, dead.current.epoch, dead.current.promoted) == ("v1", 2, promoted)
 
 
@@ -191,8 +186,7 @@ def test_a_silent_driver_on_another_machine_is_fenced_before_it_ends_with_a_snap
 ) -> None:
     """What it committed afterwards would be lost, or come twice."""
     made = silent_elsewhere(dead, monkeypatch)
-    result = dead.run("save-snapshot", "alarm", "last", "--cancel")
-    assert result.exit_code == 0, result.stderr
+    dead.ok("save-snapshot", "alarm", "last", "--cancel")
     checkpoint = Checkpoint(made.checkpoint("v1", "events"))
     logged, saved = checkpoint.logged_batch(), dead.client.snapshot("alarm", "last").queries["events"]
     assert logged is not None and checkpoint.fenced() == logged + 1
@@ -200,9 +194,9 @@ def test_a_silent_driver_on_another_machine_is_fenced_before_it_ends_with_a_snap
 
 
 def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running: Site) -> None:
-    assert running.run("save-snapshot", "alarm", "last", "--cancel").exit_code == 0
-    assert running.run("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last").exit_code == 0
-    assert running.run("rollback", "alarm").exit_code == 0
+    running.ok("save-snapshot", "alarm", "last", "--cancel")
+    running.ok("submit", running.application("v2"), "--deployment", "v2", "--snapshot", "last")
+    running.ok("rollback", "alarm")
     assert running.current.deployment == "v1"
     ended = running.client.snapshot("alarm", "last").queries["events"].batch
     checkpoint = Checkpoint(running.app.checkpoint("v1", "events"))
@@ -210,7 +204,7 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
     running.crash("v1")
     refused = running.run("save-snapshot", "alarm", "last", "--cancel")
     assert refused.exit_code == 1 and "choose another name" in refused.stderr
-    assert running.run("save-snapshot", "alarm", "end", "--cancel").exit_code == 0
+    running.ok("save-snapshot", "alarm", "end", "--cancel")
     assert running.client.snapshot("alarm", "end").queries["events"].batch > ended
 
 
@@ -222,51 +216,28 @@ def test_a_snapshot_from_before_the_app_went_on_is_not_taken_for_its_end(running
 def test_batches_that_run_again_from_an_older_snapshot_are_agreed_to_or_refused(site: Site, seen_batch: str) -> None:
     """By who asks before it starts (a command, a task), and by who does not."""
     sink = {"SINK": {"format": "foreachBatch", "seen_batch": seen_batch}, "WARNINGS": ["it reads no limit"]}
-    first = site.run("submit", site.application(**sink), "--deployment", "v1")
-    assert first.exit_code == 0 and "warning: it reads no limit" in first.stderr
-    assert site.run("save-snapshot", "alarm", "s1").exit_code == 0
+    first = site.ok("submit", site.application(**sink), "--deployment", "v1")
+    assert "warning: it reads no limit" in first.stderr
+    site.ok("save-snapshot", "alarm", "s1")
     batch = site.client.snapshot("alarm", "s1").queries["events"].batch
     v2 = Application(file=str(site.application("v2", **sink)))
     with pytest.raises(AlreadyRunningError):
-        client(site).submit(v2, "v2", "s1")
+        client_of(site).submit(v2, "v2", "s1")
     update = site.run("update", v2.file, "--deployment", "v2", "--snapshot", "s1")
     assert update.exit_code == 1 and "run again" in update.stderr and site.alive() == ["v1"]
     wait_for(lambda: committed(site) > batch or None, "a batch", 60)
-    assert site.run("cancel", "alarm").exit_code == 0
+    site.ok("cancel", "alarm")
     refused = site.run("submit", v2.file, "--deployment", "v2", "--snapshot", "s1")
     assert refused.exit_code == 1 and f"batches {batch + 1} to " in refused.stderr
     for agree in ((), ("events:again",) if seen_batch == "skips" else ()):
         with pytest.raises(StreamUpdateError, match=f"nothing was started:\n.*batches {batch + 1} to |are not losses"):
-            client(site).submit(v2, "v2", "s1", agree=agree)
+            client_of(site).submit(v2, "v2", "s1", agree=agree)
     assert [s.deployment for s in site.client.deployments("alarm")] == ["v1"] and site.alive() == []
     if seen_batch == "adds":
-        assert client(site).submit(v2, "v2", "s1", agree=("events:again",)).epoch == 3
+        assert client_of(site).submit(v2, "v2", "s1", agree=("events:again",)).epoch == 3
 
 
 def test_what_looks_names_the_next_step_for_a_dead_driver(dead: Site) -> None:
-    step = "streamupdate restart alarm"
-    assert step in dead.run("status", "alarm").stdout
-    assert step in document(dead.run("--json", "status", "alarm"))["next_step"]
-    listed = dead.run("list")
-    assert listed.exit_code == 0 and step in listed.stderr
-    assert step in document(dead.run("--json", "list"))[0]["next_step"]
-    examined = dead.run("doctor")
-    assert examined.exit_code == 1 and step in examined.stdout
-    assert step in dead.client.app_document("alarm")["next_step"]
-
-
-def client(site: Site) -> StreamUpdateClient:
-    """With a launcher."""
-    return StreamUpdateClient(site.client.root, SparkSubmit())
-
-
-def application(site: Site, version: str = "v1") -> Application:
-    return Application(file=str(site.application(version)))
-
-
-def first_batch(site: Site) -> int:
-    status = site.client.wait_healthy("alarm").status
-    assert status is not None
-    first = status.queries["events"].first_batch
-    assert first is not None
-    return first
+    for name, text in next_steps(dead.run, "alarm").items():
+        assert "streamupdate restart alarm" in text, name
+    assert dead.run("list").exit_code == 0 and dead.run("doctor").exit_code == 1

@@ -35,8 +35,8 @@ AGREE = ("--agree", "events/foreachBatch")
 def updated(site: Site, **sink: str) -> Site:
     """App alarm runs as v2, after v1; both write with a function."""
     constants, agree = {"SINK": {"format": "foreachBatch", **sink}}, () if sink else AGREE
-    assert site.run("submit", site.application(**constants), "--deployment", "v1", *agree).exit_code == 0
-    assert site.run("update", site.application("v2", **constants), "--deployment", "v2", *agree).exit_code == 0
+    site.ok("submit", site.application(**constants), "--deployment", "v1", *agree)
+    site.ok("update", site.application("v2", **constants), "--deployment", "v2", *agree)
     return site
 
 
@@ -58,7 +58,7 @@ def test_ids_that_are_given_again_are_named_and_later_ones_come_too_late(site: S
     assert told.exit_code == 0 and "query events of v1 gets batch ids again that v2 used" in told.stderr
     assert "roll back with --later-ids events" in told.stderr
     for command in (("history", "alarm"), ("suspend", "alarm")):
-        assert site.run(*command).exit_code == 0
+        site.ok(*command)
         late = site.run("rollback", "alarm", "--deployment", "v2", "--later-ids", "events")
         assert late.exit_code == 1 and "v1 of alarm already runs again with its old batch ids" in late.stderr, command
     assert site.run("rollback", "alarm", "--deployment", "v2", "--timeout", "5").exit_code == 0, "nothing is left to do"
@@ -69,8 +69,8 @@ def test_later_ids_are_for_functions_that_do_not_say_what_they_do(site: Site) ->
     for query, why in (("views", "no query 'views' (its queries: events)"), ("events", "(seen_batch='skips')")):
         wrong = site.run("rollback", "alarm", "--later-ids", query)
         assert wrong.exit_code == 2 and why in wrong.stderr and site.alive() == ["v2"]
-    told = site.run("rollback", "alarm")
-    assert told.exit_code == 0 and "gets batch ids again" not in told.stderr and site.alive() == ["v1"]
+    told = site.ok("rollback", "alarm")
+    assert "gets batch ids again" not in told.stderr and site.alive() == ["v1"]
 
 
 def test_an_app_whose_next_version_fails_as_well_is_left_as_it_was_and_can_be_updated(running: Site) -> None:
@@ -83,8 +83,8 @@ def test_an_app_whose_next_version_fails_as_well_is_left_as_it_was_and_can_be_up
     assert result.exit_code == 1 and "v1 does not run, as before the update" in result.stderr
     [record] = running.app.updates()
     assert record.outcome == "rolled-back" and record.old_dead
-    good = running.run("update", running.application("v3"), "--deployment", "v3", "--strategy", "restart")
-    assert good.exit_code == 0 and running.alive() == ["v3"], good.stderr
+    good = running.ok("update", running.application("v3"), "--deployment", "v3", "--strategy", "restart")
+    assert running.alive() == ["v3"], good.stderr
     file = file.parents[2] / "v3" / "application" / "v3.py"
     file.write_text(file.read_text() + "\nFAIL = 'start'\n")
     worse = running.run("update", running.application("v4", FAIL="run"), "--deployment", "v4", "--strategy", "restart")
@@ -95,16 +95,16 @@ def test_an_app_whose_next_version_fails_as_well_is_left_as_it_was_and_can_be_up
 def test_one_that_died_is_completed_and_goes_to_no_other_version(running: Site) -> None:
     """The same command again, without an id: once the old version runs, the current one is not the one to leave."""
     for version in ("v2", "v3"):
-        assert running.run("update", running.application(version), "--deployment", version).exit_code == 0
+        running.ok("update", running.application(version), "--deployment", version)
     killed_at(running, "rollback-noted", lambda client: client.rollback("alarm"))
     other = running.run("rollback", "alarm", "--to", "v1")
     assert other.exit_code == 1 and "the rollback of v3 to v2 is not complete" in other.stderr
     killed_at(running, "old-runs", lambda client: client.rollback("alarm"))
-    again = running.run("rollback", "alarm")
-    assert again.exit_code == 0 and "runs as deployment v2 again" in again.stdout, again.stderr
-    [record], update = running.app.rollbacks(), running.app.update("v3")
+    again = running.ok("rollback", "alarm")
+    assert "runs as deployment v2 again" in again.stdout, again.stderr
+    [record] = running.app.rollbacks()
     assert record.ended_at is not None and record.epoch == running.current.epoch and running.alive() == ["v2"]
-    assert update is not None and update.outcome == "rolled-back"
+    assert running.record("v3").outcome == "rolled-back"
 
 
 def needs(site: Site) -> list[str]:
@@ -115,7 +115,7 @@ def needs(site: Site) -> list[str]:
 @pytest.mark.parametrize("then", ["rollback", "restart", "cancel"])
 def test_one_that_died_while_the_app_is_down_is_named_everywhere(running: Site, at: str, then: str) -> None:
     """Until somebody completes it, starts the app otherwise, or cancels it."""
-    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    running.ok("update", running.application("v2"), "--deployment", "v2")
     killed_at(running, at, lambda client: client.rollback("alarm"))
     told = "streamupdate rollback alarm completes it"
     listed = document(running.run("list", "--json"))[0]
@@ -132,8 +132,8 @@ def test_an_old_version_that_dies_before_it_has_handed_over_is_not_gone_back_to(
 ) -> None:
     """The new one takes over with every batch after the last one that was committed, once."""
     monkeypatch.setattr(standby, "boundary", lambda name: running.crash("v1") if name == moment else None)
-    result = running.run("update", running.application("v2"), "--deployment", "v2", "--strategy", strategy)
-    assert result.exit_code == 0 and running.alive() == ["v2"], result.stderr
+    result = running.ok("update", running.application("v2"), "--deployment", "v2", "--strategy", strategy)
+    assert running.alive() == ["v2"], result.stderr
     old, new = running.commits("v1"), running.commits("v2")
     assert new == list(range(new[0], new[-1] + 1)) and new[0] <= old[-1] < new[-1]
     assert running.client.snapshot("alarm", "before-v2").queries["events"].batch == old[-1]
@@ -145,8 +145,8 @@ def test_an_update_that_died_in_its_rollback(running: Site, at: str) -> None:
     file = str(running.application("v2", FAIL="run"))
     options = UpdateOptions(application=Application(file=file), deployment="v2", strategy="restart", asked_by="me")
     killed_at(running, at, lambda client: client.update(options))
-    record = running.app.update("v2")
-    assert record is not None and (record.outcome is None) is (at != "gone-back")
+    record = running.record("v2")
+    assert (record.outcome is None) is (at != "gone-back")
     again = running.run("update", file, "--deployment", "v2", "--strategy", "restart")
     assert again.exit_code == 1
     [note], record = running.app.rollbacks(), running.app.update("v2")
@@ -158,7 +158,7 @@ def test_an_update_that_died_in_its_rollback(running: Site, at: str) -> None:
 
 
 def test_a_step_that_failed_takes_nothing_back_that_another_process_has_completed(running: Site) -> None:
-    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    running.ok("update", running.application("v2"), "--deployment", "v2")
     failed = RollbackOptions(reason="the lease was lost")
     with pytest.raises(RefusedError, match="v2 was completed by another process"):
         client_of(running).rollback("alarm", "v2", options=failed)
@@ -173,9 +173,9 @@ def test_an_update_that_nobody_continued_is_closed_by_a_submit_in_its_place(
     app = running.app
     app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
     submit_v3 = ("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1")
-    assert running.run("save-snapshot", "alarm", "s1").exit_code == 0
+    running.ok("save-snapshot", "alarm", "s1")
     assert running.run(*submit_v3).exit_code == 1 and app.update_under_way(), "v1 runs: it is still about what runs"
-    assert running.run("save-snapshot", "alarm", "s2", "--cancel").exit_code == 0
+    running.ok("save-snapshot", "alarm", "s2", "--cancel")
 
     def die(*args: Any) -> None:
         if dies == "after":
@@ -263,6 +263,5 @@ def test_rows_that_cannot_be_removed_fail_no_update_and_no_rollback(
     file = running.application("v2", **({"FAIL": "stuck"} if fails else {}))
     result = running.run("update", file, "--deployment", "v2", "--strategy", "follow", "--drain-timeout", "3")
     assert result.exit_code == int(fails) and "not all removed: the disk is gone" in result.stderr
-    record = running.app.update("v2")
-    assert record is not None and record.outcome == ("rolled-back" if fails else "promoted")
+    assert running.record("v2").outcome == ("rolled-back" if fails else "promoted")
     assert running.alive() == ["v1" if fails else "v2"]

@@ -26,10 +26,8 @@ def update(site: Site, version: str, *options: str, **constants: Any) -> Result:
 @pytest.fixture
 def finished(site: Site) -> Site:
     """It has run once, over three batches."""
-    result = site.run("submit", site.application(ENDS=True, INPUT=3), "--deployment", "v1")
-    assert result.exit_code == 0, result.stderr
-    run = site.run("restart", "alarm", "--until-finished")
-    assert run.exit_code == 0, run.stderr
+    site.ok("submit", site.application(ENDS=True, INPUT=3), "--deployment", "v1")
+    run = site.ok("restart", "alarm", "--until-finished")
     assert run.stdout == f"alarm has finished its run as deployment v1 (epoch {status(site).epoch})\n"
     assert status(site).queries["events"].batch == 2
     return site
@@ -40,8 +38,8 @@ def test_an_app_that_has_finished_is_updated_between_its_runs(finished: Site, st
     """It was refused: 'not running, so there is nothing to update'."""
     result = update(finished, "v2", "--strategy", strategy, "--verify-for", "60", INPUT=6)
     assert result.exit_code == 0, result.stderr
-    record = finished.app.update("v2")
-    assert record is not None and (record.outcome, record.strategy, record.old) == ("promoted", "restart", "v1")
+    record = finished.record("v2")
+    assert (record.outcome, record.strategy, record.old) == ("promoted", "restart", "v1")
     assert "query events has committed 3 batches since its start, and has ended by itself" in record.verified
     events = status(finished).queries["events"]
     assert (events.first_batch, events.batch) == (3, 5), "it goes on where version 1 ended"

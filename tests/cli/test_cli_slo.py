@@ -17,7 +17,7 @@ from .conftest import Site, until
 @pytest.fixture
 def running(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.setattr(rules, "PATIENCE_SECONDS", 2.0)
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application(), "--deployment", "v1")
     site.client.wait_healthy("alarm")
     until(lambda: len(site.commits("v1")) > KEPT // 2 or None, "batches to compare with")
     return site
@@ -44,16 +44,16 @@ def test_one_that_does_worse_is_rolled_back(running: Site, limit: str, constants
     text = " ".join(result.stderr.split())
     assert result.exit_code == 1 and f"query events, {limit}: " in text and told in text, text
     assert f"to allow it, give option slo: {limit}=LIMIT, or {limit}=off" in text
-    record = running.app.update("v2")
-    assert record is not None and record.outcome == "rolled-back" and limit in str(record.reason)
+    record = running.record("v2")
+    assert record.outcome == "rolled-back" and limit in str(record.reason)
     assert running.alive() == ["v1"]
 
 
 def test_one_that_does_as_well_is_promoted_and_says_so(running: Site) -> None:
     result = update(running)
     assert result.exit_code == 0, result.stderr
-    record = running.app.update("v2")
-    assert record is not None and record.outcome == "promoted"
+    record = running.record("v2")
+    assert record.outcome == "promoted"
     found = {text.split(": ")[0]: text for text in record.verified if text.startswith("query events, ")}
     assert set(found) == {f"query events, {name}" for name in NAMES}
     assert "not compared" not in found["query events, batch-time"] + found["query events, rows-out"]

@@ -92,13 +92,6 @@ def test_a_damaged_snapshot_is_listed_beside_the_others_and_told(run: Run, app: 
     assert verified.exit_code == 1 and "snapshot s1 of flights is damaged: " in verified.stderr
 
 
-def test_delete_of_a_damaged_snapshot_says_what_goes(run: Run, app: AppRegistry) -> None:
-    damage(app, "s1")
-    result = run("delete-snapshot", "flights", "s1")
-    assert result.exit_code == 0 and "all bytes that no other snapshot needs are deleted with it" in result.stderr
-    assert run("list-snapshots").exit_code == 0
-
-
 # delete
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +13,6 @@ from .another import killed_at
 from .conftest import Site, document
 
 
-def application(site: Site, version: str) -> Path:
-    """An application file that names its app literally."""
-    path = site.application(version)
-    path.write_text(path.read_text() + 'if False:\n    StreamingApp("alarm")\n')
-    return path
-
-
 def no_plan(*_: Any, **__: Any) -> Any:
     raise AssertionError("a plan was made")
 
@@ -28,7 +20,7 @@ def no_plan(*_: Any, **__: Any) -> Any:
 @pytest.fixture
 def running(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """An app that runs; no plan can be made from here on."""
-    assert site.run("submit", application(site, "v1"), "--deployment", "v1").exit_code == 0
+    site.ok("submit", site.application("v1", named=True), "--deployment", "v1")
     site.client.wait_healthy("alarm")
     for module in (check, submit):
         monkeypatch.setattr(module, "plan_application", no_plan)
@@ -37,7 +29,7 @@ def running(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 @pytest.mark.parametrize("named", [(), ("--deployment", "v1")])
 def test_the_same_again_waits_for_what_runs(running: Site, named: tuple[str, ...]) -> None:
-    result = running.run("submit", application(running, "v1"), *named, "--json")
+    result = running.run("submit", running.application("v1", named=True), *named, "--json")
     expected = {"app": "alarm", "deployment": "v1", "epoch": 1, "reattached": True}
     assert (result.exit_code, document(result)) == (0, expected), result.stderr
     assert running.alive() == ["v1"]
@@ -49,13 +41,12 @@ def test_the_same_again_waits_for_what_runs(running: Site, named: tuple[str, ...
 )
 def test_after_its_process_died_it_goes_on(site: Site, place: str, named: tuple[str, ...]) -> None:
     """The id counted as used: "ids are never reused", and without one a second deployment was made."""
-    file = application(site, "v1")
+    file = site.application("v1", named=True)
     killed_at(site, place, lambda client: client.submit(Application(file=str(file)), *named[1:]))
     if named and place != "code-stored":
-        other = site.run("submit", application(site, "v2"), *named)
+        other = site.run("submit", site.application("v2", named=True), *named)
         assert other.exit_code == 1 and "already has a deployment 'mine'" in other.stderr
-    result = site.run("submit", file, *named, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = site.ok("submit", file, *named, "--json")
     assert document(result)["reattached"] is (place == "driver-noted")
     [spec] = site.client.deployments("alarm")
     assert spec.deployment == document(result)["deployment"] and (not named or spec.deployment == "mine")
@@ -66,7 +57,7 @@ def test_after_its_process_died_it_goes_on(site: Site, place: str, named: tuple[
 def test_what_there_is_nothing_of_is_refused_at_once(site: Site, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     for module in (check, rehearse):
         monkeypatch.setattr(module, "plan_application", no_plan)
-    result = site.run(command, application(site, "v1"))
+    result = site.run(command, site.application("v1", named=True))
     assert result.exit_code == 2 and "no app 'alarm' under" in result.stderr, result.stderr
 
 
@@ -79,5 +70,5 @@ def test_what_there_is_nothing_of_is_refused_at_once(site: Site, monkeypatch: py
     ],
 )
 def test_another_version_beside_it_is_refused_at_once(running: Site, arguments: tuple[str, ...], told: str) -> None:
-    result = running.run("submit", application(running, "v2"), *arguments)
+    result = running.run("submit", running.application("v2", named=True), *arguments)
     assert result.exit_code == 1 and told in result.stderr

@@ -28,20 +28,7 @@ from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.supervision import Supervision
 
 from .another import client_of, held_at
-from .conftest import Site, document, until
-
-
-def shown(site: Site) -> dict[str, str]:
-    """What each who looks says is next, in one line."""
-    found = {
-        "status": site.run("status", "alarm").stdout,
-        "status --json": document(site.run("status", "alarm", "--json"))["next_step"],
-        "list": site.run("list").stderr,
-        "list --json": document(site.run("list", "--json"))[0]["next_step"],
-        "the page": site.client.app_document("alarm")["next_step"],
-        "doctor": site.run("doctor").stdout,
-    }
-    return {name: " ".join((text or "").split()) for name, text in found.items()}
+from .conftest import Site, document, next_steps, until
 
 
 def outlooks(site: Site) -> list[dict[str, Any]]:
@@ -73,9 +60,7 @@ def supervised(site: Site, told: list[str], backoff: Backoff = Backoff()) -> Ite
 
 def terminate(site: Site) -> None:
     """As an orderly shutdown of the machine does."""
-    status = site.client.status("alarm").status
-    assert status is not None and status.pid is not None
-    os.kill(status.pid, signal.SIGTERM)
+    site.signal("v1", signal.SIGTERM)
     until(lambda: site.alive() == [], "the driver lives")
 
 
@@ -98,14 +83,12 @@ def dies_after_its_answer(command: str) -> Callable[[Site], None]:
 
 
 def dies_suspended(site: Site) -> None:
-    assert site.run("suspend", "alarm").exit_code == 0
+    site.ok("suspend", "alarm")
     site.crash("v1")
 
 
 def hangs_and_is_killed(site: Site) -> None:
-    launch = site.app.launch("v1")
-    assert launch is not None and launch.process is not None
-    os.kill(launch.process.pid, signal.SIGSTOP)
+    site.signal("v1", signal.SIGSTOP)
     tell(site, commands.CANCEL)
     site.crash("v1")
 
@@ -140,12 +123,12 @@ def test_supervision_is_switched_off_for_a_reason_and_on_again(running: Site) ->
     running.crash("v1")
     for args, code in ((("--off", "x"), 2), (("alarm", "--off", " "), 2), (("nosuch", "--off", "x"), 1)):
         assert running.run("supervise", *args).exit_code == code
-    assert running.run("supervise", "alarm", "--off", "the topic is moved").exit_code == 0
+    running.ok("supervise", "alarm", "--off", "the topic is moved")
     assert running.run("supervise", "--once").exit_code == 0 and running.current.epoch == 1
     assert supervision.off(running.app.folder).reason == "the topic is moved"
-    assert running.run("supervise", "alarm", "--on").exit_code == 0
-    result = running.run("supervise", "--once", "--json")
-    assert result.exit_code == 0 and document(result) == [] and running.current.epoch == 2
+    running.ok("supervise", "alarm", "--on")
+    result = running.ok("supervise", "--once", "--json")
+    assert document(result) == [] and running.current.epoch == 2
     assert "alarm: its driver is lost; starting it again" in result.stderr
 
 
@@ -162,7 +145,7 @@ def test_a_crash_loop_ends_and_says_why(running: Site) -> None:
     assert "after 3 starts in a row, none of which recovered" in gave_up[0].reason
     last = next(line for line in told if "crash loop" in line)
     assert "Mend the cause, then run streamupdate restart alarm" in last
-    for name, text in shown(running).items():
+    for name, text in next_steps(running.run, "alarm").items():
         assert re.search(r"it is in a crash loop since 20.* UTC, and supervisors leave it alone: its driver", text), (
             name
         )
@@ -239,7 +222,7 @@ def test_a_hot_standby_that_cannot_be_started_is_tried_again_later_and_later(
     running: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead driver whose standby does not take over is started again."""
-    assert running.run("standby", "on", "alarm").exit_code == 0
+    running.ok("standby", "on", "alarm")
     running.crash("v1-standby-1")
     tried: list[float] = []
 
@@ -257,10 +240,8 @@ def test_a_hot_standby_that_cannot_be_started_is_tried_again_later_and_later(
 
 
 def test_a_standby_that_does_not_take_over_is_not_waited_for(running: Site) -> None:
-    assert running.run("standby", "on", "alarm").exit_code == 0
-    launch = running.app.launch("v1-standby-1")
-    assert launch is not None and launch.process is not None
-    os.kill(launch.process.pid, signal.SIGSTOP)
+    running.ok("standby", "on", "alarm")
+    running.signal("v1-standby-1", signal.SIGSTOP)
     running.crash("v1")
     began = clock.monotonic()
     with supervised(running, []):
@@ -293,8 +274,8 @@ def test_the_next_start_is_noted_and_one_in_the_future_is_of_a_clock_that_was_se
     running.crash("v1")
     ahead = Supervision(attempts=2, epoch=1, started_at="2100-01-01T00:00:00+00:00")
     supervision.write(running.app.folder, ahead)
-    result = running.run("supervise", "--once", "--initial-backoff", "7", "--max-backoff", "9", "--attempts", "4")
-    assert result.exit_code == 0 and running.current.epoch == 2
+    running.ok("supervise", "--once", "--initial-backoff", "7", "--max-backoff", "9", "--attempts", "4")
+    assert running.current.epoch == 2
     known = supervision.read(running.app.folder)
     seconds = (clock.parse(known.next_start_at) - clock.parse(known.started_at)).total_seconds()
     assert (known.attempts, known.limit, seconds) == (3, 4, 9)

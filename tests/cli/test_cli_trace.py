@@ -28,8 +28,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 def trace(site: Site, *args: str) -> list[dict[str, Any]]:
-    result = site.run("trace", "alarm", *args, "--json")
-    assert result.exit_code == 0, result.output
+    result = site.ok("trace", "alarm", *args, "--json")
     found: list[dict[str, Any]] = document(result)
     return found
 
@@ -41,7 +40,7 @@ def children(spans: list[dict[str, Any]], name: str) -> list[str]:
 
 @pytest.mark.processes
 def test_an_update_is_one_trace_with_its_steps_and_the_drivers_parts(running: Site, collector: Receiver) -> None:
-    assert running.run("update", running.application("v2"), "--deployment", "v2").exit_code == 0
+    running.ok("update", running.application("v2"), "--deployment", "v2")
     assert len(collector.requests) == 1
     assert len({span.trace_id for span in collector.spans}) == 1
     spans = trace(running)
@@ -94,8 +93,8 @@ def test_each_update_is_sent_once_when_it_has_ended(running: Site, monkeypatch: 
         file = running.application(version, FAIL=fails)
         assert running.run("update", file, "--deployment", version, *more).exit_code == 1
     running.app.set_update(UpdateRecord(app="alarm", old="v1", new="v4", started_at=clock.now(), digest="other"))
-    assert running.run("update", running.application("v5"), "--deployment", "v5").exit_code == 0
-    assert running.run("rollback", "alarm").exit_code == 0
+    running.ok("update", running.application("v5"), "--deployment", "v5")
+    running.ok("rollback", "alarm")
     assert sent == ["refused", "rolled-back", "superseded", "promoted"]
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
     assert running.run("update", running.application("v6")).exit_code == 0 and len(sent) == 4
@@ -105,4 +104,4 @@ def test_each_update_is_sent_once_when_it_has_ended(running: Site, monkeypatch: 
 
     monkeypatch.delenv("OTEL_TRACES_EXPORTER")
     monkeypatch.setattr(trace_of, "send", fail)
-    assert running.run("update", running.application("v7")).exit_code == 0
+    running.ok("update", running.application("v7"))

@@ -74,21 +74,6 @@ def test_it_says_where_the_project_is(wheel: Wheel) -> None:
         assert (ROOT / url.removeprefix(f"{URL}/blob/HEAD/")).is_file()
 
 
-def test_it_has_extras_for_storage(wheel: Wheel) -> None:
-    assert {"s3", "hdfs"} <= set(wheel.metadata.get_all("Provides-Extra", []))
-    needs = wheel.metadata.get_all("Requires-Dist", [])
-    for extra, needed in (("s3", "s3fs"), ("hdfs", "requests")):
-        assert [n for n in needs if n.startswith(needed) and f'extra == "{extra}"' in n.replace("'", '"')]
-
-
-def test_what_is_used_beyond_its_public_interface_is_bounded(wheel: Wheel) -> None:
-    needs = {n.split(";")[0].strip() for n in wheel.metadata.get_all("Requires-Dist", [])}
-    for name in ("apache-airflow", "apache-airflow-providers-apache-spark"):
-        [need] = [n for n in needs if re.match(rf"{name}[<>=]", n)]
-        assert "<" in need and ">=" in need, need
-    assert any(n.startswith("fsspec") and "<" in n for n in needs)
-
-
 def test_its_version_is_the_package_s(wheel: Wheel) -> None:
     assert wheel.metadata["Version"] == __version__
     assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text()

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.report_data import report_data
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
-from airflow_provider_streamupdate.hooks.xcom import report_dict
+from airflow_provider_streamupdate.hooks.xcom import plain
 
 from .builders import app_plan, deploy, set_status, spec, status, write_json
 from .test_graph import query, stage
@@ -78,5 +79,5 @@ def test_the_report_of_an_update_is_shown_on_both_versions(app: AppRegistry, tmp
 
 
 def test_a_report_that_a_task_leaves_has_its_picture() -> None:
-    left = json.loads(json.dumps(report_dict(compare(app_plan(OLD), app_plan(NEW), "deployment v1"))))
+    left = json.loads(json.dumps(plain(report_data(compare(app_plan(OLD), app_plan(NEW), "deployment v1")))))
     assert nodes(left["picture"])["stage daily"]["mark"] == "carried" and "graph" not in left

@@ -13,15 +13,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import attrs
 import psutil
 import pytest
 
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from airflow_provider_streamupdate.core.errors import DriverError, StreamUpdateError
+from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.operators.pipeline import StreamPipelineOperator
 from airflow_provider_streamupdate.pipelines.operations import (
-    PipelineDriver,
+    Pipeline,
     adopt_pipeline,
     check_pipeline,
     pipeline_record,
@@ -158,7 +160,7 @@ class Project:
         (folder / "conf" / "spark-defaults.conf").write_text(text)
         self.env_vars = {"SPARK_CONF_DIR": str(folder / "conf")}
         self.launcher = SparkSubmit(SPARK_SUBMIT, master="local[2]", env_vars=self.env_vars)
-        self.driver = PipelineDriver()
+        self.asked = Pipeline(self.launcher, Application(file=str(self.spec)))
         self.lines: list[str] = []
         self.arrived: list[dict[str, Any]] = []
 
@@ -191,7 +193,7 @@ class Project:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
     def run(self, **options: Any) -> Any:
-        return run_pipeline(self.launcher, str(self.spec), self.driver, progress=self.lines.append, **options)
+        return run_pipeline(attrs.evolve(self.asked, **options), self.lines.append)
 
     def table(self, name: str, top: str = "tables") -> Counter[tuple[tuple[str, Any], ...]]:
         """The rows that its sink's log names, each as often as it is there."""
@@ -252,9 +254,9 @@ def test_a_pipeline_goes_on_from_its_state_when_its_code_changes(project: Projec
     assert project.files() == untouched
     project.code(key="'origin', 'id'")  # not the code that ran
     with pytest.raises(IncompatibleError, match="were not written by the code of"):
-        adopt_pipeline(project.launcher, str(project.spec), project.driver)
+        adopt_pipeline(project.asked)
     project.code()
-    adopt_pipeline(project.launcher, str(project.spec), project.driver)
+    adopt_pipeline(project.asked)
     assert set(project.versions()) == {"delays", "ids", "airports"}
 
     # A filter below the state: two flows go on, in new versions of their checkpoints; the third is what it was. One now
@@ -286,7 +288,7 @@ def test_a_pipeline_goes_on_from_its_state_when_its_code_changes(project: Projec
     project.code(filter='.where("delay < 1000")', key="F.upper('origin').alias('origin')")
     with pytest.raises(IncompatibleError, match=r"stage spark_catalog\.default\.delays/aggregate-1"):
         project.run()
-    assert check_pipeline(project.launcher, str(project.spec), project.driver).report.compatible is False
+    assert check_pipeline(project.asked).compatible is False
     assert project.files() == before
 
     # The flow that reads another one's table has changed, and the other one fails first: no way forward, and back.
@@ -342,7 +344,7 @@ def test_flows_of_every_kind_go_on_though_the_driver_is_killed(
                     child.kill()
 
     with pytest.raises(DriverError, match="said nothing; run the command again"):
-        run_pipeline(project.launcher, str(project.spec), project.driver, progress=kill)
+        run_pipeline(project.asked, kill)
     assert {version for version, _ in project.versions().values()} == {1}
     connection = {"spark_submit": SPARK_SUBMIT, "root": "/nowhere"}
     for name, kind, fields in (

@@ -68,7 +68,7 @@ def test_a_first_batch_that_fails_and_a_flow_that_is_renamed(tmp_path: Path) -> 
     # Code that is recorded stays: a mistaken adopt changes nothing.
     recorded = pipeline_record(f"{project.folder}/storage").flows
     code(project, "delay * 2")
-    adopt_pipeline(project.launcher, str(project.spec), project.driver)
+    adopt_pipeline(project.asked)
     assert pipeline_record(f"{project.folder}/storage").flows == recorded
 
     # The files of `origins` have batches, which those of a flow with another name would be taken for.
@@ -92,7 +92,7 @@ def test_the_code_of_a_first_run_that_was_killed_is_known(tmp_path: Path) -> Non
                     child.kill()
 
     with pytest.raises(DriverError, match="said nothing; run the command again"):
-        run_pipeline(project.launcher, str(project.spec), project.driver, progress=kill)
+        run_pipeline(project.asked, kill)
     assert pipeline_record(f"{project.folder}/storage").phase == Phase.RUNNING
 
     code(project, "delay * 2")

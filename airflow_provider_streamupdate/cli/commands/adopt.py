@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..application import application_options
-from ..output import batch_text, print_json, size
-from ..progress import note, progress
+from ..output import batch_text, print_result, size
+from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -53,24 +53,26 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
         "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits "
         "another batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
     )
-    if settings.as_json:
-        from ...control.report_data import report_data
+    from ...control.report_data import report_data
 
-        document = {
-            "app": taken.app,
-            "name": taken.name,
-            "deployment": taken.deployment,
-            "adopted_from": taken.adopted_from,
-            "batches": {name: query.batch for name, query in taken.queries.items()},
-            "in_flight": {name: query.in_flight for name, query in taken.queries.items()},
-            "size": taken.size,
-            "report": report_data(adopted.report),
-            "next": stop,
-        }
-        print_json(document)
-    note(settings, f"adopted snapshot {taken.name} of {taken.app}: {batches}; {size(taken.size)}")
-    note(settings, f"next: streamupdate submit {application.file} --snapshot {taken.name} (with the same options)")
-    note(settings, stop)
+    document = {
+        "app": taken.app,
+        "name": taken.name,
+        "deployment": taken.deployment,
+        "adopted_from": taken.adopted_from,
+        "batches": {name: query.batch for name, query in taken.queries.items()},
+        "in_flight": {name: query.in_flight for name, query in taken.queries.items()},
+        "size": taken.size,
+        "report": report_data(adopted.report),
+        "next": stop,
+    }
+    print_result(
+        settings,
+        document,
+        f"adopted snapshot {taken.name} of {taken.app}: {batches}; {size(taken.size)}",
+        f"next: streamupdate submit {application.file} --snapshot {taken.name} (with the same options)",
+        stop,
+    )
 
 
 def by_query(given: Sequence[str]) -> str | dict[str, str]:

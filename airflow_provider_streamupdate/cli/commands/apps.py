@@ -11,8 +11,8 @@ import click
 from ..application import application_argument
 from ..messages import echo
 from ..option_types import Duration
-from ..output import print_json, size
-from ..progress import note, progress
+from ..output import print_result, size
+from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
 from .snapshots import need_snapshot
@@ -61,10 +61,9 @@ def submit(settings: Settings, **given: Any) -> None:
     from ...control.operations.submit import SubmitOptions
 
     deployed = _submit(settings, SubmitOptions(**given))
-    if settings.as_json:
-        print_json(deployed)
     already = ", as it did already" if deployed.reattached else ""
-    note(settings, f"{deployed.app} runs as deployment {deployed.deployment}{already} (epoch {deployed.epoch})")
+    said = f"{deployed.app} runs as deployment {deployed.deployment}{already} (epoch {deployed.epoch})"
+    print_result(settings, deployed, said)
 
 
 def _submit(settings: Settings, asked: SubmitOptions) -> Deployed:
@@ -78,8 +77,7 @@ def _submit(settings: Settings, asked: SubmitOptions) -> Deployed:
     if asked.deployment is not None:
         check_new_id(asked.deployment)
     client = settings.client(needs_root=False)
-    if asked.snapshot is not None:
-        need_snapshot(client, asked.snapshot)
+    need_snapshot(client, asked.snapshot)
     client.registry.folder.check_writable()  # before the plan, which takes tens of seconds
     interrupted = "if its driver was started, it keeps running (streamupdate list shows it, cancel ends it)"
     with progress(f"submitting {asked.application.file}", interrupted) as report:
@@ -117,10 +115,8 @@ def restart(settings: Settings, app: str, deployment: str | None, until_finished
     with progress(f"restarting {app}", interrupted) as report:
         run = client.run_until_finished if until_finished else client.restart
         deployed = run(app, deployment, timeout, report)
-    if settings.as_json:
-        print_json(deployed)
-    how = "has finished its run as {}" if until_finished else "runs as {} again"
-    note(settings, f"{deployed.app} {how.format(f'deployment {deployed.deployment}')} (epoch {deployed.epoch})")
+    how = "has finished its run as deployment {}" if until_finished else "runs as deployment {} again"
+    print_result(settings, deployed, f"{deployed.app} {how.format(deployed.deployment)} (epoch {deployed.epoch})")
 
 
 @click.command(short_help="End an app with all its drivers, at once or after its current batch.")
@@ -150,9 +146,7 @@ def cancel(settings: Settings, app: str, drain: bool, drain_timeout: float | Non
     interrupted = f"{app} was told to end and is still ending (streamupdate status {app})"
     with progress(f"ending {app}", interrupted) as report:
         cancelled = client.cancel(app, drain, drain_timeout or 300.0, report)
-    if settings.as_json:
-        print_json(cancelled)
-    note(settings, str(cancelled))
+    print_result(settings, cancelled, str(cancelled))
 
 
 def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command:
@@ -170,9 +164,7 @@ def _pausing(verb: str, short_help: str, does: str, takes: str) -> click.Command
         with progress(f"asking {app} to {verb}", interrupted):
             getattr(client, verb)(app, timeout)
         state = client.status(app).state
-        if settings.as_json:
-            print_json({"app": app, "state": state})
-        note(settings, f"{app} is {state}")
+        print_result(settings, {"app": app, "state": state}, f"{app} is {state}")
 
     return command
 
@@ -223,8 +215,5 @@ def delete(settings: Settings, app: str, keep_snapshots: bool, yes: bool) -> Non
     interrupted = "nothing of the app can be started any more; run the same command again to complete it"
     with progress(f"deleting {app}", interrupted) as report:
         deleted = client.delete_app(app, keep_snapshots, report)
-    if settings.as_json:
-        print_json(deleted)
     kept = f"; kept {len(deleted.snapshots)} snapshots: {', '.join(deleted.snapshots)}" if deleted.snapshots else ""
-    note(settings, f"deleted app {app}: {size(deleted.bytes_freed)} freed{kept}")
-    note(settings, deleted.stays)
+    print_result(settings, deleted, f"deleted app {app}: {size(deleted.bytes_freed)} freed{kept}", deleted.stays)

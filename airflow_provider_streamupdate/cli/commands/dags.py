@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from ...core.errors import AlreadyExistsError, InvalidInputError, StorageError
-from ..output import print_json
-from ..progress import note
+from ..output import print_result
 from ..settings import Settings, pass_settings, shared
 
 PACKAGE = "airflow_provider_streamupdate.example_dags"
@@ -24,33 +23,34 @@ def _folder(given: str) -> Path:
     return Path(given)
 
 
-def _content(file: Path) -> bytes:
-    """Return the file's content. AlreadyExistsError when it is not a file: not even --force replaces that."""
-    if not file.exists():
-        return b""  # a dangling link, which is replaced
-    if not file.is_file():
-        raise AlreadyExistsError(
-            f"{file} is not a file, but this package has a DAG of that name; move it, or give another folder"
-        )
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise StorageError(
-            f"{file} cannot be read ({error.strerror}); nothing was written. Make it readable, and run this again"
-        ) from error
-
-
 def _write(file: Path, content: bytes) -> None:
     """Write the file atomically: Airflow may read the folder at any time."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)
         temporary.replace(file)
-    except OSError as error:
+    except OSError:
         temporary.unlink(missing_ok=True)
-        raise StorageError(
-            f"{file} cannot be written ({error.strerror}); make the folder writable, and run this again"
-        ) from error
+        raise
+
+
+def _copy(ours: dict[str, bytes], folder: Path, force: bool) -> list[str]:
+    """Copy these files, and return the names of those that were not there. AlreadyExistsError when one differs."""
+    # a dangling link is replaced
+    there = {
+        n: (folder / n).read_bytes() if (folder / n).exists() else b"" for n in ours if os.path.lexists(folder / n)
+    }
+    changed = sorted(name for name, content in there.items() if content != ours[name])
+    if changed and not force:
+        files, them = ", ".join(str(folder / name) for name in changed), "it" if len(changed) == 1 else "them"
+        raise AlreadyExistsError(
+            f"{files}: differs from the DAGs of this package; nothing was written. Move {them} out of the folder (a "
+            f"renamed copy there would define the same DAGs), or give --force to replace {them}"
+        )
+    written = sorted(name for name, content in ours.items() if there.get(name) != content)
+    for name in written:
+        _write(folder / name, ours[name])
+    return written
 
 
 @click.command("init-dags", short_help="Copy the example DAGs into a DAGs folder.")
@@ -74,18 +74,12 @@ def init_dags(settings: Settings, folder: Path, force: bool) -> None:
         for file in resources.files(PACKAGE).iterdir()
         if file.name.endswith(".py") and file.name != "__init__.py"
     }
-    there = {name: _content(folder / name) for name in ours if os.path.lexists(folder / name)}
-    changed = sorted(name for name, content in there.items() if content != ours[name])
-    if changed and not force:
-        files, them = ", ".join(str(folder / name) for name in changed), "it" if len(changed) == 1 else "them"
-        raise AlreadyExistsError(
-            f"{files}: differs from the DAGs of this package; nothing was written. Move {them} out of the folder (a "
-            f"renamed copy there would define the same DAGs), or give --force to replace {them}"
-        )
-    written = sorted(name for name, content in ours.items() if there.get(name) != content)
-    for name in written:
-        _write(folder / name, ours[name])
-    if settings.as_json:
-        print_json({"folder": str(folder), "written": written, "unchanged": sorted(ours.keys() - set(written))})
-    else:
-        note(settings, f"wrote {', '.join(written)} into {folder}" if written else f"{folder} already has these DAGs")
+    try:
+        written = _copy(ours, folder, force)
+    except OSError as error:
+        raise StorageError(
+            f"the DAGs cannot be copied into {folder}: {error}; make it readable and writable, and run this again"
+        ) from error
+    document = {"folder": str(folder), "written": written, "unchanged": sorted(ours.keys() - set(written))}
+    said = f"wrote {', '.join(written)} into {folder}" if written else f"{folder} already has these DAGs"
+    print_result(settings, document, said)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from ..messages import echo
 from ..output import print_json, print_table, size
-from ..progress import note, progress
+from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
 
@@ -69,4 +70,4 @@ def gc(settings: Settings, app: str | None, dry_run: bool, keep_deployments: int
         ],
         right=("BYTES",),
     )
-    note(settings, f"{size(total)} {'would be freed' if dry_run else 'freed'}")
+    echo(f"{size(total)} {'would be freed' if dry_run else 'freed'}")

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..application import absolute_paths, driver_options
-from ..messages import FAILED, USAGE, Failure, echo
-from ..output import batch_text, print_facts, print_json, print_report, print_table
-from ..progress import note, progress
+from ..application import driver_options, make_application
+from ..output import batch_text, end_with_report, markdown_option, print_facts, print_json, print_result, print_table
+from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named
+from .updates import print_compatibility
 
 if TYPE_CHECKING:
     from ...core.compatibility.report import CompatibilityReport
-    from ...pipelines.operations import PipelineDriver
+    from ...pipelines.operations import Pipeline
     from ...pipelines.record import PipelineAnswer
 
 
@@ -37,50 +37,30 @@ def pipeline() -> None:
     """
 
 
-def _driver(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command to get the argument SPEC, and a `driver` in place of its options."""
+def _on_pipeline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command to get the settings and, in place of SPEC and all other options, the pipeline."""
 
     @click.argument("spec", metavar="SPEC")
     @driver_options
+    @shared
+    @pass_settings
     @functools.wraps(function)
-    def wrapper(
-        *args: Any,
-        conf: Sequence[tuple[str, str]],
-        master: str | None,
-        py_files: Sequence[str],
-        files: Sequence[str],
-        env_vars: Sequence[tuple[str, str]],
-        **kwargs: Any,
-    ) -> Any:
-        from ...pipelines.operations import PipelineDriver
+    def wrapper(settings: Settings, spec: str, agree: Any = (), renames: Any = None, **given: Any) -> Any:
+        from ...control.drivers.launcher import SparkSubmit
+        from ...pipelines.operations import Pipeline
 
-        driver = PipelineDriver(
-            conf=dict(conf),
-            master=master,
-            py_files=absolute_paths(py_files),
-            files=absolute_paths(files),
-            env_vars=dict(env_vars),
-        )
-        return function(*args, driver=driver, **kwargs)
+        launcher, application = SparkSubmit(settings.spark_submit), make_application(spec, given)
+        return function(settings, Pipeline(launcher, application, agree, renames or {}, settings.options), **given)
 
     return wrapper
 
 
 @pipeline.command(short_help="Say whether its flows can continue from their checkpoints.")
-@_driver
+@_on_pipeline
 @option_named("agree")
 @option_named("renames")
-@click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
-@shared
-@click.pass_context
-def check(
-    ctx: click.Context,
-    spec: str,
-    driver: PipelineDriver,
-    agree: tuple[str, ...],
-    renames: dict[str, str],
-    markdown: bool,
-) -> None:
+@markdown_option
+def check(settings: Settings, asked: Pipeline, markdown: bool) -> None:
     """Check the pipeline of SPEC (spark-pipeline.yml) against the checkpoints in its storage. Nothing is run.
 
     Exit code: 0 its flows can continue, 1 they cannot, 2 wrong usage or unreadable input (no verdict).
@@ -89,30 +69,18 @@ def check(
     Example:
       streamupdate pipeline check flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
     """
-    from ...control.drivers.launcher import SparkSubmit
-    from ...core.errors import StreamUpdateError
     from ...pipelines.operations import check_pipeline
 
-    settings = ctx.ensure_object(Settings)
-    if markdown and settings.as_json:
-        raise click.UsageError("--markdown and --json exclude each other")
-    launcher = SparkSubmit(settings.spark_submit)
-    try:
-        with progress(f"checking {spec}", "nothing was changed"):
-            answer = check_pipeline(launcher, spec, driver, agree, renames, settings.options)
-    except StreamUpdateError as error:
-        raise Failure.of(error, USAGE) from error
-    report = answer.report
-    assert report is not None  # there was no error
-    print_report(settings.as_json, report, markdown, _print_verdicts)
-    ctx.exit(0 if report.compatible else FAILED)
+    def work() -> CompatibilityReport:
+        with progress(f"checking {asked.spec}", "nothing was changed"):
+            return check_pipeline(asked)
+
+    end_with_report(settings, markdown, work, print_compatibility)
 
 
 @pipeline.command(short_help="Record that its checkpoints belong to this code.")
-@_driver
-@shared
-@pass_settings
-def adopt(settings: Settings, spec: str, driver: PipelineDriver) -> None:
+@_on_pipeline
+def adopt(settings: Settings, asked: Pipeline) -> None:
     """Record that the checkpoints in the storage of SPEC belong to its code: that code ran last, by spark-pipelines.
 
     Every source, stage and sink of its flows is compared with what the checkpoints hold, and Spark checks it on a
@@ -122,26 +90,24 @@ def adopt(settings: Settings, spec: str, driver: PipelineDriver) -> None:
     Example:
       streamupdate pipeline adopt flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
     """
-    from ...control.drivers.launcher import SparkSubmit
     from ...pipelines.operations import adopt_pipeline
 
-    with progress(f"adopting the checkpoints of {spec}", "run the same command again"):
-        answer = adopt_pipeline(SparkSubmit(settings.spark_submit), spec, driver, settings.options)
-    if settings.as_json:
-        print_json(_document(answer))
+    with progress(f"adopting the checkpoints of {asked.spec}", "run the same command again"):
+        answer = adopt_pipeline(asked)
     assert answer.record is not None  # there was no error
-    for name, flow in sorted(answer.record.flows.items()):
-        note(settings, f"flow {name}: version {flow.version} of its checkpoint, after batch {batch_text(flow.batch)}")
-    note(settings, f"next: change the code, and streamupdate pipeline run {spec} (with the same options)")
+    flows = (
+        f"flow {name}: version {flow.version} of its checkpoint, after batch {batch_text(flow.batch)}"
+        for name, flow in sorted(answer.record.flows.items())
+    )
+    next_step = f"next: change the code, and streamupdate pipeline run {asked.spec} (with the same options)"
+    print_result(settings, _document(answer), *flows, next_step)
 
 
 @pipeline.command(short_help="Carry the state over to changed code, and run it.")
-@_driver
+@_on_pipeline
 @option_named("agree")
 @option_named("renames")
-@shared
-@pass_settings
-def run(settings: Settings, spec: str, driver: PipelineDriver, agree: tuple[str, ...], renames: dict[str, str]) -> None:
+def run(settings: Settings, asked: Pipeline) -> None:
     """Run the pipeline of SPEC to its end, as `spark-pipelines run` does; its flows continue from their state.
 
     If a flow cannot continue, nothing is written or run. If the run fails before a flow has used its new checkpoint,
@@ -152,20 +118,16 @@ def run(settings: Settings, spec: str, driver: PipelineDriver, agree: tuple[str,
       streamupdate pipeline run flights/spark-pipeline.yml --conf spark.sql.catalogImplementation=hive
       streamupdate pipeline run flights/spark-pipeline.yml --agree spark_catalog.default.old_counts
     """
-    from ...control.drivers.launcher import SparkSubmit
     from ...pipelines.operations import run_pipeline
 
     interrupted = (
         "run the same command again: it completes what was begun, and every flow continues after its last batch"
     )
-    with progress(f"running {spec}", interrupted) as report:
-        answer = run_pipeline(
-            SparkSubmit(settings.spark_submit), spec, driver, agree, renames, settings.options, report
-        )
-    if settings.as_json:
-        print_json(_document(answer))
+    with progress(f"running {asked.spec}", interrupted) as report:
+        answer = run_pipeline(asked, report)
     carried = ", ".join(answer.carried) or "none"
-    note(settings, f"the run is complete; flows whose state was carried over to changed code: {carried}")
+    said = f"the run is complete; flows whose state was carried over to changed code: {carried}"
+    print_result(settings, _document(answer), said)
 
 
 @pipeline.command(short_help="Show which code and batch its checkpoints are at.")
@@ -194,21 +156,9 @@ def status(settings: Settings, storage: str) -> None:
     print_table(["FLOW", "VERSION", "BATCH", "STAGES"], rows)
 
 
-def _print_verdicts(report: CompatibilityReport) -> None:
-    echo(f"{report.app} against {report.source}: {report.outcome}")
-    rows = [[item.thing, item.name, item.verdict, item.reason] for item in report.items]
-    print_table(["THING", "NAME", "VERDICT", "REASON"], rows)
-
-
 def _document(answer: PipelineAnswer) -> dict[str, Any]:
     from ...control.report_data import report_data
 
     record, report = answer.record, answer.report
-    flows = record.flows.items() if record else ()
-    return {
-        "pipeline": record.pipeline if record else None,
-        "flows": {name: {"version": flow.version, "batch": flow.batch} for name, flow in flows},
-        "new": answer.new,
-        "carried": answer.carried,
-        "report": report_data(report) if report else None,
-    }
+    known = {"pipeline": record.pipeline if record else None, "report": report_data(report) if report else None}
+    return {**answer.summary(), **known}

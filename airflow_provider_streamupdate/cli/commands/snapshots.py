@@ -8,8 +8,8 @@ import click
 
 from ..messages import FAILED, echo
 from ..option_types import Duration
-from ..output import batch_text, moment, print_json, print_table, size
-from ..progress import note, progress
+from ..output import batch_text, moment, print_json, print_result, print_table, size
+from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ def save(settings: Settings, app: str, name: str, cancel: bool, timeout: float) 
     interrupted = f"the snapshot continues without this command; run it again to wait for {name}"
     with progress(f"snapshot {name} of {app}", interrupted) as report:
         snapshot = client.save_snapshot(app, name, cancel, timeout, report)
-    if settings.as_json:
-        print_json(snapshot_document(snapshot))
-    note(settings, f"saved snapshot {name} of {app}: {size(snapshot.size)}, {size(snapshot.bytes_new)} of it new")
+    said = f"saved snapshot {name} of {app}: {size(snapshot.size)}, {size(snapshot.bytes_new)} of it new"
+    print_result(settings, snapshot_document(snapshot), said)
 
 
 @click.command("list-snapshots", short_help="List snapshots.")
@@ -103,9 +102,8 @@ def verify(settings: Settings, app: str, name: str) -> None:
     client.registry.with_snapshots(app)  # NotFoundError before progress is shown
     with progress(f"verifying snapshot {name} of {app}", "nothing was changed") as report:
         files = client.verify_snapshot(app, name, report)
-    if settings.as_json:
-        print_json({"app": app, "name": name, "files": files, "valid": True})
-    note(settings, f"snapshot {name} of {app} is intact: {files} files verified")
+    document = {"app": app, "name": name, "files": files, "valid": True}
+    print_result(settings, document, f"snapshot {name} of {app} is intact: {files} files verified")
 
 
 @click.command("delete-snapshot", short_help="Delete a snapshot.")
@@ -126,16 +124,17 @@ def delete(settings: Settings, app: str, name: str) -> None:
     client = settings.client_of(app)
     with progress(f"deleting snapshot {name} of {app}", "run the same command again") as report:
         freed = client.delete_snapshot(app, name, report)
-    if settings.as_json:
-        print_json({"app": app, "name": name, "bytes_freed": freed})
-    note(settings, f"deleted snapshot {name} of {app}: {size(freed)} freed")
+    document = {"app": app, "name": name, "bytes_freed": freed}
+    print_result(settings, document, f"deleted snapshot {name} of {app}: {size(freed)} freed")
 
 
-def need_snapshot(client: StreamUpdateClient, name: str) -> None:
+def need_snapshot(client: StreamUpdateClient, name: str | None) -> None:
     """Raise NotFoundError when no app has a snapshot of this name, before a driver is started to find the app's name.
 
-    InvalidInputError for a name that no snapshot can have.
+    InvalidInputError for a name that no snapshot can have. None: no snapshot is asked for.
     """
+    if name is None:
+        return
     from ...core.errors import NotFoundError
     from ...core.names import check_name
     from ...core.snapshots.snapshots import SnapshotStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ..option_types import Duration
-from ..output import print_json
-from ..progress import note, progress
+from ..output import print_result
+from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
 
@@ -35,13 +35,10 @@ def standby(settings: Settings, switch: str, app: str, timeout: float) -> None:
     client = settings.client_of(app)
     if switch == "off":
         ended = client.stand_down(app)
-        if settings.as_json:
-            print_json({"app": app, "hot_standby": None, "ended": ended})
-        note(settings, f"{app} has no hot standby" + (f"; {ended} has ended" if ended else ""))
+        said = f"{app} has no hot standby" + (f"; {ended} has ended" if ended else "")
+        print_result(settings, {"app": app, "hot_standby": None, "ended": ended}, said)
         return
     interrupted = f"if its driver was started, it keeps running (streamupdate status {app}); else run the command again"
     with progress(f"starting a hot standby of {app}", interrupted) as report:
         found = client.stand_by(app, timeout, report)
-    if settings.as_json:
-        print_json({"app": app, "hot_standby": found})
-    note(settings, f"{found.deployment} stands by for {app}")
+    print_result(settings, {"app": app, "hot_standby": found}, f"{found.deployment} stands by for {app}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
@@ -11,11 +11,7 @@ import click
 from ..messages import echo
 from ..option_types import Duration
 from ..output import print_json
-from ..progress import note
 from ..settings import Settings, pass_settings, shared
-
-if TYPE_CHECKING:
-    from ...control.supervision.decision import Backoff
 
 
 @click.command(short_help="Watch apps, and restart their lost and failed drivers.")
@@ -31,12 +27,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--initial-backoff",
+    "initial",
     type=Duration(),
     default="5",
     show_default=True,
     help="Delay before the second start in a row; it doubles.",
 )
-@click.option("--max-backoff", type=Duration(), default="300", show_default=True, help="The longest delay.")
+@click.option("--max-backoff", "most", type=Duration(), default="300", show_default=True, help="The longest delay.")
 @click.option(
     "--reset-after",
     type=Duration(),
@@ -49,7 +46,16 @@ if TYPE_CHECKING:
 @click.option("--on", is_flag=True, help="Switch it on again, and end; an app that was left alone is tried again.")
 @shared
 @pass_settings
-def supervise(settings: Settings, **given: Any) -> None:
+def supervise(
+    settings: Settings,
+    apps: tuple[str, ...],
+    once: bool,
+    interval: float,
+    timeout: float,
+    off: str | None,
+    on: bool,
+    **backoff: Any,
+) -> None:
     """Watch the apps (default: all under the root) until it is interrupted, and start drivers again that are lost or
     failed.
 
@@ -69,70 +75,40 @@ def supervise(settings: Settings, **given: Any) -> None:
       streamupdate supervise flight-windows --attempts 5 --once
       streamupdate supervise flight-windows --off 'migration of the topic until Friday'
     """
-    request = SuperviseRequest(**given)
-    if request.off is not None or request.on:
-        return _switch(settings, request)
+    if (off is not None or on) and not apps:
+        raise click.UsageError("--off and --on need the apps they are for")
+    if off is not None and (on or not off.strip()):
+        raise click.UsageError("--off needs a reason, and does not go with --on")
+    if off is not None or on:
+        return _switch(settings, apps, off)
+    from ...control.supervision.decision import Backoff
     from ...core.processes.threads import Alarm
 
     client, end = settings.client(), Alarm()
-    for app in request.apps:
-        client = settings.client_of(app)
+    for app in apps:
+        client.registry.existing(app)
     before = signal.signal(signal.SIGTERM, lambda *_: end.set())
     try:
         gave_up = client.supervise(
-            request.apps,
-            request.backoff(),
-            request.interval,
-            request.timeout,
-            progress=_print_line,
-            once=request.once,
-            end=end,
+            apps, Backoff(**backoff), interval, timeout, progress=_print_line, once=once, end=end
         )
     finally:
         signal.signal(signal.SIGTERM, before)
     if settings.as_json:
         print_json([attrs.asdict(one) for one in gave_up])
-    if request.once and gave_up:
+    if once and gave_up:
         raise click.exceptions.Exit(1)
     return None
 
 
-@attrs.frozen
-class SuperviseRequest:
-    """The options of `supervise`; durations in seconds."""
-
-    apps: tuple[str, ...]
-    once: bool
-    interval: float
-    attempts: int
-    initial_backoff: float
-    max_backoff: float
-    reset_after: float
-    timeout: float
-    off: str | None
-    on: bool
-
-    def __attrs_post_init__(self) -> None:
-        if (self.off is not None or self.on) and not self.apps:
-            raise click.UsageError("--off and --on need the apps they are for")
-        if self.off is not None and (self.on or not self.off.strip()):
-            raise click.UsageError("--off needs a reason, and does not go with --on")
-
-    def backoff(self) -> Backoff:
-        from ...control.supervision.decision import Backoff
-
-        return Backoff(
-            initial=self.initial_backoff, most=self.max_backoff, attempts=self.attempts, reset_after=self.reset_after
-        )
-
-
-def _switch(settings: Settings, request: SuperviseRequest) -> None:
-    """Switch the supervision of apps on or off."""
-    for app in request.apps:
-        settings.client_of(app).switch_supervision(app, request.off)
-        note(settings, f"the supervision of {app} is {'on' if request.off is None else 'off: ' + request.off}")
+def _switch(settings: Settings, apps: tuple[str, ...], off: str | None) -> None:
+    """Switch the supervision of apps off for a reason, or on."""
+    for app in apps:
+        settings.client_of(app).switch_supervision(app, off)
+        if not settings.as_json:
+            echo(f"the supervision of {app} is {'on' if off is None else 'off: ' + off}")
     if settings.as_json:
-        print_json([{"app": app, "off": request.off} for app in request.apps])
+        print_json([{"app": app, "off": off} for app in apps])
 
 
 def _print_line(line: str) -> None:

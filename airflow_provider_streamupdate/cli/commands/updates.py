@@ -9,10 +9,10 @@ import attrs
 import click
 
 from ..application import application_argument
-from ..messages import FAILED, USAGE, Failure, echo
+from ..messages import echo
 from ..option_types import Duration
-from ..output import print_facts, print_json, print_report, print_table
-from ..progress import note, progress
+from ..output import end_with_report, markdown_option, print_facts, print_json, print_result, print_table
+from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 from ..update_options import option_named, update_options
 from .snapshots import need_snapshot
@@ -68,10 +68,10 @@ def plan(settings: Settings, application: Application, whole: bool) -> None:
 @option_named("renames")
 @click.option("--fork", is_flag=True, help="Check it as a fork, which runs beside the app under its own query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app whose state it uses (else the file's own).")
-@click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
+@markdown_option
 @shared
-@click.pass_context
-def check(ctx: click.Context, plan_file: str | None, markdown: bool, **given: Any) -> None:
+@pass_settings
+def check(settings: Settings, plan_file: str | None, markdown: bool, **given: Any) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
 
     Every stage, source and sink gets a verdict. If none refuses, the state is restored into a scratch folder and Spark
@@ -91,23 +91,15 @@ def check(ctx: click.Context, plan_file: str | None, markdown: bool, **given: An
       streamupdate check flight_windows/v2.py --set input=/data/in --set output=/data/out --agree windows/daily
     """
     from ...control.operations.check import CheckOptions
-    from ...core.errors import StreamUpdateError
 
-    settings, options = ctx.ensure_object(Settings), CheckOptions(**given)
+    options = CheckOptions(**given)
     if plan_file is not None and options.snapshot is not None:
         raise click.UsageError("--plan and --snapshot exclude each other")
     if plan_file is not None and options.fork:
         raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
     if options.from_app is not None and not options.fork:
         raise click.UsageError("--from-app needs --fork")
-    if markdown and settings.as_json:
-        raise click.UsageError("--markdown and --json exclude each other")
-    try:
-        report = _check(settings, options, plan_file)
-    except StreamUpdateError as error:
-        raise Failure.of(error, USAGE) from error
-    print_report(settings.as_json, report, markdown, _print_report)
-    ctx.exit(0 if report.compatible else FAILED)
+    end_with_report(settings, markdown, lambda: _check(settings, options, plan_file), print_compatibility)
 
 
 def _check(settings: Settings, options: CheckOptions, plan_file: str | None) -> CompatibilityReport:
@@ -116,7 +108,7 @@ def _check(settings: Settings, options: CheckOptions, plan_file: str | None) -> 
 
     against = f"snapshot {options.snapshot}" if options.snapshot else plan_file or "the current deployment"
     client = settings.client() if plan_file is None else None
-    if client is not None and options.snapshot is not None:
+    if client is not None:
         need_snapshot(client, options.snapshot)
     with progress(f"checking {options.application.file} against {against}", "nothing was changed"):
         if client is None:
@@ -136,19 +128,10 @@ def _check(settings: Settings, options: CheckOptions, plan_file: str | None) -> 
 @option_named("agree")
 @option_named("renames")
 @click.option("--timeout", type=Duration(), default="600", show_default=True, help="How long each version may take.")
-@click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
+@markdown_option
 @shared
-@click.pass_context
-def rehearse(
-    ctx: click.Context,
-    application: Application,
-    snapshot: str | None,
-    batches: int,
-    agree: tuple[str, ...],
-    renames: dict[str, str],
-    timeout: float,
-    markdown: bool,
-) -> None:
+@pass_settings
+def rehearse(settings: Settings, application: Application, snapshot: str | None, markdown: bool, **given: Any) -> None:
     """Rehearse the new version in APP_FILE: its first batches from a snapshot, on the input that follows it.
 
     Its sources are read up to the input that exists now. Its sinks are muted, and foreachBatch functions are not
@@ -163,32 +146,17 @@ def rehearse(
       streamupdate rehearse flight_windows/v2.py --set input=/data/in --snapshot nightly --batches 3
     """
     from ...control.update.options import UpdateOptions
-    from ...core.errors import DriverError, StreamUpdateError, WaitTimeoutError
+    from ...core.errors import DriverError, WaitTimeoutError
 
-    settings = ctx.ensure_object(Settings)
-    if markdown and settings.as_json:
-        raise click.UsageError("--markdown and --json exclude each other")
-    try:
+    def work() -> RehearsalReport:
         client = settings.client()
-        if snapshot is not None:
-            need_snapshot(client, snapshot)
-        application = client.resolve(UpdateOptions(application=application)).application
-        with progress("rehearsing", "nothing was changed") as report_progress:
-            report = client.rehearse(
-                application,
-                snapshot=snapshot,
-                batches=batches,
-                agree=agree,
-                renames=renames,
-                timeout=timeout,
-                progress=report_progress,
-            )
-    except (DriverError, WaitTimeoutError):
-        raise  # the new version died, or was too slow
-    except StreamUpdateError as error:
-        raise Failure.of(error, USAGE) from error
-    print_report(settings.as_json, report, markdown, _print_rehearsal)
-    ctx.exit(0 if report.passed else FAILED)
+        need_snapshot(client, snapshot)
+        resolved = client.resolve(UpdateOptions(application=application)).application
+        with progress("rehearsing", "nothing was changed") as report:
+            return client.rehearse(resolved, snapshot=snapshot, progress=report, **given)
+
+    # the new version died, or was too slow
+    end_with_report(settings, markdown, work, _print_rehearsal, (DriverError, WaitTimeoutError))
 
 
 @click.command(short_help="Replace a running app with its next version, keeping its state.")
@@ -214,23 +182,16 @@ def update(settings: Settings, options: UpdateOptions) -> None:
     """
 
     client = settings.client()
-    if options.snapshot is not None:
-        need_snapshot(client, options.snapshot)
+    need_snapshot(client, options.snapshot)
     options = client.resolve(options)
     if unchanged := client.look_ahead(options.application, options.deployment, options.snapshot):
-        if settings.as_json:
-            print_json(unchanged)
-        return note(settings, str(unchanged))
+        return print_result(settings, unchanged, str(unchanged))
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {options.application.file}", interrupted) as report:
         record = client.update(options, report)
-    if settings.as_json:
-        print_json(record)
-    if record.in_place:
-        return note(settings, f"{record.app} runs as deployment {record.runs} with the parameters given")
     paused = "" if record.pause_seconds is None else f"; the pause was {record.pause_seconds} s"
-    note(settings, f"{record.app} runs as deployment {record.new}, in place of {record.old}{paused}")
-    return None
+    how = " with the parameters given" if record.in_place else f", in place of {record.old}{paused}"
+    return print_result(settings, record, f"{record.app} runs as deployment {record.runs}{how}")
 
 
 @click.command(short_help="Go back to the previous deployment.")
@@ -280,12 +241,10 @@ def rollback(
     client = settings.client_of(app)
     with progress(f"rolling {app} back", "run the same command again to complete the rollback") as report:
         deployed = client.rollback(app, deployment, timeout, report, RollbackOptions(to=to, later_ids=later_ids))
-    if settings.as_json:
-        print_json({"app": app, "rolled_back": deployed is not None, "running": deployed})
-    elif deployed is None:
-        note(settings, f"the previous deployment of {app} is running, so it was not started again")
-    else:
-        note(settings, f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})")
+    said = f"the previous deployment of {app} is running, so it was not started again"
+    if deployed is not None:
+        said = f"{app} runs as deployment {deployed.deployment} again (epoch {deployed.epoch})"
+    print_result(settings, {"app": app, "rolled_back": deployed is not None, "running": deployed}, said)
 
 
 def _against_plan(settings: Settings, asked: CheckOptions, plan_file: str) -> CompatibilityReport:
@@ -302,7 +261,8 @@ def _against_plan(settings: Settings, asked: CheckOptions, plan_file: str) -> Co
     return report
 
 
-def _print_report(report: CompatibilityReport) -> None:
+def print_compatibility(report: CompatibilityReport) -> None:
+    """Print a compatibility report for people."""
     print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
     echo()
     if report.picture is not None:
@@ -326,7 +286,7 @@ def _print_report(report: CompatibilityReport) -> None:
 
 def _print_rehearsal(report: RehearsalReport) -> None:
     if report.new is None:
-        return _print_report(report.compatibility)
+        return print_compatibility(report.compatibility)
     newest = " (the newest)" if report.newest else ""
     print_facts({"app": report.app, "snapshot": f"{report.snapshot}{newest}", "verdict": report.outcome})
     echo()

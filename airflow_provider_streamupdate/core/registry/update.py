@@ -54,6 +54,15 @@ class Outcome(TextEnum):
 
 PROMOTED, ROLLED_BACK = Outcome.PROMOTED, Outcome.ROLLED_BACK
 REFUSED, SUPERSEDED = Outcome.REFUSED, Outcome.SUPERSEDED
+# What is said of an update that ended so, or (None) has not.
+HOW_ENDED: dict[Outcome | None, str] = {
+    PROMOTED: "was promoted",
+    ROLLED_BACK: "was rolled back",
+    REFUSED: "was refused; the old version was not touched",
+    SUPERSEDED: "was not continued, and was superseded by another update",
+    Outcome.CANCELLED: "was ended, since the app was cancelled",
+    None: "has not ended",
+}
 
 
 @attrs.frozen(kw_only=True)

@@ -14,6 +14,7 @@ from ...core import clock
 from ...core.errors import StreamUpdateError
 from ...core.registry.update import Attempt, Step
 from ...hooks.errors import AirflowRescheduleException
+from ...hooks.metrics import count_update
 from ...links.streamupdate import DriverLogLink, SparkUiLink, file_link, push_link
 from ..base import owner_of, traceparent_of
 
@@ -66,6 +67,22 @@ def trying(
         if not isinstance(failed, TaskDeferred | AirflowRescheduleException):
             with suppress(StreamUpdateError):
                 records.end_attempt(registry, record.new, step, failed)
+
+
+@contextmanager
+def counting(client: StreamUpdateClient, app: str, deployment: str | None) -> Iterator[None]:
+    """Count the update that the block ends, unless it had ended before.
+
+    deployment: the one that the update brings in; None: the update under way
+    """
+    registry = client.registry.existing(app)
+    before = registry.update(deployment) if deployment else registry.update_under_way()
+    yield
+    if before is None or before.outcome is not None:
+        return
+    after = registry.update(before.new)
+    if after is not None and after.outcome is not None:
+        count_update(after)
 
 
 def end_after_check(task: BaseOperator) -> None:
