@@ -16,22 +16,21 @@ import pytest
 from airflow_provider_streamupdate.control import attention as rule
 from airflow_provider_streamupdate.control.attention import (
     Evidence,
+    Interruption,
     Kind,
+    Outlook,
     needs,
     rank,
     unreadable,
     with_approval,
 )
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.interruption import Interruption
 from airflow_provider_streamupdate.control.overview import needs_of, summary
-from airflow_provider_streamupdate.control.supervision.outlook import Outlook
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Verified
 from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, minute_of, write_minutes
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import Current, DriverState, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.core.registry.supervision import Supervision
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 
@@ -85,7 +84,7 @@ def stopped(killed: bool) -> Interruption:
     return Interruption(app="flights", deployment="v2", step="check", since=ago(300), killed=killed)
 
 
-GAVE_UP = Outlook(watched=True, starts=Supervision(gave_up="5 starts", gave_up_at=ago(9)))
+GAVE_UP = Outlook(forecast="it is in a crash loop", gave_up_at=ago(9))
 BEHIND = {"q": query(lag=9_000.0)}  # of 10 rows a second: it takes 15 minutes
 STANDS = {"q": query(watermark=ago(7200))}
 
@@ -180,7 +179,9 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     [lost] = needs(found("lost"), NOW)
     assert (lost.since, lost.command, lost.button) == (ago(1), "streamupdate restart flights", "restart")
     assert "streamupdate restart flights continues from its own checkpoint" in lost.help
-    [watched] = needs(found("lost", supervision=Outlook(watched=True)), NOW)
+    [watched] = needs(
+        found("lost", supervision=Outlook(forecast="a supervisor starts it again", starts_again=True)), NOW
+    )
     assert watched.severity == "warning" and "a supervisor starts it again" not in watched.reason
     [failed] = needs(found("failed", status={"error": f"ValueError: {'x' * 500}\nat line 2"}), NOW)
     assert "ValueError: xxx" in failed.reason and len(failed.reason) < 300
