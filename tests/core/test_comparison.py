@@ -13,14 +13,12 @@ from airflow_provider_streamupdate.core.difference.comparison import (
     NEW,
     OLD,
     Comparison,
-    Findings,
-    note_rows,
-    rows_of,
-)
-from airflow_provider_streamupdate.core.difference.request import (
     ComparisonRequest,
     ExpectedDifference,
     ExpectedDifferences,
+    Findings,
+    note_rows,
+    rows_of,
 )
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.core.errors import InvalidInputError
@@ -58,7 +56,7 @@ def test_a_batch_is_there_once_it_was_noted_and_stays_while_it_is_recorded_again
     assert comparison.recorded("q") == [8]
     found = Findings().add((7,), RowDifference(query="q", equal=1)).add((8, 9), RowDifference(query="q", changed=2))
     assert found.batches == {"q": (7, 8, 9)}
-    assert found.rows == (RowDifference(query="q", equal=1, changed=2, batches=(7, 9), compared=3),)
+    assert found.rows == {"q": RowDifference(query="q", equal=1, changed=2, batches=(7, 9), compared=3)}
     for batch in (5, 6, 9):
         record(comparison, NEW, batch, f"{batch}-f")
     comparison.remove_compared("q")

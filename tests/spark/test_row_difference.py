@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
-from airflow_provider_streamupdate.core.difference.request import (
+from airflow_provider_streamupdate.core.difference.comparison import (
+    NEW,
+    OLD,
+    Comparison,
     ComparisonRequest,
     ExpectedDifference,
     ExpectedDifferences,
@@ -60,7 +62,7 @@ def record(comparison: Comparison, version: str, frame: DataFrame, batch: int = 
 
 def compared(comparison: Comparison, spark) -> RowDifference:
     compare_recorded(spark, comparison)
-    [difference] = comparison.findings().rows
+    [difference] = comparison.findings().rows.values()
     assert from_json(to_json(difference), RowDifference, "here") == difference
     return difference
 
@@ -314,7 +316,7 @@ def rows(spark, *values: tuple[str, int]) -> DataFrame:
 def test_batches_are_compared_once_both_versions_have_them(spark, comparison: Comparison) -> None:
     comparison.expect([ExpectedDifference(query="q", where="n < 5")])
     compare_recorded(spark, comparison)
-    assert comparison.findings().rows == ()
+    assert comparison.findings().rows == {}
     for batch in (7, 8):
         record(comparison, OLD, rows(spark, ("a", 10), ("b", 2), ("c", batch)), batch)
     record(comparison, NEW, rows(spark, ("c", 7), ("a", 10)), 7)

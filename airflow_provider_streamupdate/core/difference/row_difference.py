@@ -9,8 +9,16 @@ import attrs
 from ..secret_names import HIDDEN, is_secret
 
 CHANGED, ONLY_OLD, ONLY_NEW = "changed", "only old", "only new"
+MAX_SAMPLES = 10  # of a query
 MAX_CHARACTERS = 200  # of a value in a sample
 MAX_IN_SENTENCE = 80  # of a value in a problem
+_COUNTS: dict[str, str] = {  # in words
+    "equal": "equal",
+    "changed": CHANGED,
+    "only_old": ONLY_OLD,
+    "only_new": ONLY_NEW,
+    "expected": "different as expected",
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +65,12 @@ class RowDifference:
     left_out: tuple[str, ...] = ()  # the author expects them to differ: not compared
     not_compared: str | None = None  # why the rows cannot be compared
 
+    def plus(self, other: RowDifference) -> RowDifference:
+        """Return the sums with those of other batches of the query. The caller sets the batches."""
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        samples = (*self.samples, *other.samples)[:MAX_SAMPLES]
+        return attrs.evolve(self, **counts, samples=samples, not_compared=self.not_compared or other.not_compared)
+
     @property
     def differ(self) -> int:
         """Pairs and single rows that differ and are not expected to."""
@@ -94,14 +108,8 @@ class RowDifference:
             yield f"query {self.query}: {', '.join(self.left_out)} were not compared: the application expects that"
 
     def _counts(self) -> str:
-        counts = {
-            "equal": self.equal,
-            CHANGED: self.changed,
-            ONLY_OLD: self.only_old,
-            ONLY_NEW: self.only_new,
-            "different as expected": self.expected,
-        }
-        return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        counts = ((getattr(self, name), words) for name, words in _COUNTS.items())
+        return ", ".join(f"{number} {words}" for number, words in counts if number)
 
 
 def _show(name: str, text: str | None) -> str | None:

@@ -15,9 +15,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ...core.difference.comparison import MAX_SAMPLES
-from ...core.difference.request import ComparisonRequest, ExpectedDifferences
-from ...core.difference.row_difference import CHANGED, ONLY_NEW, ONLY_OLD, RowDifference, Sample
+from ...core.difference.comparison import ComparisonRequest, ExpectedDifferences
+from ...core.difference.row_difference import CHANGED, MAX_SAMPLES, ONLY_NEW, ONLY_OLD, RowDifference, Sample
 from ...core.errors import InvalidInputError
 
 BATCH = "streamupdate__batch__"  # a column beside the recorded ones: their batch
