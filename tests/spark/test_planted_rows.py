@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison, ComparisonRequest
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
-from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
+from airflow_provider_streamupdate.streaming.engine.row_comparison import compare_recorded, recorder
 
 BATCHES, FOLLOWED, KEYS = 6, 2, "abcdefgh"
 Version = Callable[[Bench], DataFrame]

@@ -22,9 +22,15 @@ from airflow_provider_streamupdate.core.difference.comparison import (
 from airflow_provider_streamupdate.core.difference.row_difference import CHANGED, ONLY_NEW, ONLY_OLD, RowDifference
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.difference import recording
-from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
-from airflow_provider_streamupdate.streaming.difference.rows import BATCH, Recording, columns_of, compare_rows
+from airflow_provider_streamupdate.streaming.engine import row_comparison
+from airflow_provider_streamupdate.streaming.engine.row_comparison import (
+    BATCH,
+    Recording,
+    columns_of,
+    compare_recorded,
+    compare_rows,
+    recorder,
+)
 from tests.cases import one_is_fast
 
 
@@ -337,7 +343,7 @@ def test_many_batches_are_compared_in_one_pass_each_with_its_own(
     spark, comparison: Comparison, monkeypatch, keys
 ) -> None:
     """Of each key every batch has another number of rows, so that any mix of batches would be seen."""
-    monkeypatch.setattr(recording, "BATCHES_AT_ONCE", 4)
+    monkeypatch.setattr(row_comparison, "BATCHES_AT_ONCE", 4)
     comparison.ask(ComparisonRequest(keys={"q": keys}))
     for version in (OLD, NEW):
         for batch in (8, 9, 10, 11, 100, 101):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
 from ..errors import StreamUpdateError
+from ..markdown import bullets, table
 from .difference import QueryDifference
 from .row_difference import RowDifference
 
@@ -74,7 +75,7 @@ class DifferenceReport:
         for query in self.queries:
             for f in query.figures:
                 batches = str(f.batches[0]) if len(f.batches) == 1 else f"{len(f.batches)} batches"
-                yield (query.query, f.name, _rounded(f.new), _rounded(f.old), f.changed, f.allowed, batches)
+                yield (query.query, f.name, round(f.new, 3), round(f.old, 3), f.changed, f.allowed, batches)
 
     def difference_rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield a line a query whose rows were to be compared, in the order of ROW_COLUMNS."""
@@ -92,15 +93,14 @@ class DifferenceReport:
 
     def to_markdown(self) -> str:
         head = f"The new version of **{self.app}** beside the old one: **{self.outcome}**"
-        lines = [f"- {_line(line)}" for line in (*self.problems, *self.notes())]
         tables = (
-            (self.FIGURE_COLUMNS, self.figure_rows()),
-            (self.BATCH_COLUMNS, self.batch_rows()),
-            (self.ROW_COLUMNS, self.difference_rows()),
-            (self.SAMPLE_COLUMNS, self.sample_rows()),
+            (self.FIGURE_COLUMNS, list(self.figure_rows())),
+            (self.BATCH_COLUMNS, list(self.batch_rows())),
+            (self.ROW_COLUMNS, list(self.difference_rows())),
+            (self.SAMPLE_COLUMNS, list(self.sample_rows())),
         )
-        texts = [text for text in (_table(columns, rows) for columns, rows in tables) if text]
-        return "\n".join([head, "", *([*lines, ""] if lines else []), *texts])
+        lines = (line for columns, rows in tables if rows for line in table(columns, rows))
+        return "\n".join([head, "", *bullets((*self.problems, *self.notes())), *lines])
 
 
 class DifferenceError(StreamUpdateError):
@@ -111,25 +111,9 @@ class DifferenceError(StreamUpdateError):
         self.report = report
 
 
-def _rounded(number: int | float) -> int | float:
-    return round(number, 3) if isinstance(number, float) else number
-
-
 def _cell(row: dict[str, str | None] | None, column: str) -> str:
     """Return a value in a table; empty where that version has no such row."""
     if row is None:
         return ""
     value = row.get(column)
     return "null" if value is None else value
-
-
-def _line(text: str) -> str:
-    return text.replace("\n", " ").replace("\r", " ")
-
-
-def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str | None:
-    """Return a table; None without a row."""
-    names = list(columns)
-    cells = (["" if cell is None else _line(str(cell)).replace("|", "\\|") for cell in row] for row in rows)
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *lines, ""]) if lines else None

@@ -3,7 +3,7 @@ of the version the snapshot is of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -11,6 +11,7 @@ import attrs
 from ..compatibility.report import REFUSED, CompatibilityReport, ReportItem
 from ..compatibility.rules.sources.source import FILES, short_format
 from ..errors import StreamUpdateError
+from ..markdown import bullets, table
 from ..plan.plan import AppPlan, SourcePlan
 
 BATCHES = "batches"  # why it ended: as many batches as were asked for
@@ -144,9 +145,9 @@ class RehearsalReport:
         )
         if self.new is None:
             return f"{head}\n\n{self.compatibility.to_markdown()}"
-        parts = [head, *(f"- {line}" for line in (*self.problems, *self.notes()))]
-        tables = (_table(self.BATCH_COLUMNS, self.batch_rows()), _table(self.STATE_COLUMNS, self.stage_rows()))
-        return "\n".join([parts[0], "", *parts[1:], "", *tables])
+        lines = bullets((*self.problems, *self.notes()))
+        batches = table(self.BATCH_COLUMNS, self.batch_rows())
+        return "\n".join([head, "", *lines, *batches, *table(self.STATE_COLUMNS, self.stage_rows())])
 
 
 def check_harmless(plan: AppPlan) -> tuple[ReportItem, ...]:
@@ -169,12 +170,6 @@ def _effect(source: SourcePlan) -> str | None:
     if "kafka.group.id" in source.options:
         return "it has the running app's consumer group (kafka.group.id), so it would take away the app's rows"
     return None
-
-
-def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
-    names = list(columns)
-    lines = ("| " + " | ".join("" if c is None else str(c) for c in row) + " |" for row in rows)
-    return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *lines, ""])
 
 
 class RehearsalError(StreamUpdateError):
