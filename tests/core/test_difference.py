@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.core.difference.difference import (
     QueryDifference,
     compare,
 )
-from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures, merge
+from airflow_provider_streamupdate.core.difference.figures import BATCH_COLUMNS, KEPT, BatchFigures, merge
 from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.core.difference.report import DifferenceError, DifferenceReport
 from airflow_provider_streamupdate.core.difference.row_difference import ONLY_NEW, RowDifference, Sample
@@ -335,7 +335,7 @@ def test_the_report_of_an_app() -> None:
         ("q", 4, "only new", "total", "7", ""),
     ]
     for columns, found in (
-        (report.BATCH_COLUMNS, report.batch_rows()),
+        (BATCH_COLUMNS, report.batch_rows()),
         (report.FIGURE_COLUMNS, report.figure_rows()),
         (report.ROW_COLUMNS, report.difference_rows()),
         (report.SAMPLE_COLUMNS, report.sample_rows()),

@@ -10,9 +10,8 @@ import attrs
 from ..errors import StreamUpdateError
 from ..markdown import bullets, table
 from .difference import QueryDifference
+from .figures import BATCH_COLUMNS, batch_row
 from .row_difference import RowDifference
-
-_FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the order of BATCH_COLUMNS
 
 
 @attrs.frozen(kw_only=True)
@@ -25,8 +24,6 @@ class DifferenceReport:
     uncompared: tuple[str, ...] = ()  # a sentence for each requested comparison that did not happen: a problem
     remarks: tuple[str, ...] = ()  # what the comparison does not cover
 
-    BATCH_COLUMNS = ("query", "batch", "rows in", "old in", "rows out", "old out", "state rows", "old state",
-                     "seconds", "old seconds")  # fmt: skip
     FIGURE_COLUMNS = ("query", "figure", "new", "old", "change", "allowed", "batches")
     ROW_COLUMNS = ("query", "batches", "equal", "changed", "only old", "only new", "expected")
     SAMPLE_COLUMNS = ("query", "batch", "kind", "column", "new", "old")
@@ -64,11 +61,8 @@ class DifferenceReport:
         yield from self.remarks
 
     def batch_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield a line a batch, in the order of BATCH_COLUMNS; None where there is no figure."""
-        for query in self.queries:
-            for pair in query.batches:
-                figures = (getattr(side, part) for part in _FIGURES for side in (pair.new, pair.old))
-                yield (query.query, pair.batch, *figures)
+        """Yield a line a batch, in the order of BATCH_COLUMNS."""
+        yield from (batch_row(query.query, pair.new, pair.old) for query in self.queries for pair in query.batches)
 
     def figure_rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield a line a figure of a query, in the order of FIGURE_COLUMNS."""
@@ -95,7 +89,7 @@ class DifferenceReport:
         head = f"The new version of **{self.app}** beside the old one: **{self.outcome}**"
         tables = (
             (self.FIGURE_COLUMNS, list(self.figure_rows())),
-            (self.BATCH_COLUMNS, list(self.batch_rows())),
+            (BATCH_COLUMNS, list(self.batch_rows())),
             (self.ROW_COLUMNS, list(self.difference_rows())),
             (self.SAMPLE_COLUMNS, list(self.sample_rows())),
         )
