@@ -73,18 +73,9 @@ class ExpectedDifferences:
 
 @attrs.frozen(kw_only=True)
 class Findings:
-    """The differences found so far, by query."""
+    """The differences found so far."""
 
-    rows: dict[str, RowDifference] = attrs.field(factory=dict)
-    batches: dict[str, tuple[int, ...]] = attrs.field(factory=dict)  # those that were compared
-
-    def add(self, batches: Sequence[int], difference: RowDifference) -> Findings:
-        """Return the findings with those of more batches of a query."""
-        query = difference.query
-        compared = (*self.batches.get(query, ()), *batches)
-        total = self.rows[query].plus(difference) if query in self.rows else difference
-        total = attrs.evolve(total, batches=(min(compared), max(compared)), compared=len(compared))
-        return Findings(rows={**self.rows, query: total}, batches={**self.batches, query: compared})
+    rows: dict[str, RowDifference] = attrs.field(factory=dict)  # by query
 
 
 class Comparison:
@@ -119,13 +110,20 @@ class Comparison:
         """Return the expected differences; None until the new version has stored them."""
         return read_file(self.folder, "expected.json", ExpectedDifferences)
 
-    def write(self, findings: Findings) -> None:
-        """Store the findings."""
-        self.folder.write("found.json", to_json(findings))
+    def findings(self) -> dict[str, RowDifference]:
+        """Return the differences found so far, by query."""
+        return (read_file(self.folder, "found.json", Findings) or Findings()).rows
 
-    def findings(self) -> Findings:
-        """Return the findings so far."""
-        return read_file(self.folder, "found.json", Findings) or Findings()
+    def add(self, difference: RowDifference) -> None:
+        """Store what was found in more batches of a query."""
+        found, query = self.findings(), difference.query
+        total = found[query].plus(difference) if query in found else difference
+        self.folder.write("found.json", to_json(Findings(rows={**found, query: total})))
+
+    def compared(self, query: str) -> set[int]:
+        """Return the batches of a query that were compared."""
+        found = self.findings()
+        return set(found[query].batches) if query in found else set()
 
     def rows(self, version: str, query: str) -> Folder:
         """Return the folder of a version's rows of a query. Each batch has its own folder, named by `note_rows`."""
@@ -134,12 +132,12 @@ class Comparison:
     def recorded(self, query: str) -> list[int]:
         """Return the batches that both versions have recorded and that were not compared yet."""
         old, new = (set(_recorded(self.rows(version, query))) for version in (OLD, NEW))
-        return sorted((old & new) - set(self.findings().batches.get(query, ())))
+        return sorted((old & new) - self.compared(query))
 
     def remove_compared(self, query: str) -> None:
         """Remove the rows of compared batches, and the new version's from before the first batch of the old one: a
         waiting new version records many of these."""
-        compared = set(self.findings().batches.get(query, ()))
+        compared = self.compared(query)
         first = min(compared.union(_recorded(self.rows(OLD, query))), default=0)
         for version in (OLD, NEW):
             rows = self.rows(version, query)

@@ -123,7 +123,7 @@ def compare_recorded(spark: SparkSession, comparison: Comparison) -> None:
             continue
         old, new = (_recording(spark, comparison.rows(version, query), batches) for version in (OLD, NEW))
         difference = compare_rows(query, old, new, request, expected)
-        comparison.write(comparison.findings().add(batches, difference))
+        comparison.add(attrs.evolve(difference, batches=tuple(batches)))
         comparison.remove_compared(query)
 
 

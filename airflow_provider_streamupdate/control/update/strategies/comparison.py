@@ -145,9 +145,9 @@ def _wait_compared(update: Update) -> None:
 
     def poll() -> bool | None:
         findings = _comparison(update).findings()
-        rows = wanted - {query for query, found in findings.rows.items() if found.not_compared}
+        rows = wanted - {query for query, found in findings.items() if found.not_compared}
         counts = [len(query.batches) for query in _report(update).queries] if update.options.limits.any else []
-        counts += [len(findings.batches.get(query, ())) for query in rows]
+        counts += [len(findings[query].batches) if query in findings else 0 for query in rows]
         if all(count >= COMPARED_BATCHES for count in counts):
             return True
         if wanted:
@@ -193,12 +193,12 @@ def _report(update: Update) -> DifferenceReport:
         )
         for name in both
     )
-    found, requested = _comparison(update).findings().rows, update.options.diff_keys.items()
+    found, requested = _comparison(update).findings(), update.options.diff_keys.items()
     # Uncompared queries are never reported as equal.
     rows = tuple(found.get(query, RowDifference(query=query, keys=keys)) for query, keys in requested)
     uncompared = ["no query is in both versions, so that no limit can be checked"] if limits.any and not both else []
     for each in rows:
-        if each.not_compared or each.batches is None:
+        if each.not_compared or not each.batches:
             reason = each.not_compared or "no batch was run by both versions"
             uncompared.append(
                 f"query {each.query}: rows were not compared, though that was asked for (--diff): {reason}"
