@@ -133,31 +133,11 @@ class Need:
 class Interruption:
     """An update, or a rollback, that no process works on."""
 
-    app: str
     deployment: str  # the new one; of a rollback, the one that is left
     step: str  # the last one that was completed
     since: str  # the last sign of work on it, ISO
     killed: bool  # the process that worked on it is gone; otherwise it may wait for a DAG's next task
     back_to: str | None = None  # the deployment that a rollback goes back to; None: an update
-
-    def __str__(self) -> str:
-        return f"{self.reason}: {self.help}"
-
-    @property
-    def reason(self) -> str:
-        at = clock.format_timestamp(self.since)
-        what = f"the update to {self.deployment} was interrupted at {at} after step {self.step!r}"
-        if self.back_to:
-            what = f"the rollback of {self.deployment} to {self.back_to} was interrupted at {at}"
-        elif not self.killed:
-            what = f"the update to {self.deployment} has been waiting since {at}, after step {self.step!r}"
-        return f"{what}, and no process works on it"
-
-    @property
-    def help(self) -> str:
-        if self.back_to:
-            return f"the app is down; streamupdate rollback {self.app} completes it"
-        return f"run the same update again to continue it, or streamupdate rollback {self.app}"
 
 
 @attrs.frozen(kw_only=True)
@@ -224,12 +204,12 @@ def assess(
         minutes=functools.cache(lambda: _minutes(app, current, now)),
         snapshots=lambda: _recent_snapshots(app, now),
     )
-    interrupted, dead = evidence.interrupted, state in (*DEAD_STATES, SILENT)
-    return Attention(
-        interrupted=interrupted,
-        needs=needs(evidence, now),
-        next_step=str(interrupted) if interrupted else _revival(evidence) if dead else None,
-    )
+    needed, next_step = needs(evidence, now), None
+    if evidence.interrupted is not None:
+        next_step = next(str(need) for need in needed if need.kind in (Kind.INTERRUPTED, Kind.WAITS))
+    elif state in (*DEAD_STATES, SILENT):
+        next_step = _revival(evidence)
+    return Attention(interrupted=evidence.interrupted, needs=needed, next_step=next_step)
 
 
 def needs(evidence: Evidence, now: datetime) -> tuple[Need, ...]:
@@ -302,11 +282,20 @@ def _revival(evidence: Evidence) -> str:
 
 
 def _update(evidence: Evidence, now: datetime) -> Iterator[Need]:
-    update, stopped, command = evidence.ongoing, evidence.interrupted, f"streamupdate rollback {evidence.app}"
-    if stopped is not None:
-        kind = Kind.INTERRUPTED if stopped.killed else Kind.WAITS
+    update, command = evidence.ongoing, f"streamupdate rollback {evidence.app}"
+    if (stopped := evidence.interrupted) is not None:
+        at, kind = clock.format_timestamp(stopped.since), Kind.INTERRUPTED if stopped.killed else Kind.WAITS
+        advice = f"run the same update again to continue it, or {command}"
+        if stopped.back_to:
+            what = f"the rollback of {stopped.deployment} to {stopped.back_to} was interrupted at {at}"
+            advice = f"the app is down; {command} completes it"
+        elif stopped.killed:
+            what = f"the update to {stopped.deployment} was interrupted at {at} after step {stopped.step!r}"
+        else:
+            what = f"the update to {stopped.deployment} has been waiting since {at}, after step {stopped.step!r}"
         severity = WARNING if evidence.state in (RUNNING, SUSPENDED) else CRITICAL
-        yield Need(kind, severity, stopped.reason, stopped.help, command, button=Button.ROLLBACK, since=stopped.since)
+        reason = f"{what}, and no process works on it"
+        yield Need(kind, severity, reason, advice, command, button=Button.ROLLBACK, since=stopped.since)
     elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
         reason = f"the update to {update.new} has been under way for {_duration(age)}, after step {update.step!r}"
         advice = f"look at what it waits for; {command} gives it up"
@@ -414,10 +403,9 @@ def _interruption(
     since = held.renewed_at if held else ""
     if rollback is not None:
         since, to = since or rollback.started_at, rollback.back_to
-        return Interruption(app=registry.name, deployment=rollback.left, step="", since=since, killed=True, back_to=to)
+        return Interruption(deployment=rollback.left, step="", since=since, killed=True, back_to=to)
     assert update is not None
     return Interruption(
-        app=registry.name,
         deployment=update.new,
         step=update.step,
         since=since or max([update.started_at, *update.step_times.values()]),

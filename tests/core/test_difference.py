@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.core.difference.difference import (
     QueryDifference,
     compare,
 )
-from airflow_provider_streamupdate.core.difference.figures import BATCH_COLUMNS, KEPT, BatchFigures, merge
+from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures, merge
 from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.core.difference.report import DifferenceError, DifferenceReport
 from airflow_provider_streamupdate.core.difference.row_difference import ONLY_NEW, RowDifference, Sample
@@ -334,13 +334,7 @@ def test_the_report_of_an_app() -> None:
         ("q", 4, "only new", "k", "a|b\nc", ""),
         ("q", 4, "only new", "total", "7", ""),
     ]
-    for columns, found in (
-        (BATCH_COLUMNS, report.batch_rows()),
-        (report.FIGURE_COLUMNS, report.figure_rows()),
-        (report.ROW_COLUMNS, report.difference_rows()),
-        (report.SAMPLE_COLUMNS, report.sample_rows()),
-    ):
-        assert all(len(row) == len(columns) for row in found)
+    assert all(len(row) == len(columns) for columns, rows in report.tables().values() for row in rows)
     text = report.to_markdown()
     assert text.startswith("The new version of **a** beside the old one: **too different**\n\n- query q: rows out ")
     assert "| q | 8 | 1000 | 1000 | 120 | 100 |  |  | 1.0 | 1.0 |" in text

@@ -85,15 +85,18 @@ class DifferenceReport:
                     values = (_cell(sample.new, column), _cell(sample.old, column))
                     yield (rows.query, sample.batch, sample.kind, column, *values)
 
+    def tables(self) -> dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+        """Return the columns and rows of each table."""
+        return {
+            "figures": (self.FIGURE_COLUMNS, list(self.figure_rows())),
+            "batches": (BATCH_COLUMNS, list(self.batch_rows())),
+            "rows": (self.ROW_COLUMNS, list(self.difference_rows())),
+            "samples": (self.SAMPLE_COLUMNS, list(self.sample_rows())),
+        }
+
     def to_markdown(self) -> str:
         head = f"The new version of **{self.app}** beside the old one: **{self.outcome}**"
-        tables = (
-            (self.FIGURE_COLUMNS, list(self.figure_rows())),
-            (BATCH_COLUMNS, list(self.batch_rows())),
-            (self.ROW_COLUMNS, list(self.difference_rows())),
-            (self.SAMPLE_COLUMNS, list(self.sample_rows())),
-        )
-        lines = (line for columns, rows in tables if rows for line in table(columns, rows))
+        lines = (line for columns, rows in self.tables().values() if rows for line in table(columns, rows))
         return "\n".join([head, "", *bullets((*self.problems, *self.notes())), *lines])
 
 
