@@ -175,8 +175,9 @@ def _may_run(context: Context, registry: AppRegistry) -> bool:
     if state not in (CANCELLED, FINISHED) or registry.update_under_way() is not None:
         return True
     current = registry.current()
-    if current is not None and not current.cancelled and any(r.under_way(current) for r in registry.rollbacks()[-1:]):
-        return True
+    if state == CANCELLED and current is not None and not current.cancelled:  # a rollback may have begun to end it
+        if any(rollback.under_way(current) for rollback in registry.rollbacks()[-1:]):
+            return True
     try:
         check_free(registry, "")
     except LeaseHeldError:
