@@ -175,9 +175,9 @@ def _may_run(context: Context, registry: AppRegistry) -> bool:
     if state not in (CANCELLED, FINISHED) or registry.update_under_way() is not None:
         return True
     current = registry.current()
-    if state == CANCELLED and current is not None and not current.cancelled:  # a rollback may have begun to end it
-        if any(rollback.under_way(current) for rollback in registry.rollbacks()[-1:]):
-            return True
+    rollbacks = registry.rollbacks()[-1:] if state == CANCELLED and current and not current.cancelled else []
+    if any(rollback.under_way(current) for rollback in rollbacks):
+        return True
     try:
         check_free(registry, "")
     except LeaseHeldError:
