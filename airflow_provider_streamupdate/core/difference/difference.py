@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 
 import attrs
 
 from .figures import BatchFigures
 from .limits import Limits, percent
 
+ROUNDING = 1e-9  # of a share that is written in decimals
 MIN_BATCHES = 3  # that a limit needs; the times of fewer say little
 ROWS_IN, ROWS_OUT, SECONDS, STATE = "rows in", "rows out", "median seconds", "state rows"
 UNCHECKED = "its limit cannot be checked"
@@ -59,8 +59,8 @@ class ComparedFigure:
 
     @property
     def too_much(self) -> bool:
-        """Whether the change is above the limit."""
-        return self.limit is not None and _exact(self.change) > _exact(self.limit) * _exact(self.old)
+        """Whether the change is above the limit, by more than rounding: 29 of 100 is not more than 29%."""
+        return self.limit is not None and self.change > self.limit * self.old * (1 + ROUNDING)
 
     @property
     def allowed(self) -> str | None:
@@ -177,9 +177,9 @@ def _seconds(
         figure=SECONDS,
         old=old,
         new=new,
-        change=float(max(_exact(new) - _exact(old), Decimal(0))),
+        change=max(new - old, 0.0),
         batches=tuple(pair.batch for pair in with_input),
-        limit=None if max_slower is None else float(_exact(max_slower) - 1),
+        limit=None if max_slower is None else max_slower - 1,
     )
 
 
@@ -209,8 +209,3 @@ def _batches(batches: Sequence[int]) -> str:
     if first == last:
         return f"batch {first}"
     return f"{'' if last - first < len(batches) else f'{len(batches)} of '}batches {first} to {last}"
-
-
-def _exact(number: float) -> Decimal:
-    """Return the number as it is written, so that 29 of 100 is not more than 29%."""
-    return Decimal(repr(number))
