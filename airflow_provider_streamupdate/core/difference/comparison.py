@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 
@@ -24,36 +23,29 @@ class ComparisonRequest:
     tolerance: float = 0.0  # the share by which floating columns of paired rows may differ
 
 
-def _check_query(_instance: object, _field: Any, name: Any) -> None:
-    check_name("query", name)
-
-
-def _check_column(_instance: object, _field: Any, column: Any) -> None:
-    if column is not None and not (isinstance(column, str) and column):
-        raise InvalidInputError(f"column={column!r} is no name of a column")
-
-
-def _check_predicate(instance: ExpectedDifference, _field: Any, where: Any) -> None:
-    if where is None and instance.column is not None:
-        return
-    if where is not None and instance.column is not None:
-        raise InvalidInputError(
-            f"where={where!r} and column={instance.column!r} are two expected differences: call expect_difference twice"
-        )
-    if not isinstance(where, str) or not where.strip():
-        raise InvalidInputError(
-            f"where={where!r} is no condition; write one in SQL over the columns of the rows, e.g. \"carrier = 'XX'\""
-        )
-
-
 @attrs.frozen(kw_only=True)
 class ExpectedDifference:
     """A difference that is no problem: rows of a query, or one of its columns."""
 
-    query: str = attrs.field(validator=_check_query)
-    column: str | None = attrs.field(default=None, validator=_check_column)  # it is not compared
+    query: str
+    column: str | None = None  # it is not compared
     # An SQL predicate over the compared columns. A row for which it is null is not expected to differ.
-    where: str | None = attrs.field(default=None, validator=_check_predicate)
+    where: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        where, column = self.where, self.column
+        check_name("query", self.query)
+        if column is not None and not (isinstance(column, str) and column):
+            raise InvalidInputError(f"column={column!r} is no name of a column")
+        if where is not None and column is not None:
+            raise InvalidInputError(
+                f"where={where!r} and column={column!r} are two expected differences: call expect_difference twice"
+            )
+        if column is None and not (isinstance(where, str) and where.strip()):
+            raise InvalidInputError(
+                f"where={where!r} is no condition; write one in SQL over the columns of the rows, e.g. "
+                "\"carrier = 'XX'\""
+            )
 
 
 @attrs.frozen(kw_only=True)
