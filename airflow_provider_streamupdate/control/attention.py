@@ -20,7 +20,7 @@ from ..core.checkpoint.snapshot import Verified
 from ..core.coordination import lease
 from ..core.coordination.commands import CommandBox
 from ..core.coordination.lease import Lease
-from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, failure_advice
+from ..core.errors import CorruptError, NewerFormatError, NotFoundError, failure_advice
 from ..core.history.recorded import recorded
 from ..core.history.span import Span, watermark_age
 from ..core.names import is_name
@@ -41,7 +41,6 @@ from ..core.registry.deployment import (
     QueryStatus,
     Status,
 )
-from ..core.registry.events import latest_lines, parse_event
 from ..core.registry.hiding import Hiding
 from ..core.registry.registry import AppRegistry
 from ..core.registry.supervision import Supervision
@@ -169,7 +168,6 @@ class Evidence:
     update: UpdateRecord | None = None  # the last one, ended or not
     interrupted: Interruption | None = None
     supervision: Outlook = attrs.field(factory=Outlook)
-    runs_since: Callable[[], str | None]  # when the driver began to run, or was resumed, ISO; None: not known
     minutes: Callable[[], Mapping[str, Sequence[Span]]]  # by query, its last hour, oldest first
     # of the last day, the newest first; None: not verified
     snapshots: Callable[[], Iterable[tuple[str, Verified | None]]]
@@ -200,7 +198,6 @@ def assess(
         update=update,
         interrupted=_interruption(app, current, update, state),
         supervision=_outlook(app, current, status) if state in DEAD_STATES else Outlook(),
-        runs_since=lambda: _runs_since(app, current),
         minutes=functools.cache(lambda: _minutes(app, current, now)),
         snapshots=lambda: _recent_snapshots(app, now),
     )
@@ -307,11 +304,8 @@ def _queries(evidence: Evidence, now: datetime) -> Iterator[Need]:
     if evidence.state != RUNNING or status is None:
         return
     for name, query in sorted((name, query) for name, query in status.queries.items() if query.active):
-        since = query.last_commit_at or status.started_at
-        late = (query.lag or 0) > 0 and _age(since, now) > NO_PROGRESS
-        if late:
-            since = max(since, evidence.runs_since() or since, key=clock.parse)
-        if late and (age := _age(since, now)) > NO_PROGRESS:
+        since = max(query.last_commit_at or status.started_at, status.state_since or status.started_at, key=clock.parse)
+        if (query.lag or 0) > 0 and (age := _age(since, now)) > NO_PROGRESS:
             reason = f"query {name} is behind, and has committed nothing for {_duration(age)}"
             command = f"streamupdate log {evidence.app}"
             advice = f"look for its batch in the Spark UI; {command} shows what it does"
@@ -453,19 +447,6 @@ def asked_to_end(app: AppRegistry, current: Current, status: Status | None) -> b
     if status is not None and status.state == SUSPENDED:
         return True
     return CommandBox(app.deployment_folder(current.deployment), current.epoch).told_to_rest()
-
-
-def _runs_since(app: AppRegistry, current: Current) -> str | None:
-    """Return when the driver began to run, or was resumed, by its events; None when they do not tell."""
-    path = f"deployments/{current.deployment}/events.jsonl"
-    with contextlib.suppress(StorageError):
-        for line in reversed(latest_lines(app.deployment_folder(current.deployment))):
-            with contextlib.suppress(CorruptError, NewerFormatError, ValueError):
-                event = parse_event(line, path)
-                if (event.get("event"), event.get("epoch")) == ("state", current.epoch):
-                    at = str(event.get("at"))
-                    return at if event.get("state") == RUNNING and clock.parse(at) else None
-    return None
 
 
 def _recent_snapshots(app: AppRegistry, now: datetime) -> Iterator[tuple[str, Verified | None]]:
