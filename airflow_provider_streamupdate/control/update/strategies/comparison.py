@@ -131,7 +131,8 @@ def check_difference(update: Update) -> DifferenceReport:
             + "\n  ".join(report.problems),
             report,
         )
-    if summaries := [each.summary for each in (*report.queries, *report.rows) if each.batches]:
+    summaries = [query.summary for query in report.queries if query.batches]
+    if summaries := [*summaries, *(rows.summary for rows in report.rows)]:
         update.progress(f"{new} and {old} have run the same batches: {'; '.join(summaries)}")
     for note in (*(note for rows in report.rows for note in rows.notes()), *report.remarks):
         update.progress(note)
