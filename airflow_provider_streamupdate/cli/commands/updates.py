@@ -327,12 +327,10 @@ def _print_report(report: CompatibilityReport) -> None:
 def _print_rehearsal(report: RehearsalReport) -> None:
     if report.new is None:
         return _print_report(report.compatibility)
-    from ...core.difference.figures import BATCH_COLUMNS
-
     newest = " (the newest)" if report.newest else ""
     print_facts({"app": report.app, "snapshot": f"{report.snapshot}{newest}", "verdict": report.outcome})
     echo()
-    columns = tuple(c.upper() for c in BATCH_COLUMNS)
+    columns = tuple(c.upper() for c in report.BATCH_COLUMNS)
     print_table(columns, report.batch_rows(), right=columns[1:])
     echo()
     columns = tuple(c.upper() for c in report.STATE_COLUMNS)

@@ -99,6 +99,7 @@ class RehearsalReport:
         if self.old_missing:
             yield f"no figures of the old version: {self.old_missing}"
 
+    BATCH_COLUMNS = BATCH_COLUMNS
     STATE_COLUMNS = ("stage", "in the snapshot", "after", "old after")
 
     def batch_rows(self) -> Iterator[tuple[Any, ...]]:
@@ -125,7 +126,7 @@ class RehearsalReport:
         if self.new is None:
             return f"{head}\n\n{self.compatibility.to_markdown()}"
         lines = bullets((*self.problems, *self.notes()))
-        batches = table(BATCH_COLUMNS, self.batch_rows())
+        batches = table(self.BATCH_COLUMNS, self.batch_rows())
         return "\n".join([head, "", *lines, *batches, *table(self.STATE_COLUMNS, self.stage_rows())])
 
 
