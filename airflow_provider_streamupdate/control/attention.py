@@ -12,17 +12,21 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import TypeVar
 
 import attrs
 
 from ..core import clock
 from ..core.checkpoint.snapshot import Verified
-from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, failure_advice
+from ..core.coordination import lease
+from ..core.coordination.commands import CommandBox
+from ..core.coordination.lease import Lease
+from ..core.errors import CorruptError, NewerFormatError, NotFoundError, failure_advice
 from ..core.history.recorded import recorded
 from ..core.history.span import Span, watermark_age
 from ..core.names import is_name
+from ..core.registry import supervision
 from ..core.registry.deployment import (
+    CANCELLED,
     DEAD_STATES,
     DRAINING,
     FAILED,
@@ -37,16 +41,13 @@ from ..core.registry.deployment import (
     QueryStatus,
     Status,
 )
-from ..core.registry.events import latest_lines, parse_event
 from ..core.registry.hiding import Hiding
 from ..core.registry.registry import AppRegistry
+from ..core.registry.supervision import Supervision
 from ..core.registry.update import UpdateRecord
 from ..core.snapshots.snapshots import SnapshotStore
 from ..core.text_enum import TextEnum
-from .interruption import Interruption, interruption
-from .supervision.outlook import Outlook, outlook
-
-T = TypeVar("T")
+from .supervision import watch
 
 # Seconds
 NO_HEARTBEAT = 120.0  # a driver that should run was last heard this long ago
@@ -58,6 +59,9 @@ WATERMARK_STANDS = 1800.0  # a watermark has not moved for this long
 SNAPSHOT_AGE = 86_400.0  # the newest verified snapshot may be this old
 SNAPSHOT_GRACE = 3600.0  # a younger driver may have no snapshot yet
 UPDATE_STUCK = 3600.0  # an update has been under way for this long
+# An update without a sign of life for this long is interrupted. A process gives one every 5 s (lease.RENEW_SECONDS),
+# an update that waits without a process (the trigger of a DAG's task) every 60 s (app_lease.KEEP_SECONDS).
+QUIET_SECONDS = 90.0
 
 _HEARTBEAT_STATES = (STARTING, RESTORING, RUNNING, DRAINING)
 
@@ -125,11 +129,30 @@ class Need:
 
 
 @attrs.frozen(kw_only=True)
+class Interruption:
+    """An update, or a rollback, that no process works on."""
+
+    deployment: str  # the new one; of a rollback, the one that is left
+    step: str  # the last one that was completed
+    since: str  # the last sign of work on it, ISO
+    killed: bool  # the process that worked on it is gone; otherwise it may wait for a DAG's next task
+    back_to: str | None = None  # the deployment that a rollback goes back to; None: an update
+
+
+@attrs.frozen(kw_only=True)
+class Outlook:
+    """The next steps of supervisors for a dead driver."""
+
+    forecast: str | None = None  # in words; None: nobody supervises the app
+    starts_again: bool = False  # a supervisor is about to start it
+    gave_up_at: str | None = None  # when supervisors gave it up, ISO; None: they did not
+
+
+@attrs.frozen(kw_only=True)
 class Attention:
     """Everything about an app that a person should know."""
 
     interrupted: Interruption | None = None  # the update or rollback that no process works on
-    supervision: Outlook | None = None  # what supervision makes of a dead driver
     needs: tuple[Need, ...] = ()  # the most urgent first
     next_step: str | None = None  # what to do about a dead driver or an interrupted update; None: nothing
 
@@ -144,8 +167,7 @@ class Evidence:
     status: Status | None = None
     update: UpdateRecord | None = None  # the last one, ended or not
     interrupted: Interruption | None = None
-    supervision: Outlook | None = None
-    runs_since: Callable[[], str | None]  # when the driver began to run, or was resumed, ISO; None: not known
+    supervision: Outlook = attrs.field(factory=Outlook)
     minutes: Callable[[], Mapping[str, Sequence[Span]]]  # by query, its last hour, oldest first
     # of the last day, the newest first; None: not verified
     snapshots: Callable[[], Iterable[tuple[str, Verified | None]]]
@@ -174,19 +196,17 @@ def assess(
         current=current,
         status=status,
         update=update,
-        interrupted=interruption(app, update, state),
-        supervision=outlook(app, current, state, status),
-        runs_since=lambda: _runs_since(app, current),
+        interrupted=_interruption(app, current, update, state),
+        supervision=_outlook(app, current, status) if state in DEAD_STATES else Outlook(),
         minutes=functools.cache(lambda: _minutes(app, current, now)),
         snapshots=lambda: _recent_snapshots(app, now),
     )
-    interrupted, dead = evidence.interrupted, state in (*DEAD_STATES, SILENT)
-    return Attention(
-        interrupted=interrupted,
-        supervision=evidence.supervision,
-        needs=needs(evidence, now),
-        next_step=str(interrupted) if interrupted else _revival(evidence) if dead else None,
-    )
+    needed, next_step = needs(evidence, now), None
+    if evidence.interrupted is not None:
+        next_step = next(str(need) for need in needed if need.kind in (Kind.INTERRUPTED, Kind.WAITS))
+    elif state in (*DEAD_STATES, SILENT):
+        next_step = _revival(evidence)
+    return Attention(interrupted=evidence.interrupted, needs=needed, next_step=next_step)
 
 
 def needs(evidence: Evidence, now: datetime) -> tuple[Need, ...]:
@@ -223,17 +243,16 @@ def _driver(evidence: Evidence, now: datetime) -> Iterator[Need]:
         reason = "it was suspended on request, and runs no batch"
         yield Need(Kind.SUSPENDED, INFO, reason, f"{command} lets it go on", command)
     elif state in (*DEAD_STATES, SILENT) and evidence.interrupted is None:
-        gave_up_at = outlook.starts.gave_up_at if outlook and outlook.starts.gave_up else None
         cause = {FAILED: status.error, STOPPED: status.reason}.get(state) if status else None
         lasted = f" since {clock.format_timestamp(heard)}" if heard and state != FAILED else ""
         yield Need(
-            Kind(str(state)) if gave_up_at is None else Kind.CRASH_LOOP,
-            WARNING if state == SILENT or (outlook and outlook.starts_again) else CRITICAL,
+            Kind(str(state)) if outlook.gave_up_at is None else Kind.CRASH_LOOP,
+            WARNING if state == SILENT or outlook.starts_again else CRITICAL,
             f"its driver is {state}{lasted}{f': {_first_line(cause)}' if cause else ''}",
             _revival(evidence),
             None if evidence.ongoing else f"streamupdate restart {app}",
             button=None if evidence.ongoing else Button.RESTART,
-            since=gave_up_at or heard,
+            since=outlook.gave_up_at or heard,
         )
     elif state in _HEARTBEAT_STATES and (age := _age(heard, now)) > NO_HEARTBEAT:
         command = f"streamupdate log {app}"
@@ -255,16 +274,25 @@ def _revival(evidence: Evidence) -> str:
     if evidence.state == FAILED:
         back = update is not None and update.new == evidence.current.deployment and bool(update.old)
         step = f"{failure_advice(app, back)}. streamupdate log {app} shows its error"
-    forecast = evidence.supervision.forecast(app) if evidence.supervision else None
+    forecast = evidence.supervision.forecast
     return f"{forecast}; {step}" if forecast else step
 
 
 def _update(evidence: Evidence, now: datetime) -> Iterator[Need]:
-    update, stopped, command = evidence.ongoing, evidence.interrupted, f"streamupdate rollback {evidence.app}"
-    if stopped is not None:
-        kind = Kind.INTERRUPTED if stopped.killed else Kind.WAITS
+    update, command = evidence.ongoing, f"streamupdate rollback {evidence.app}"
+    if (stopped := evidence.interrupted) is not None:
+        at, kind = clock.format_timestamp(stopped.since), Kind.INTERRUPTED if stopped.killed else Kind.WAITS
+        advice = f"run the same update again to continue it, or {command}"
+        if stopped.back_to:
+            what = f"the rollback of {stopped.deployment} to {stopped.back_to} was interrupted at {at}"
+            advice = f"the app is down; {command} completes it"
+        elif stopped.killed:
+            what = f"the update to {stopped.deployment} was interrupted at {at} after step {stopped.step!r}"
+        else:
+            what = f"the update to {stopped.deployment} has been waiting since {at}, after step {stopped.step!r}"
         severity = WARNING if evidence.state in (RUNNING, SUSPENDED) else CRITICAL
-        yield Need(kind, severity, stopped.reason, stopped.help, command, button=Button.ROLLBACK, since=stopped.since)
+        reason = f"{what}, and no process works on it"
+        yield Need(kind, severity, reason, advice, command, button=Button.ROLLBACK, since=stopped.since)
     elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
         reason = f"the update to {update.new} has been under way for {_duration(age)}, after step {update.step!r}"
         advice = f"look at what it waits for; {command} gives it up"
@@ -276,11 +304,8 @@ def _queries(evidence: Evidence, now: datetime) -> Iterator[Need]:
     if evidence.state != RUNNING or status is None:
         return
     for name, query in sorted((name, query) for name, query in status.queries.items() if query.active):
-        since = query.last_commit_at or status.started_at
-        late = (query.lag or 0) > 0 and _age(since, now) > NO_PROGRESS
-        if late:
-            since = max(since, evidence.runs_since() or since, key=clock.parse)
-        if late and (age := _age(since, now)) > NO_PROGRESS:
+        since = max(query.last_commit_at or status.started_at, status.state_since or status.started_at, key=clock.parse)
+        if (query.lag or 0) > 0 and (age := _age(since, now)) > NO_PROGRESS:
             reason = f"query {name} is behind, and has committed nothing for {_duration(age)}"
             command = f"streamupdate log {evidence.app}"
             advice = f"look for its batch in the Spark UI; {command} shows what it does"
@@ -294,8 +319,8 @@ def _behind(name: str, query: QueryStatus, evidence: Evidence, young: bool) -> I
     limit = CATCH_UP * max(query.processed_rows_per_second or 0.0, 1.0)
     if query.lag is None or query.lag <= limit:
         return
-    known = [(span.at, span.lag) for span in evidence.minutes().get(name, ()) if span.lag is not None]
-    lags = [lag for _, lag in _last(known, GROWING)]
+    known = [span for span in evidence.minutes().get(name, ()) if span.lag is not None]
+    lags = [span.lag or 0.0 for span in _last(known, GROWING)]
     if len(lags) < GROWING / 60 / 3:
         trend = None if young else "and whether it catches up is not known"
     else:
@@ -303,16 +328,16 @@ def _behind(name: str, query: QueryStatus, evidence: Evidence, young: bool) -> I
     if trend is not None:
         reason = f"query {name} is {query.lag:,.0f} rows behind, {trend}"
         advice = "give it more executors or partitions, or look for the slow stage in its Spark UI"
-        above = [at for at, _ in takewhile(lambda minute: minute[1] > limit, reversed(known))]
-        yield Need(Kind.BEHIND, WARNING, reason, advice, since=above[-1] if above else None)
+        above = list(takewhile(lambda span: (span.lag or 0.0) > limit, reversed(known)))
+        yield Need(Kind.BEHIND, WARNING, reason, advice, since=above[-1].at if above else None)
 
 
 def _watermark(name: str, query: QueryStatus, evidence: Evidence, now: datetime) -> Iterator[Need]:
     if (watermark_age(query.watermark, now) or 0.0) <= WATERMARK_OLD:
         return
-    minutes = _last([(span.at, span) for span in evidence.minutes().get(name, ())], WATERMARK_STANDS)
-    ages = [(at, span.watermark_age) for at, span in minutes if span.watermark_age is not None]
-    if len(ages) < WATERMARK_STANDS / 60 / 2 or not any(span.rows_in for _, span in minutes):
+    minutes = _last(evidence.minutes().get(name, ()), WATERMARK_STANDS)
+    ages = [(span.at, span.watermark_age) for span in minutes if span.watermark_age is not None]
+    if len(ages) < WATERMARK_STANDS / 60 / 2 or not any(span.rows_in for span in minutes):
         return
     (first, before), (then, after) = ages[0], ages[-1]
     passed = (clock.parse(then) - clock.parse(first)).total_seconds()
@@ -325,9 +350,9 @@ def _watermark(name: str, query: QueryStatus, evidence: Evidence, now: datetime)
         yield Need(Kind.WATERMARK, WARNING, reason, advice, since=first)
 
 
-def _last(minutes: Sequence[tuple[str, T]], seconds: float) -> Sequence[tuple[str, T]]:
-    begin = clock.parse(minutes[-1][0]) - timedelta(seconds=seconds) if minutes else None
-    return [minute for minute in minutes if begin is None or clock.parse(minute[0]) > begin]
+def _last(minutes: Sequence[Span], seconds: float) -> Sequence[Span]:
+    """Return those of the last seconds before the newest one."""
+    return [m for m in minutes if (clock.parse(minutes[-1].at) - clock.parse(m.at)).total_seconds() < seconds]
 
 
 def _snapshots(evidence: Evidence, now: datetime) -> Iterator[Need]:
@@ -341,36 +366,87 @@ def _snapshots(evidence: Evidence, now: datetime) -> Iterator[Need]:
         unverified.append((name, verified.problem if verified else None))
     newest, problem = unverified[0] if unverified else (None, None)
     reason = "it has no verified snapshot of the last 24 hours"
+    command, button = f"streamupdate save-snapshot {app}", Button.SNAPSHOT
+    advice = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
     if problem is not None:
         reason = f"{reason}: {newest} failed its verification ({_first_line(problem)})"
-    if newest is not None and problem is None:
-        command = f"streamupdate verify-snapshot {app} {shlex.quote(newest)}"
-        yield Need(
-            Kind.NO_SNAPSHOT,
-            WARNING,
-            reason,
-            f"{command} verifies the newest one",
-            command,
-            button=Button.VERIFY,
-            snapshot=newest,
+    elif newest is not None:
+        command, button = f"streamupdate verify-snapshot {app} {shlex.quote(newest)}", Button.VERIFY
+        advice = f"{command} verifies the newest one"
+    its = newest if button is Button.VERIFY else None
+    yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command, button=button, snapshot=its)
+
+
+def _interruption(
+    registry: AppRegistry, current: Current, update: UpdateRecord | None, state: DriverState
+) -> Interruption | None:
+    """Return the update or rollback that no process works on; None when there is none. Reads only, and never waits.
+
+    state: the current driver's. When it is cancelled, an interrupted rollback is looked for, too
+    """
+    update = update if update is not None and update.under_way(current.deployment) else None
+    rollbacks = registry.rollbacks()[-1:] if update is None and state == CANCELLED and not current.cancelled else []
+    rollback = next((each for each in rollbacks if each.under_way(current)), None)
+    if update is None and rollback is None:
+        return None
+    held = lease.read(registry.folder)
+    if held is not None and (held.released or (update is not None and held.owner != update.new)):
+        held = None  # it is about other work
+    if held is not None and _worked_on(held):
+        return None
+    since = held.renewed_at if held else ""
+    if rollback is not None:
+        since, to = since or rollback.started_at, rollback.back_to
+        return Interruption(deployment=rollback.left, step="", since=since, killed=True, back_to=to)
+    assert update is not None
+    return Interruption(
+        deployment=update.new,
+        step=update.step,
+        since=since or max([update.started_at, *update.step_times.values()]),
+        killed=held is None or held.holder is not None,
+    )
+
+
+def _worked_on(held: Lease) -> bool:
+    """Return whether a lease's holder, or what waits without one, gave a sign of life lately."""
+    if held.holder is not None and held.holder.lives() is False:
+        return False
+    ago = held.uptime.ago() if held.uptime else None  # by the machine's uptime, where that is known
+    if ago is None:
+        ago = clock.age(held.renewed_at) if held.renewed_at else QUIET_SECONDS
+    return ago < QUIET_SECONDS
+
+
+def _outlook(app: AppRegistry, current: Current, status: Status | None) -> Outlook:
+    """Return what supervisors make of a dead driver. Reads a handful of files."""
+    if asked_to_end(app, current, status):
+        return Outlook(
+            forecast="it died after it was told to end, or suspended, so no supervisor starts it (cancel ends it)"
         )
-    else:
-        command = f"streamupdate save-snapshot {app}"
-        advice = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
-        yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command, button=Button.SNAPSHOT)
+    if off := supervision.off(app.folder):
+        return Outlook(forecast=f"its supervision is off since {clock.format_timestamp(off.at)}: {off.reason}")
+    starts = supervision.read(app.folder)
+    if starts.epoch is None or current.epoch > starts.epoch:
+        starts = Supervision()  # somebody else started a driver since
+    if starts.gave_up is not None:
+        since = f" since {clock.format_timestamp(starts.gave_up_at)}" if starts.gave_up_at else ""
+        forecast = f"it is in a crash loop{since}, and supervisors leave it alone: {starts.gave_up}"
+        return Outlook(forecast=forecast, gave_up_at=starts.gave_up_at)
+    if not watch.watched(app):
+        return Outlook()
+    of = f" of {starts.limit}" if starts.limit else ""
+    row = f" (start {starts.attempts + 1}{of} in a row)" if starts.attempts else ""
+    waits = bool(starts.next_start_at) and clock.age(starts.next_start_at) < 0
+    when = f"at {clock.format_timestamp(starts.next_start_at)}" if waits else "soon"
+    forecast = f"a supervisor starts it again {when}{row}; streamupdate cancel {app.name} keeps it down"
+    return Outlook(forecast=forecast, starts_again=True)
 
 
-def _runs_since(app: AppRegistry, current: Current) -> str | None:
-    """Return when the driver began to run, or was resumed, by its events; None when they do not tell."""
-    path = f"deployments/{current.deployment}/events.jsonl"
-    with contextlib.suppress(StorageError):
-        for line in reversed(latest_lines(app.deployment_folder(current.deployment))):
-            with contextlib.suppress(CorruptError, NewerFormatError, ValueError):
-                event = parse_event(line, path)
-                if (event.get("event"), event.get("epoch")) == ("state", current.epoch):
-                    at = str(event.get("at"))
-                    return at if event.get("state") == RUNNING and clock.parse(at) else None
-    return None
+def asked_to_end(app: AppRegistry, current: Current, status: Status | None) -> bool:
+    """Return whether a dead driver had been suspended, or had been told to suspend or end and had not refused."""
+    if status is not None and status.state == SUSPENDED:
+        return True
+    return CommandBox(app.deployment_folder(current.deployment), current.epoch).told_to_rest()
 
 
 def _recent_snapshots(app: AppRegistry, now: datetime) -> Iterator[tuple[str, Verified | None]]:
@@ -405,10 +481,7 @@ def _age(at: str | None, now: datetime) -> float:
 
 
 def _duration(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return str(timedelta(seconds=round(seconds)))
 
 
 def _first_line(text: str) -> str:

@@ -260,18 +260,12 @@ def _difference_document(report: DifferenceReport) -> dict[str, Any]:
     """Return the comparison of an update's versions: outcome, problems, uncompared things, and all tables
     but that of the batches."""
 
-    def table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    tables = {}
+    for name, (columns, rows) in report.tables().items():
         keys = [column.replace(" ", "_") for column in columns]
-        return [dict(zip(keys, row, strict=True)) for row in rows]
-
-    return {
-        "outcome": report.outcome,
-        "problems": report.problems,
-        "notes": list(report.notes()),
-        "figures": table(report.FIGURE_COLUMNS, report.figure_rows()),
-        "rows": table(report.ROW_COLUMNS, report.difference_rows()),
-        "samples": table(report.SAMPLE_COLUMNS, report.sample_rows()),
-    }
+        tables[name] = [dict(zip(keys, row, strict=True)) for row in rows]
+    del tables["batches"]
+    return {"outcome": report.outcome, "problems": report.problems, "notes": list(report.notes()), **tables}
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:

@@ -223,7 +223,7 @@ class FakeEngine:
                 "only_old": (old - new).total(),
                 "only_new": (new - old).total(),
             }
-            comparison.write(comparison.findings().add((batch,), RowDifference(query=QUERY, **counts)))
+            comparison.add(RowDifference(query=QUERY, batches=(batch,), **counts))
 
     def followed(self) -> frozenset[str]:
         return frozenset((QUERY,) if self._followed is not None else ())

@@ -23,6 +23,7 @@ from airflow_provider_streamupdate.core.compatibility.compatibility import compa
 from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, REFUSED, ReportItem
+from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.errors import NotFoundError
 from airflow_provider_streamupdate.core.formats import format_of
 from airflow_provider_streamupdate.core.plan.rename import rename
@@ -31,7 +32,7 @@ from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Re
 from airflow_provider_streamupdate.core.serde import to_dict
 from airflow_provider_streamupdate.core.snapshots.fresh_start import NOTHING, compare_fresh, plans_before
 from airflow_provider_streamupdate.core.snapshots.plan_answer import PlanAnswer, PlanError
-from airflow_provider_streamupdate.core.snapshots.rehearsal import Rehearsal, RehearsedBatch, RehearsedQuery
+from airflow_provider_streamupdate.core.snapshots.rehearsal import Rehearsal, RehearsedQuery
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import other_losses
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming.agent.context import Pace
@@ -120,7 +121,7 @@ def rehearsal(options: argparse.Namespace, application: dict[str, Any], snapshot
     """Two rows a batch; of version v2 one of them comes out. The scratch folder is left, as by a killed driver."""
     saved = snapshot.queries[QUERY]
     batches = tuple(
-        RehearsedBatch(
+        BatchFigures(
             batch=saved.batch + 1 + n,
             seconds=0.5,
             rows_in=2,

@@ -83,7 +83,6 @@ def test_list_as_json(run: Run, app: AppRegistry) -> None:
         "beside": None,
         "next_step": None,
         "interrupted": None,
-        "supervision": None,
         "needs": [],
         "last_update": None,
     }
@@ -189,7 +188,7 @@ def test_status_as_json_holds_everything_and_no_secrets(run: Run, app: AppRegist
     found = document(result)
     assert set(found) == {
         *("app", "state", "next_step", "current", "spec", "status", "launch", "update", "beside", "interrupted"),
-        *("driver_log", "changes", "plan", "deployments", "supervision", "hot_standby", "cluster", "needs"),
+        *("driver_log", "changes", "plan", "deployments", "hot_standby", "cluster", "needs"),
     }
     assert found["status"]["queries"]["windows"]["state_rows"] == {"daily": 42}
     assert found["plan"]["queries"][0]["stages"][0]["name"] == "daily"

@@ -157,7 +157,7 @@ CORE = (
     *("storage", "processes", "history", "difference", "plan", "checkpoint", "compatibility", "registry"),
     *("slo", "snapshots", "coordination"),
 )
-STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "difference", "engine", "agent")
+STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "engine", "agent")
 
 
 @pytest.mark.parametrize(("side", "rooms"), [("core", CORE), ("streaming", STREAMING)])

@@ -16,22 +16,21 @@ import pytest
 from airflow_provider_streamupdate.control import attention as rule
 from airflow_provider_streamupdate.control.attention import (
     Evidence,
+    Interruption,
     Kind,
+    Outlook,
     needs,
     rank,
     unreadable,
     with_approval,
 )
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
-from airflow_provider_streamupdate.control.interruption import Interruption
 from airflow_provider_streamupdate.control.overview import needs_of, summary
-from airflow_provider_streamupdate.control.supervision.outlook import Outlook
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Verified
 from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, minute_of, write_minutes
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import Current, DriverState, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.core.registry.supervision import Supervision
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 
@@ -57,7 +56,7 @@ def found(state: str = "running", **changes: Any) -> Evidence:
     said = {"heartbeat_at": ago(1), "started_at": ago(86_400), **changes.pop("status", {})}
     heard = status(state, queries=queries, **said)
     values = {"app": "flights", "state": DriverState(state), "current": V1, "status": heard}
-    read = {name: changes.pop(name, None) for name in ("runs_since", "minutes", "snapshots")}
+    read = {name: changes.pop(name, None) for name in ("minutes", "snapshots")}
     snapshots = read["snapshots"] if read["snapshots"] is not None else SOUND
     facts = {**read, "minutes": read["minutes"] or {}, "snapshots": snapshots}
     readers = {name: lambda value=value: value for name, value in facts.items()}
@@ -82,11 +81,13 @@ def update(**changes: Any) -> UpdateRecord:
 
 
 def stopped(killed: bool) -> Interruption:
-    return Interruption(app="flights", deployment="v2", step="check", since=ago(300), killed=killed)
+    return Interruption(deployment="v2", step="check", since=ago(300), killed=killed)
 
 
-GAVE_UP = Outlook(watched=True, starts=Supervision(gave_up="5 starts", gave_up_at=ago(9)))
+GAVE_UP = Outlook(forecast="it is in a crash loop", gave_up_at=ago(9))
 BEHIND = {"q": query(lag=9_000.0)}  # of 10 rows a second: it takes 15 minutes
+LATE = {"q": query(lag=1.0, last_commit_at=ago(7200))}
+RAN_LONG = {"state_since": ago(7200)}
 STANDS = {"q": query(watermark=ago(7200))}
 
 
@@ -126,9 +127,9 @@ def older(minute: int) -> float:
         (found(queries=BEHIND, status={"started_at": ago(60)}), []),
         (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}), ["no-progress"]),
         (found(queries={"q": query(lag=1.0, last_commit_at=None)}), ["no-progress"]),  # nothing since its start
-        (found(queries={"q": query(lag=1.0, last_commit_at=ago(7200))}, runs_since=ago(60)), []),  # it was suspended
-        (found(queries={"q": query(lag=1.0, last_commit_at=ago(7200))}, runs_since=ago(2000)), ["no-progress"]),
-        (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}, runs_since=ago(7200)), ["no-progress"]),
+        (found(queries=LATE, status={"state_since": ago(60)}), []),  # it was suspended
+        (found(queries=LATE, status={"state_since": ago(2000)}), ["no-progress"]),
+        (found(queries={"q": query(lag=1.0, last_commit_at=ago(2000))}, status=RAN_LONG), ["no-progress"]),
         (found(queries={"q": query(lag=0.0, last_commit_at=ago(2000))}), []),
         (found(queries={"q": query(last_commit_at=ago(2000))}), []),  # how far it is behind is not known
         (found(queries=STANDS, minutes={"q": minutes(rows_in=5, watermark_age=older)}), ["watermark-stands"]),
@@ -180,7 +181,9 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     [lost] = needs(found("lost"), NOW)
     assert (lost.since, lost.command, lost.button) == (ago(1), "streamupdate restart flights", "restart")
     assert "streamupdate restart flights continues from its own checkpoint" in lost.help
-    [watched] = needs(found("lost", supervision=Outlook(watched=True)), NOW)
+    [watched] = needs(
+        found("lost", supervision=Outlook(forecast="a supervisor starts it again", starts_again=True)), NOW
+    )
     assert watched.severity == "warning" and "a supervisor starts it again" not in watched.reason
     [failed] = needs(found("failed", status={"error": f"ValueError: {'x' * 500}\nat line 2"}), NOW)
     assert "ValueError: xxx" in failed.reason and len(failed.reason) < 300
@@ -191,7 +194,8 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     [dies] = needs(found("lost", update=update()), NOW)
     assert dies.command is None and dies.button is None and "streamupdate rollback flights" in dies.help
     [waits] = needs(found(update=update(), interrupted=stopped(False)), NOW)
-    assert str(waits) == str(stopped(False)) and (waits.severity, waits.button) == ("warning", "rollback")
+    assert "run the same update again to continue it, or streamupdate rollback flights" in waits.help
+    assert (waits.severity, waits.button) == ("warning", "rollback")
     [behind] = needs(found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 1000.0 + 100 * n)}), NOW)
     assert behind.since == (minute_of(NOW) - timedelta(minutes=39)).isoformat(), "the lag was 3100 for the first time"
     [bare] = needs(found(snapshots=[]), NOW)
@@ -302,39 +306,6 @@ def test_a_lag_is_judged_by_the_minutes_of_the_driver_that_runs(tmp_path: Path, 
     for path in app.folder.files("history/minutes"):
         app.folder.write(f"history/minutes/{path}", b"{")
     assert kinds(tmp_path) == ["behind"], "it cannot be read, so it is not known"
-
-
-FAILED = b'{"format": 1, "event": "state", "epoch": 2, "state": "failed"}'
-RESUMED = b'{"format": 1, "event": "state", "epoch": 1, "state": "running", "at": "%s"}'
-
-
-@pytest.mark.parametrize(
-    ("lines", "stands"),
-    [
-        ([RESUMED], False),
-        ([RESUMED, b"{", b"7", b'{"format": 1, "event": "plan"}', FAILED], False),
-        ([RESUMED.replace(b'"epoch": 1', b'"epoch": 2')], True),  # another driver
-        ([RESUMED, FAILED.replace(b"2", b"1").replace(b"failed", b"suspended")], True),  # its last event was lost
-        ([b'{"format": 1, "event": "state", "epoch": 1, "state": "running", "at": "now"}'], True),
-        ([b'{"format": 1, "event": "state", "epoch": 1, "state": "running"}'], True),
-        ([], True),
-        (None, True),  # a folder
-    ],
-)
-def test_the_time_in_which_it_was_suspended_does_not_count(
-    tmp_path: Path, app: AppRegistry, lines: list[bytes] | None, stands: bool
-) -> None:
-    verify(app, "s2")
-    now = datetime.now(timezone.utc)
-    behind = QueryStatus(batch=7, last_commit_at=ago(7200, now), lag=7.0)
-    set_status(app, "v1", status(queries={"windows": behind}, started_at=ago(9000, now)))
-    if lines is None:
-        os.mkdir(app.folder.path("deployments/v1/events.jsonl"))
-    else:
-        text = b"\n".join(lines).replace(b"%s", ago(60, now).encode())
-        app.folder.write("deployments/v1/events.jsonl", text)
-    [glance] = StreamUpdateClient(str(tmp_path)).glances()
-    assert [str(each.kind) for each in needs_of(*glance)] == (["no-progress"] if stands else [])
 
 
 def test_an_app_that_cannot_be_read_comes_first(tmp_path: Path, app: AppRegistry) -> None:

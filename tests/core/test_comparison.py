@@ -13,14 +13,11 @@ from airflow_provider_streamupdate.core.difference.comparison import (
     NEW,
     OLD,
     Comparison,
-    Findings,
-    note_rows,
-    rows_of,
-)
-from airflow_provider_streamupdate.core.difference.request import (
     ComparisonRequest,
     ExpectedDifference,
     ExpectedDifferences,
+    note_rows,
+    rows_of,
 )
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.core.errors import InvalidInputError
@@ -50,21 +47,20 @@ def test_a_batch_is_there_once_it_was_noted_and_stays_while_it_is_recorded_again
     record(comparison, NEW, 7, "7-c")
     assert rows_of(new, 7) == "7-c" and new.exists("7-b/part-0.parquet"), "whoever reads it is not disturbed"
     record(comparison, NEW, 8, "8-d")
-    comparison.write(Findings().add((7,), RowDifference(query="q", equal=1)))
+    comparison.add(RowDifference(query="q", equal=1, batches=(7,)))
     assert comparison.recorded("q") == []
     comparison.remove_compared("q")
     assert old.names() == [] and sorted(new.names()) == ["7-b", "8", "8-d"]
     record(comparison, OLD, 8, "8-e")
     assert comparison.recorded("q") == [8]
-    found = Findings().add((7,), RowDifference(query="q", equal=1)).add((8, 9), RowDifference(query="q", changed=2))
-    assert found.batches == {"q": (7, 8, 9)}
-    assert found.rows == (RowDifference(query="q", equal=1, changed=2, batches=(7, 9), compared=3),)
     for batch in (5, 6, 9):
         record(comparison, NEW, batch, f"{batch}-f")
     comparison.remove_compared("q")
     assert sorted(new.names()) == ["7-b", "8", "8-d", "9", "9-f"], "what is from before the first of the old is gone"
+    comparison.add(RowDifference(query="q", changed=2, batches=(8, 9)))
+    assert comparison.findings() == {"q": RowDifference(query="q", equal=1, changed=2, batches=(7, 8, 9))}
     comparison.remove_rows()
-    assert comparison.recorded("q") == [] and comparison.findings().batches == {"q": (7,)}
+    assert comparison.recorded("q") == [] and comparison.compared("q") == {7, 8, 9}
 
 
 def test_another_question_is_answered_anew(comparison: Comparison) -> None:
@@ -72,13 +68,13 @@ def test_another_question_is_answered_anew(comparison: Comparison) -> None:
     assert not comparison.replaces(first)
     comparison.ask(first)
     record(comparison, OLD, 7, "7-a")
-    comparison.write(Findings().add((6,), RowDifference(query="q", equal=1)))
+    comparison.add(RowDifference(query="q", equal=1, batches=(6,)))
     assert not comparison.replaces(first)
     comparison.ask(first)  # a rerun
-    assert comparison.findings().batches == {"q": (6,)} and comparison.rows(OLD, "q").names()
+    assert comparison.compared("q") == {6} and comparison.rows(OLD, "q").names()
     assert comparison.replaces(None)
     comparison.ask(None)
-    assert comparison.request() is None and comparison.findings() == Findings()
+    assert comparison.request() is None and comparison.findings() == {}
     assert comparison.rows(OLD, "q").names() == []
     comparison.ask(None)
     comparison.ask(first)
@@ -86,7 +82,7 @@ def test_another_question_is_answered_anew(comparison: Comparison) -> None:
     for other in (ComparisonRequest(**each) for each in others):
         assert comparison.replaces(other)
         comparison.ask(other)
-        assert comparison.request() == other and comparison.findings() == Findings()
+        assert comparison.request() == other and comparison.findings() == {}
         assert comparison.rows(OLD, "q").names() == []
 
 

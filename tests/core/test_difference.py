@@ -13,6 +13,7 @@ from airflow_provider_streamupdate.core.difference.difference import (
     ROWS_IN,
     ROWS_OUT,
     SECONDS,
+    ComparedFigure,
     QueryDifference,
     compare,
 )
@@ -36,6 +37,10 @@ def figures(
 
 def batches(*rows_out: int | None, first: int = 7, **other) -> list[BatchFigures]:
     return [figures(first + n, rows, **other) for n, rows in enumerate(rows_out)]
+
+
+def figure_of(found: QueryDifference, name: str) -> ComparedFigure | None:
+    return next((figure for figure in found.figures if figure.figure == name), None)
 
 
 ROWS = Limits(max_rows_changed=0.05)
@@ -85,7 +90,7 @@ def test_figures_are_persisted() -> None:
 def test_old_stands_beside_new_for_the_batches_that_both_have() -> None:
     found = compare(batches(100, 110, 120, first=6)[::-1], batches(110, 130, 50, 60, first=7)[::-1], "q")
     assert [(p.batch, p.old.rows_out, p.new.rows_out) for p in found.batches] == [(7, 110, 110), (8, 120, 130)]
-    rows_in, rows_out = found.figure(ROWS_IN), found.figure(ROWS_OUT)
+    rows_in, rows_out = figure_of(found, ROWS_IN), figure_of(found, ROWS_OUT)
     assert rows_in is not None and (rows_in.old, rows_in.new, rows_in.changed) == (2000, 2000, "none")
     assert rows_out is not None and (rows_out.old, rows_out.new, rows_out.batches) == (230, 240, (7, 8))
     assert (rows_out.change, rows_out.changed) == (10, "4.348% more")
@@ -170,7 +175,7 @@ def test_limits(old: list[BatchFigures], new: list[BatchFigures], limits: Limits
 
 def test_figures_that_are_not_compared_are_told() -> None:
     partly = compare(batches(100, None, None, 100, 100), batches(100, None, 200, 100, 100), "q", ROWS)
-    assert partly.figure(ROWS_OUT).batches == (7, 10, 11)
+    assert figure_of(partly, ROWS_OUT).batches == (7, 10, 11)
     assert (
         "query q: rows out were not compared in batches 8 to 9: a version does not report them" in partly.not_compared
     )
@@ -208,11 +213,11 @@ def test_a_limit_is_passed_exactly_when_plain_arithmetic_says_so(old, new, slowe
 
     out = [(o.rows_out, n.rows_out) for o, n in pairs if o.rows_out is not None and n.rows_out is not None]
     few = rows is not None and len(out) < min(3, len(pairs))
-    assert (found.figure(ROWS_OUT) is not None) == (bool(out) and not few)
+    assert (figure_of(found, ROWS_OUT) is not None) == (bool(out) and not few)
     moved = sum(abs(n - o) for o, n in out)  # the change of the sums is never more
     bad_rows = rows is not None and (not out or few or moved > rows * sum(o for o, _ in out))
     times = [(o.seconds, n.seconds) for o, n in pairs if o.rows_in or n.rows_in]
-    assert (found.figure(SECONDS) is not None) == (len(times) >= 3)
+    assert (figure_of(found, SECONDS) is not None) == (len(times) >= 3)
     bad_times = slower is not None and len(times) < 3
     if slower is not None and len(times) >= 3:
         middle = [sorted(side)[(len(side) - 1) // 2 : len(side) // 2 + 1] for side in zip(*times, strict=True)]
@@ -246,7 +251,7 @@ def test_rows_that_differ_are_a_problem_and_expected_ones_are_none() -> None:
         "query q, rows of batches 3-4: 9 equal, 2 changed, 1 only old; for example k=1: total was 5 and is null"
     )
     alone = Sample.of(None, {"k": "2", "total": "x" * 200})
-    [problem] = RowDifference(query="q", batches=(3, 3), only_new=1, samples=(alone,)).problems
+    [problem] = RowDifference(query="q", batches=(3,), only_new=1, samples=(alone,)).problems
     assert problem.startswith("query q, rows of batches 3: 1 only new; for example only new: k=2, ")
     assert len(problem) < 250
     assert list(row_difference(new_columns=("a", "b"), left_out=("id", "at")).notes()) == [
@@ -277,9 +282,9 @@ def test_times_are_held_against_a_driver_that_does_the_same_work() -> None:
     assert "1 before, 2 now, 100% more" in compare(old, new, "q", limits).problems[0]
     recorded = batches(None, None, None, first=90, seconds=1.9)
     found = compare(old, new, "q", limits, recorded)
-    assert found.problems == () and found.figure(SECONDS) is not None
-    assert (found.figure(SECONDS).old, found.figure(SECONDS).new) == (1.9, 2.0)  # type: ignore[union-attr]
-    assert [p.batch for p in found.batches] == [7, 8, 9, 10] and found.figure(ROWS_OUT).old == 400  # type: ignore[union-attr]
+    assert found.problems == () and figure_of(found, SECONDS) is not None
+    assert (figure_of(found, SECONDS).old, figure_of(found, SECONDS).new) == (1.9, 2.0)  # type: ignore[union-attr]
+    assert [p.batch for p in found.batches] == [7, 8, 9, 10] and figure_of(found, ROWS_OUT).old == 400  # type: ignore[union-attr]
     few = compare(old, new, "q", limits, recorded[:2])
     assert few.problems == (f"query q: {FEW}",)
     assert compare(old, new, "q", Limits(), ()).problems == ()
@@ -287,20 +292,20 @@ def test_times_are_held_against_a_driver_that_does_the_same_work() -> None:
 
 def test_what_was_not_compared_is_told() -> None:
     """Found from outside: batches without a row, and a query that was not compared at all, looked like no problem."""
-    nothing = RowDifference(query="q", batches=(8, 12), compared=5)
+    nothing = RowDifference(query="q", batches=(8, 9, 10, 11, 12))
     assert list(nothing.notes()) == ["query q: batches 8-12 gave no row in either version, so that none was compared"]
     assert nothing.summary == "rows of query q, 5 batches: none in either version" and nothing.span == "8-12"
-    gaps = RowDifference(query="q", batches=(8, 101), compared=14, equal=3, changed=1, expected=2)
+    gaps = RowDifference(query="q", batches=(*range(8, 21), 101), equal=3, changed=1, expected=2)
     assert gaps.span == "8-101, 14 of them"
     assert gaps.summary == "rows of query q, 14 batches: 3 equal, 1 changed, 2 different as expected"
-    assert RowDifference(query="q", batches=(8, 8), compared=1).span == "8" and RowDifference(query="q").span is None
+    assert RowDifference(query="q", batches=(8,)).span == "8" and RowDifference(query="q").span is None
     report = DifferenceReport(app="a", rows=(RowDifference(query="q"),), uncompared=("query q: none",), remarks=("so",))
     assert (report.passed, report.outcome) == (False, "not compared as asked")
     assert report.problems == ["query q: none"] and list(report.notes()) == ["so"]
     assert from_json(to_json(report), DifferenceReport, "here") == report
     both = attrs.evolve(report, rows=(row_difference(changed=2, samples=(SAMPLE,)),))
     assert both.outcome == "too different" and len(both.problems) == 2
-    unknown = RowDifference(query="q", batches=(8, 12), compared=5, not_compared="v is variant")
+    unknown = RowDifference(query="q", batches=(8, 9, 10, 11, 12), not_compared="v is variant")
     assert list(unknown.notes()) == unknown.problems == []
     assert next(DifferenceReport(app="a", rows=(unknown,)).difference_rows())[1] == "not compared"
 
@@ -329,13 +334,7 @@ def test_the_report_of_an_app() -> None:
         ("q", 4, "only new", "k", "a|b\nc", ""),
         ("q", 4, "only new", "total", "7", ""),
     ]
-    for columns, found in (
-        (report.BATCH_COLUMNS, report.batch_rows()),
-        (report.FIGURE_COLUMNS, report.figure_rows()),
-        (report.ROW_COLUMNS, report.difference_rows()),
-        (report.SAMPLE_COLUMNS, report.sample_rows()),
-    ):
-        assert all(len(row) == len(columns) for row in found)
+    assert all(len(row) == len(columns) for columns, rows in report.tables().values() for row in rows)
     text = report.to_markdown()
     assert text.startswith("The new version of **a** beside the old one: **too different**\n\n- query q: rows out ")
     assert "| q | 8 | 1000 | 1000 | 120 | 100 |  |  | 1.0 | 1.0 |" in text

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_streamupdate.control.supervision.outlook import asked_to_end
+from airflow_provider_streamupdate.control.attention import asked_to_end
 from airflow_provider_streamupdate.core.errors import DriverError, FencedError
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry

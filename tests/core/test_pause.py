@@ -94,11 +94,14 @@ def test_a_driver_reports_what_was_idle_when_it_began_to_drain(tmp_path: Path) -
     reporter = Reporter(folder, 1)
     reporter.report(state=RUNNING)
     reporter.report(queries={"idle": QueryStatus(idle=True), "busy": QueryStatus(idle=False)})
-    first = json.loads(folder.read("status.json") or b"")["first_idle_at"]
+    status = json.loads(folder.read("status.json") or b"")
+    first, since = status["first_idle_at"], status["state_since"]
+    assert clock.age(since) < 60
     assert list(first) == ["idle"] and clock.age(first["idle"]) < 60
     reporter.report(queries={"idle": QueryStatus(idle=True), "busy": QueryStatus(idle=True, first_commit_at=at(1))})
     reporter.report(state=DRAINING)
     reporter.report(queries={"idle": QueryStatus(), "busy": QueryStatus()})
     found = json.loads(folder.read("status.json") or b"")
+    assert found["state_since"] > since, "when it began to drain, not its last report"
     assert found["first_idle_at"] == first, "the first look counts, and none after a batch"
     assert sorted(found["idle_at_drain"]) == ["busy", "idle"] and clock.age(found["drain_began_at"]) < 60

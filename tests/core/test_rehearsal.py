@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.compatibility.verdict import REFUSED, ReportItem
+from airflow_provider_streamupdate.core.difference.figures import BatchFigures
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, QueryPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry import scratch
@@ -21,7 +22,6 @@ from airflow_provider_streamupdate.core.snapshots.rehearsal import (
     INPUT,
     Rehearsal,
     RehearsalReport,
-    RehearsedBatch,
     RehearsedQuery,
     check_harmless,
 )
@@ -30,7 +30,7 @@ from airflow_provider_streamupdate.core.snapshots.rehearsal import (
 def query(*batches: tuple[int, int, int], error: str | None = None) -> RehearsedQuery:
     """Of batches (number, rows out, state rows)."""
     made = tuple(
-        RehearsedBatch(batch=n, seconds=0.25, rows_in=9, rows_out=out, state_rows={"daily": kept})
+        BatchFigures(batch=n, seconds=0.25, rows_in=9, rows_out=out, state_rows={"daily": kept})
         for n, out, kept in batches
     )
     return RehearsedQuery(name="q", batches=made, ended=ERROR if error else INPUT, error=error)

@@ -15,10 +15,9 @@ from followed_pair import Pair, running_pair
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
-from airflow_provider_streamupdate.core.difference.request import ComparisonRequest
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison, ComparisonRequest
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
-from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
+from airflow_provider_streamupdate.streaming.engine.row_comparison import compare_recorded, recorder
 
 BATCHES, FOLLOWED, KEYS = 6, 2, "abcdefgh"
 Version = Callable[[Bench], DataFrame]
@@ -166,8 +165,8 @@ class Followed:
         comparison.expect([])
         shutil.copytree(local(self.witnessed), local(comparison), dirs_exist_ok=True)
         compare_recorded(self.pair.bench.spark, comparison)
-        [found] = comparison.findings().rows
-        assert found.batches == (BATCHES - FOLLOWED, BATCHES - 1)
+        [found] = comparison.findings().values()
+        assert found.batches == tuple(range(BATCHES - FOLLOWED, BATCHES))
         return found
 
 

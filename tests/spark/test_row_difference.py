@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
-from airflow_provider_streamupdate.core.difference.request import (
+from airflow_provider_streamupdate.core.difference.comparison import (
+    NEW,
+    OLD,
+    Comparison,
     ComparisonRequest,
     ExpectedDifference,
     ExpectedDifferences,
@@ -20,9 +22,15 @@ from airflow_provider_streamupdate.core.difference.request import (
 from airflow_provider_streamupdate.core.difference.row_difference import CHANGED, ONLY_NEW, ONLY_OLD, RowDifference
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming.difference import recording
-from airflow_provider_streamupdate.streaming.difference.recording import compare_recorded, recorder
-from airflow_provider_streamupdate.streaming.difference.rows import BATCH, Recording, columns_of, compare_rows
+from airflow_provider_streamupdate.streaming.engine import row_comparison
+from airflow_provider_streamupdate.streaming.engine.row_comparison import (
+    BATCH,
+    Recording,
+    columns_of,
+    compare_recorded,
+    compare_rows,
+    recorder,
+)
 from tests.cases import one_is_fast
 
 
@@ -60,7 +68,7 @@ def record(comparison: Comparison, version: str, frame: DataFrame, batch: int = 
 
 def compared(comparison: Comparison, spark) -> RowDifference:
     compare_recorded(spark, comparison)
-    [difference] = comparison.findings().rows
+    [difference] = comparison.findings().values()
     assert from_json(to_json(difference), RowDifference, "here") == difference
     return difference
 
@@ -314,13 +322,13 @@ def rows(spark, *values: tuple[str, int]) -> DataFrame:
 def test_batches_are_compared_once_both_versions_have_them(spark, comparison: Comparison) -> None:
     comparison.expect([ExpectedDifference(query="q", where="n < 5")])
     compare_recorded(spark, comparison)
-    assert comparison.findings().rows == ()
+    assert comparison.findings() == {}
     for batch in (7, 8):
         record(comparison, OLD, rows(spark, ("a", 10), ("b", 2), ("c", batch)), batch)
     record(comparison, NEW, rows(spark, ("c", 7), ("a", 10)), 7)
     for _ in range(2):  # a batch is not counted again
         difference = compared(comparison, spark)
-        assert (numbers(difference), difference.batches) == ({"equal": 2, "expected": 1}, (7, 7))
+        assert (numbers(difference), difference.batches) == ({"equal": 2, "expected": 1}, (7,))
     record(comparison, NEW, rows(spark, ("c", 8), ("a", 11)), 8)
     difference = compared(comparison, spark)
     assert (numbers(difference), difference.batches) == ({"equal": 3, "changed": 1, "expected": 2}, (7, 8))
@@ -335,7 +343,7 @@ def test_many_batches_are_compared_in_one_pass_each_with_its_own(
     spark, comparison: Comparison, monkeypatch, keys
 ) -> None:
     """Of each key every batch has another number of rows, so that any mix of batches would be seen."""
-    monkeypatch.setattr(recording, "BATCHES_AT_ONCE", 4)
+    monkeypatch.setattr(row_comparison, "BATCHES_AT_ONCE", 4)
     comparison.ask(ComparisonRequest(keys={"q": keys}))
     for version in (OLD, NEW):
         for batch in (8, 9, 10, 11, 100, 101):
@@ -343,9 +351,9 @@ def test_many_batches_are_compared_in_one_pass_each_with_its_own(
             values += [("other", batch if version == OLD else batch + 1)]  # what is new in 8 is old in 9
             record(comparison, version, rows(spark, *values), batch)
     compared(comparison, spark)
-    assert comparison.findings().batches == {"q": (8, 9, 10, 11)}
+    assert comparison.compared("q") == {8, 9, 10, 11}
     difference = compared(comparison, spark)
-    assert comparison.recorded("q") == [] and (difference.batches, difference.compared) == ((8, 101), 6)
+    assert comparison.recorded("q") == [] and (difference.span, len(difference.batches)) == ("8-101, 6 of them", 6)
     both, equal = 6 if keys else 0, 6 + sum(batch % 3 + 1 for batch in (8, 9, 10, 11, 100, 101))
     assert (difference.equal, difference.changed) == (equal, both)
     assert (difference.only_old, difference.only_new) == (12 - both, 12 - both)

@@ -8,15 +8,14 @@ import hashlib
 import io
 import zipfile
 from collections import Counter
-from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import attrs
 
 from ...core.errors import CorruptError
 from ...core.redaction import secret_values, without
 from ...core.registry.application import Application
-from ...core.registry.registry import AppRegistry
+from ...core.storage import Folder
 
 TOTAL_BYTES = 20_000_000  # of a version's files, those in archives included
 # What is larger, or no text, is told by its size and digest. Comparing longer files takes too long.
@@ -51,24 +50,23 @@ class CodeDiff:
     notes: tuple[str, ...] = ()  # what was not compared, and why
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Version:
     """The code of one version."""
 
     name: str
     application: Application
-    read: Callable[[str, int], bytes | None]  # given a path and the most bytes; None: the file is gone
+    folder: Folder | None = None  # the deployment's, with the files of its application; None: they lie on this machine
 
-    @classmethod
-    def stored(cls, registry: AppRegistry, deployment: str, application: Application) -> Version:
-        """Return a deployment's version. A link is not read: it leads anywhere on this machine."""
-        folder = registry.deployment_folder(deployment)
-
-        def read(path: str, most: int) -> bytes | None:
-            folder.check_regular(path, set())
-            return folder.read(path, most)
-
-        return cls(name=deployment, application=application, read=read)
+    def read(self, path: str, most: int) -> bytes | None:
+        """Return at most so many bytes of a file; None: it is gone. CorruptError for a link in a deployment: it leads
+        anywhere on this machine."""
+        if self.folder is not None:
+            self.folder.check_regular(path, set())
+            return self.folder.read(path, most)
+        with contextlib.suppress(FileNotFoundError), Path(path).open("rb") as file:
+            return file.read(most)
+        return None
 
 
 def compare_code(old: Version, new: Version, most: int = SHOWN_LINES) -> CodeDiff:
@@ -104,14 +102,13 @@ def _files(version: Version, notes: list[str]) -> dict[str, bytes]:
         name = PurePosixPath(path).name
         if names[name] > 1:  # as it is stored: py_files/0/NAME
             name = "/".join(PurePosixPath(path).parts[-3:])
+        data, problem = None, "is gone"
         try:
-            data, problem = version.read(path, left + 1), "is gone"
+            data = version.read(path, left + 1)
         except CorruptError as error:
-            data, problem = None, f"was not compared: {error}"
-        if data is not None and len(data) > left:
-            data, problem = None, "is too large to be compared"
-        if data is None:
-            notes.append(f"{version.name}: {name} {problem}")
+            problem = f"was not compared: {error}"
+        if data is None or len(data) > left:
+            notes.append(f"{version.name}: {name} {problem if data is None else 'is too large to be compared'}")
             continue
         unpacked = _unpacked(name, data, left) if path in application.py_files else None
         files = unpacked or {"" if path == application.file else name: data}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import attrs
 
 from ...core import clock
-from ...core.compatibility.report import fenced
 from ...core.errors import CorruptError, NewerFormatError, NotFoundError
+from ...core.markdown import fenced, table
 from ...core.names import check_name
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
@@ -97,7 +95,7 @@ def code_of_update(context: Context, app: str, update: str) -> CodeDiff:
                 f"the files of {name} of {app} are gone, so the code cannot be compared: a version that was refused, "
                 "or dropped before it took over, leaves none"
             )
-        versions.append(Version.stored(registry, spec.deployment, spec.application))
+        versions.append(_version(registry, spec))
     return compare_code(versions[0], versions[1])
 
 
@@ -105,28 +103,20 @@ def preview_changes(registry: AppRegistry, old: str, application: Application) -
     """Return what differs between the deployment `old` and an application, as Markdown for the person who approves."""
     spec = as_of(registry, registry.spec(old), None)
     settings = settings_diff(spec, attrs.evolve(spec, application=application))
-    new = Version(name="the new version", application=application, read=_read_here)
-    code = compare_code(Version.stored(registry, old, spec.application), new, PREVIEW_LINES)
-    return "\n".join([*_settings_table(settings, old), "", *_code_blocks(code)])
+    code = compare_code(_version(registry, spec), Version("the new version", application), PREVIEW_LINES)
+    return "\n".join([*_settings_table(settings, old), *_code_blocks(code)])
 
 
-def _read_here(path: str, most: int) -> bytes | None:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(most)
-    except FileNotFoundError:
-        return None
+def _version(registry: AppRegistry, spec: DeploymentSpec) -> Version:
+    return Version(spec.deployment, spec.application, registry.deployment_folder(spec.deployment))
 
 
 def _settings_table(changes: tuple[Changed, ...], old: str) -> Iterator[str]:
     if not changes:
-        yield f"Parameters, configuration and environment are those of {old}."
+        yield from (f"Parameters, configuration and environment are those of {old}.", "")
         return
     yield f"Parameters, configuration and environment that differ from {old}:"
-    yield from ("", "| part | key | before | after |", "|---|---|---|---|")
-    for change in changes:
-        cells = (re.sub(r"\s", " ", cell or "").replace("|", "\\|") for cell in attrs.astuple(change))
-        yield f"| {' | '.join(cells)} |"
+    yield from ("", *table(("part", "key", "before", "after"), map(attrs.astuple, changes)))
 
 
 def _code_blocks(code: CodeDiff) -> Iterator[str]:

@@ -26,6 +26,7 @@ from ...core.registry.deployment import (
 )
 from ...core.registry.registry import AppRegistry
 from ...core.registry.supervision import EVICTED, Supervision
+from ..attention import asked_to_end
 from ..drivers.orphans import orphans
 from ..operations import hot_standby
 from ..operations.context import Context
@@ -34,7 +35,6 @@ from ..operations.restart import restart
 from ..waiting import Progress, discard_progress
 from . import watch
 from .decision import Action, Backoff, Decision, Observation, decide, starts_in_a_row
-from .outlook import asked_to_end
 
 STARTS_AT_ONCE = 4  # drivers; each waits for Spark
 SEARCH_SECONDS = 60.0  # between two searches for an app's orphans

@@ -32,7 +32,6 @@ from ...core.registry.update import Outcome, UpdateRecord
 from ...core.users import user_and_host
 from ..app_lease import check_free, holding
 from ..drivers.drivers import Drivers
-from ..interruption import interruption
 from ..operations.context import Context
 from ..operations.stop import claim_cancellation, current_silence, stop_deployment
 from ..waiting import Phase, Progress, discard_progress, wait_for
@@ -175,7 +174,9 @@ def _may_run(context: Context, registry: AppRegistry) -> bool:
     state = drivers.state(deployment)
     if state not in (CANCELLED, FINISHED) or registry.update_under_way() is not None:
         return True
-    if interruption(registry, None, state) is not None:
+    current = registry.current()
+    rollbacks = registry.rollbacks()[-1:] if state == CANCELLED and current and not current.cancelled else []
+    if any(rollback.under_way(current) for rollback in rollbacks):
         return True
     try:
         check_free(registry, "")

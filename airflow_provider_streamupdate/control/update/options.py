@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...core.difference.limits import Limits, parse_limits, parse_share
-from ...core.difference.request import ComparisonRequest
+from ...core.difference.comparison import ComparisonRequest
+from ...core.difference.limits import Limits, parse_ratio, parse_share
 from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application
@@ -231,7 +231,11 @@ class UpdateOptions:
     @property
     def limits(self) -> Limits:
         """The limits on differences between the versions' figures."""
-        return parse_limits(self.max_slower, self.max_rows_changed, self.max_state_changed)
+        return Limits(
+            max_slower=parse_ratio("max_slower", self.max_slower),
+            max_rows_changed=parse_share("max_rows_changed", self.max_rows_changed),
+            max_state_changed=parse_share("max_state_changed", self.max_state_changed),
+        )
 
     @property
     def diff_keys(self) -> dict[str, tuple[str, ...]]:

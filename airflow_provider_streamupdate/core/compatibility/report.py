@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Sequence
 
 import attrs
 
 from ..errors import StreamUpdateError
+from ..markdown import fenced, table
 from .graph import Graph
 from .picture import picture_lines, picture_of
 from .verdict import REFUSED, ReportItem
@@ -59,29 +58,14 @@ class CompatibilityReport:
         return None if self.graph is None else picture_of(self.graph, self.items)
 
     def to_markdown(self) -> str:
-        rows = [
-            f"| {i.thing} | {_cell(i.name)} | {i.verdict} | {_cell(i.reason)} | {_agreement(i)} |" for i in self.items
-        ]
+        rows = [(i.thing, i.name, i.verdict, i.reason, _agreement(i)) for i in self.items]
         head = f"Compatibility of the new version of **{self.app}** with {self.source}: **{self.outcome}**"
         shown = [*fenced("text", picture_lines(self.picture)), ""] if self.picture else []
-        return "\n".join(
-            [head, "", *shown, "| thing | name | verdict | reason | agreement |", "|---|---|---|---|---|", *rows, ""]
-        )
+        return "\n".join([head, "", *shown, *table(("thing", "name", "verdict", "reason", "agreement"), rows)])
 
     @property
     def outcome(self) -> str:
         return "compatible" if self.compatible else "not compatible"
-
-
-def fenced(language: str, lines: Sequence[str]) -> list[str]:
-    """Return a block of code, within more backticks than any line has in a row."""
-    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", *lines, fence]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _offer(item: ReportItem) -> str:
@@ -95,7 +79,7 @@ def _offer(item: ReportItem) -> str:
 def _agreement(item: ReportItem) -> str:
     if not item.needs_agreement:
         return f"possible: {item.offer}" if item.offer else ""
-    return ("agreed" + (f": {_cell(item.because)}" if item.because else "")) if item.agreed else "needed"
+    return ("agreed" + (f": {item.because}" if item.because else "")) if item.agreed else "needed"
 
 
 class IncompatibleError(StreamUpdateError):

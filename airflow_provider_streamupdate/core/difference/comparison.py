@@ -6,32 +6,68 @@ from collections.abc import Sequence
 
 import attrs
 
-from ..names import check_part
-from ..serde import from_json, to_json
+from ..errors import InvalidInputError
+from ..names import check_name, check_part
+from ..serde import read_file, to_json
 from ..storage import Folder
-from .request import ComparisonRequest, ExpectedDifference, ExpectedDifferences
 from .row_difference import RowDifference
 
 OLD, NEW = "old", "new"
-MAX_SAMPLES = 10  # of a query
+
+
+@attrs.frozen(kw_only=True)
+class ComparisonRequest:
+    """The queries whose rows are compared."""
+
+    keys: dict[str, tuple[str, ...]]  # by query: the columns that pair rows
+    tolerance: float = 0.0  # the share by which floating columns of paired rows may differ
+
+
+@attrs.frozen(kw_only=True)
+class ExpectedDifference:
+    """A difference that is no problem: rows of a query, or one of its columns."""
+
+    query: str
+    column: str | None = None  # it is not compared
+    # An SQL predicate over the compared columns. A row for which it is null is not expected to differ.
+    where: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        where, column = self.where, self.column
+        check_name("query", self.query)
+        if column is not None and not (isinstance(column, str) and column):
+            raise InvalidInputError(f"column={column!r} is no name of a column")
+        if where is not None and column is not None:
+            raise InvalidInputError(
+                f"where={where!r} and column={column!r} are two expected differences: call expect_difference twice"
+            )
+        if column is None and not (isinstance(where, str) and where.strip()):
+            raise InvalidInputError(
+                f"where={where!r} is no condition; write one in SQL over the columns of the rows, e.g. "
+                "\"carrier = 'XX'\""
+            )
+
+
+@attrs.frozen(kw_only=True)
+class ExpectedDifferences:
+    """All differences that the new version's author expects."""
+
+    differences: tuple[ExpectedDifference, ...] = ()
+
+    def predicates(self, query: str) -> list[str]:
+        """Return the predicates for rows of a query."""
+        return [each.where for each in self.differences if each.query == query and each.where is not None]
+
+    def columns(self, query: str) -> list[str]:
+        """Return the columns of a query that are not compared."""
+        return [each.column for each in self.differences if each.query == query and each.column is not None]
 
 
 @attrs.frozen(kw_only=True)
 class Findings:
     """The differences found so far."""
 
-    rows: tuple[RowDifference, ...] = ()  # one a query
-    batches: dict[str, tuple[int, ...]] = attrs.field(factory=dict)  # by query: the batches that were compared
-
-    def add(self, batches: Sequence[int], difference: RowDifference) -> Findings:
-        """Return the findings with those of more batches of a query."""
-        query = difference.query
-        before = next((each for each in self.rows if each.query == query), None)
-        others = tuple(each for each in self.rows if each.query != query)
-        compared = (*self.batches.get(query, ()), *batches)
-        total = difference if before is None else _sum(before, difference)
-        total = attrs.evolve(total, batches=(min(compared), max(compared)), compared=len(compared))
-        return Findings(rows=(*others, total), batches={**self.batches, query: compared})
+    rows: dict[str, RowDifference] = attrs.field(factory=dict)  # by query
 
 
 class Comparison:
@@ -56,8 +92,7 @@ class Comparison:
 
     def request(self) -> ComparisonRequest | None:
         """Return what to compare; None: nothing."""
-        text = self.folder.read("asked.json")
-        return None if text is None else from_json(text, ComparisonRequest, self.folder.path("asked.json"))
+        return read_file(self.folder, "asked.json", ComparisonRequest)
 
     def expect(self, differences: Sequence[ExpectedDifference]) -> None:
         """Store the differences that the new version expects."""
@@ -65,17 +100,22 @@ class Comparison:
 
     def expected(self) -> ExpectedDifferences | None:
         """Return the expected differences; None until the new version has stored them."""
-        text = self.folder.read("expected.json")
-        return None if text is None else from_json(text, ExpectedDifferences, self.folder.path("expected.json"))
+        return read_file(self.folder, "expected.json", ExpectedDifferences)
 
-    def write(self, findings: Findings) -> None:
-        """Store the findings."""
-        self.folder.write("found.json", to_json(findings))
+    def findings(self) -> dict[str, RowDifference]:
+        """Return the differences found so far, by query."""
+        return (read_file(self.folder, "found.json", Findings) or Findings()).rows
 
-    def findings(self) -> Findings:
-        """Return the findings so far."""
-        text = self.folder.read("found.json")
-        return Findings() if text is None else from_json(text, Findings, self.folder.path("found.json"))
+    def add(self, difference: RowDifference) -> None:
+        """Store what was found in more batches of a query."""
+        found, query = self.findings(), difference.query
+        total = found[query].plus(difference) if query in found else difference
+        self.folder.write("found.json", to_json(Findings(rows={**found, query: total})))
+
+    def compared(self, query: str) -> set[int]:
+        """Return the batches of a query that were compared."""
+        found = self.findings()
+        return set(found[query].batches) if query in found else set()
 
     def rows(self, version: str, query: str) -> Folder:
         """Return the folder of a version's rows of a query. Each batch has its own folder, named by `note_rows`."""
@@ -84,12 +124,12 @@ class Comparison:
     def recorded(self, query: str) -> list[int]:
         """Return the batches that both versions have recorded and that were not compared yet."""
         old, new = (set(_recorded(self.rows(version, query))) for version in (OLD, NEW))
-        return sorted((old & new) - set(self.findings().batches.get(query, ())))
+        return sorted((old & new) - self.compared(query))
 
     def remove_compared(self, query: str) -> None:
         """Remove the rows of compared batches, and the new version's from before the first batch of the old one: a
         waiting new version records many of these."""
-        compared = set(self.findings().batches.get(query, ()))
+        compared = self.compared(query)
         first = min(compared.union(_recorded(self.rows(OLD, query))), default=0)
         for version in (OLD, NEW):
             rows = self.rows(version, query)
@@ -116,9 +156,3 @@ def rows_of(rows: Folder, batch: int) -> str:
 
 def _recorded(rows: Folder) -> list[int]:
     return [int(name) for name in rows.names() if name.isdigit()]
-
-
-def _sum(one: RowDifference, other: RowDifference) -> RowDifference:
-    counts = {n: getattr(one, n) + getattr(other, n) for n in ("equal", "changed", "only_old", "only_new", "expected")}
-    samples = (*one.samples, *other.samples)[:MAX_SAMPLES]
-    return attrs.evolve(one, **counts, samples=samples, not_compared=one.not_compared or other.not_compared)

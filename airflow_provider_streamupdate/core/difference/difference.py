@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 
 import attrs
 
 from .figures import BatchFigures
 from .limits import Limits, percent
 
+ROUNDING = 1e-9  # of a share that is written in decimals
 MIN_BATCHES = 3  # that a limit needs; the times of fewer say little
 ROWS_IN, ROWS_OUT, SECONDS, STATE = "rows in", "rows out", "median seconds", "state rows"
 UNCHECKED = "its limit cannot be checked"
@@ -53,21 +53,34 @@ class ComparedFigure:
         difference = self.change or abs(self.new - self.old)
         if not difference:
             return "none"
-        share = percent(difference / self.old if self.old else math.inf)
-        direction = "more" if self.new > self.old else "less"
         moved = self.figure in (ROWS_IN, ROWS_OUT) and abs(self.new - self.old) != difference
-        return f"{share} {'by batch' if moved else direction}"
+        direction = "by batch" if moved else "more" if self.new > self.old else "less"
+        return f"{percent(difference / self.old if self.old else math.inf)} {direction}"
 
     @property
     def too_much(self) -> bool:
-        """Whether the change is above the limit."""
-        return self.limit is not None and _exact(self.change) > _exact(self.limit) * _exact(self.old)
+        """Whether the change is above the limit, by more than rounding: 29 of 100 is not more than 29%."""
+        return self.limit is not None and self.change > self.limit * self.old * (1 + ROUNDING)
 
     @property
     def allowed(self) -> str | None:
         """The limit in words; None: there is none."""
         more = " more" if self.figure == SECONDS else ""
         return None if self.limit is None else f"{percent(self.limit)}{more}"
+
+    @property
+    def problem(self) -> str:
+        """A change above the limit, in words."""
+        where, before, now = _batches(self.batches), f"{self.old:.6g} before", f"{self.new:.6g} now"
+        return f"{self.name} in {where}: {before}, {now}, {self.changed}; {self.allowed} is allowed"
+
+
+@attrs.frozen
+class _Missing:
+    """A figure that could not be compared."""
+
+    reason: str
+    unchecked: bool  # there is a limit, and nothing to hold to it
 
 
 @attrs.frozen(kw_only=True)
@@ -80,17 +93,11 @@ class QueryDifference:
     problems: tuple[str, ...] = ()  # a sentence for each limit that was exceeded or could not be checked
     not_compared: tuple[str, ...] = ()  # a sentence for each figure that could not be compared
 
-    def figure(self, name: str, stage: str | None = None) -> ComparedFigure | None:
-        return next((f for f in self.figures if (f.figure, f.stage) == (name, stage)), None)
-
-
-@attrs.frozen(kw_only=True)
-class _Outcome:
-    """The comparison of one figure."""
-
-    figure: ComparedFigure | None = None
-    missing: str | None = None  # what could not be compared, and why
-    unchecked: bool = False  # there is a limit, and nothing to hold to it
+    @property
+    def summary(self) -> str:
+        """The findings in a line."""
+        changes = [f"{figure.name} {figure.changed}" for figure in self.figures if figure.changed != "none"]
+        return f"query {self.query}, {len(self.batches)} batches, {', '.join(changes) or 'no difference'}"
 
 
 def compare(
@@ -107,100 +114,94 @@ def compare(
     It may have run other batches
     """
     limits = limits or Limits()
-    before = {figures.batch: figures for figures in old}
-    after = sorted((figures for figures in new if figures.batch in before), key=lambda figures: figures.batch)
-    pairs = tuple(BatchPair(old=before[figures.batch], new=figures) for figures in after)
-    if pairs:
-        rows = (_rows(ROWS_IN, pairs, None), _rows(ROWS_OUT, pairs, limits.max_rows_changed))
-        outcomes = [*rows, _seconds(pairs, limits.max_slower, timed), *_state(pairs, limits.max_state_changed)]
-    else:
-        outcomes = [_Outcome(missing="no batch was run by both versions", unchecked=limits.any)]
-    figures = tuple(outcome.figure for outcome in outcomes if outcome.figure)
-    problems = [
-        f"{f.name} in {_batches(f.batches)}: {f.old:.6g} before, {f.new:.6g} now, {f.changed}; {f.allowed} is allowed"
-        for f in figures
-        if f.too_much
-    ]
-    problems += [f"{outcome.missing}: {UNCHECKED}" for outcome in outcomes if outcome.unchecked]
+    before, after = ({figures.batch: figures for figures in side} for side in (old, new))
+    pairs = tuple(BatchPair(old=before[batch], new=after[batch]) for batch in sorted(before.keys() & after.keys()))
+    outcomes = list(_outcomes(pairs, limits, timed))
+    figures = tuple(outcome for outcome in outcomes if isinstance(outcome, ComparedFigure))
+    missing = [outcome for outcome in outcomes if isinstance(outcome, _Missing)]
+    problems = [figure.problem for figure in figures if figure.too_much]
+    problems += [f"{each.reason}: {UNCHECKED}" for each in missing if each.unchecked]
     return QueryDifference(
         query=query,
         batches=pairs,
         figures=figures,
         problems=tuple(f"query {query}: {text}" for text in problems),
-        not_compared=tuple(f"query {query}: {outcome.missing}" for outcome in outcomes if outcome.missing),
+        not_compared=tuple(f"query {query}: {each.reason}" for each in missing),
     )
 
 
-def _rows(name: str, pairs: Sequence[BatchPair], limit: float | None) -> _Outcome:
+def _outcomes(
+    pairs: Sequence[BatchPair], limits: Limits, timed: Sequence[BatchFigures] | None
+) -> Iterator[ComparedFigure | _Missing]:
+    if not pairs:
+        yield _Missing("no batch was run by both versions", limits.any)
+        return
+    yield from _rows(ROWS_IN, pairs, None)
+    yield from _rows(ROWS_OUT, pairs, limits.max_rows_changed)
+    yield _seconds(pairs, limits.max_slower, timed)
+    yield from _state(pairs, limits.max_state_changed)
+
+
+def _rows(name: str, pairs: Sequence[BatchPair], limit: float | None) -> Iterator[ComparedFigure | _Missing]:
     """Compare the rows of those batches of which both versions report a number."""
-    both = [(p.old.rows_in, p.new.rows_in) if name == ROWS_IN else (p.old.rows_out, p.new.rows_out) for p in pairs]
-    batches = [pair.batch for pair in pairs]
-    known = [(b, o, n) for b, (o, n) in zip(batches, both, strict=True) if o is not None and n is not None]
-    unknown = [batch for batch in batches if batch not in {b for b, _, _ in known}]
-    missing = f"{name} were not compared in {_batches(unknown)}: a version does not report them" if unknown else None
-    needed = 1 if limit is None else min(MIN_BATCHES, len(pairs))
-    if len(known) < needed:
-        return _Outcome(missing=missing, unchecked=limit is not None)
-    figure = ComparedFigure(
-        figure=name,
-        old=sum(o for _, o, _ in known),
-        new=sum(n for _, _, n in known),
-        change=sum(abs(n - o) for _, o, n in known),
-        batches=tuple(b for b, _, _ in known),
-        limit=limit,
-    )
-    return _Outcome(figure=figure, missing=missing)
+    field = name.replace(" ", "_")
+    every = [(pair.batch, getattr(pair.old, field), getattr(pair.new, field)) for pair in pairs]
+    known = [each for each in every if None not in each]
+    too_few = len(known) < (1 if limit is None else min(MIN_BATCHES, len(pairs)))
+    if unknown := [batch for batch, *rows in every if None in rows]:
+        reason = f"{name} were not compared in {_batches(unknown)}: a version does not report them"
+        yield _Missing(reason, too_few and limit is not None)
+    if not too_few:
+        yield ComparedFigure(
+            figure=name,
+            old=sum(old for _, old, _ in known),
+            new=sum(new for _, _, new in known),
+            change=sum(abs(new - old) for _, old, new in known),
+            batches=tuple(batch for batch, _, _ in known),
+            limit=limit,
+        )
 
 
 def _seconds(
-    pairs: Sequence[BatchPair], max_slower: float | None, timed: Sequence[BatchFigures] | None = None
-) -> _Outcome:
+    pairs: Sequence[BatchPair], max_slower: float | None, timed: Sequence[BatchFigures] | None
+) -> ComparedFigure | _Missing:
     """Compare the medians over the batches with input."""
     with_input = [pair for pair in pairs if pair.old.rows_in or pair.new.rows_in]
     before = [pair.old for pair in with_input] if timed is None else [f for f in timed if f.rows_in]
     if min(len(with_input), len(before)) < MIN_BATCHES:
-        few = f"{SECONDS} were not compared: fewer than {MIN_BATCHES} batches with input of each version"
-        return _Outcome(missing=few, unchecked=max_slower is not None)
+        reason = f"{SECONDS} were not compared: fewer than {MIN_BATCHES} batches with input of each version"
+        return _Missing(reason, max_slower is not None)
     old = statistics.median(figures.seconds for figures in before)
     new = statistics.median(pair.new.seconds for pair in with_input)
-    figure = ComparedFigure(
+    return ComparedFigure(
         figure=SECONDS,
         old=old,
         new=new,
-        change=float(max(_exact(new) - _exact(old), Decimal(0))),
+        change=max(new - old, 0.0),
         batches=tuple(pair.batch for pair in with_input),
-        limit=None if max_slower is None else float(_exact(max_slower) - 1),
+        limit=None if max_slower is None else max_slower - 1,
     )
-    return _Outcome(figure=figure)
 
 
-def _state(pairs: Sequence[BatchPair], limit: float | None) -> Iterator[_Outcome]:
+def _state(pairs: Sequence[BatchPair], limit: float | None) -> Iterator[ComparedFigure | _Missing]:
     """Compare each stage that both versions have, after the last batch for which both counts are exact."""
-    known = [(p.batch, p.old.state_rows, p.new.state_rows) for p in pairs]
-    exact = [(batch, old, new) for batch, old, new in known if old is not None and new is not None]
-    if not exact:
-        yield _Outcome(missing=f"{STATE} were not compared: not reported exactly", unchecked=limit is not None)
+    limited = limit is not None
+    for pair in reversed(pairs):
+        old, new = pair.old.state_rows, pair.new.state_rows
+        if old is not None and new is not None:
+            break
+    else:
+        yield _Missing(f"{STATE} were not compared: not reported exactly", limited)
         return
-    batch, old, new = exact[-1]
     both = [stage for stage in old if stage in new]
     for stage in both:
-        before, after = old[stage], new[stage]
-        yield _Outcome(
-            figure=ComparedFigure(
-                figure=STATE,
-                stage=stage,
-                old=before,
-                new=after,
-                change=abs(after - before),
-                batches=(batch,),
-                limit=limit,
-            )
-        )
-    for stage in [*(s for s in old if s not in new), *(s for s in new if s not in old)]:
-        only = f"only the {'old' if stage in old else 'new'} version has it"
-        yield _Outcome(
-            missing=f"{STATE} of stage {stage} were not compared: {only}", unchecked=limit is not None and not both
-        )
+        was, now = old[stage], new[stage]
+        change, batches = abs(now - was), (pair.batch,)
+        yield ComparedFigure(figure=STATE, stage=stage, old=was, new=now, change=change, batches=batches, limit=limit)
+    for stage in {**old, **new}:
+        if stage not in both:
+            only = f"only the {'old' if stage in old else 'new'} version has it"
+            yield _Missing(f"{STATE} of stage {stage} were not compared: {only}", limited and not both)
 
 
 def _batches(batches: Sequence[int]) -> str:
@@ -208,8 +209,3 @@ def _batches(batches: Sequence[int]) -> str:
     if first == last:
         return f"batch {first}"
     return f"{'' if last - first < len(batches) else f'{len(batches)} of '}batches {first} to {last}"
-
-
-def _exact(number: float) -> Decimal:
-    """Return the number as it is written, so that 29 of 100 is not more than 29%."""
-    return Decimal(repr(number))

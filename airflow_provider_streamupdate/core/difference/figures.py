@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 
+BATCH_COLUMNS = ("query", "batch", "rows in", "old in", "rows out", "old out", "state rows", "old state", "seconds",
+                 "old seconds")  # fmt: skip
 KEPT = 50  # batches of a query
 COLD_BATCHES = 3  # the first ones of a driver take longer than later ones: they are not compared
 
@@ -42,3 +44,10 @@ def merge(*lists: Iterable[BatchFigures]) -> tuple[BatchFigures, ...]:
     """Return the last `KEPT` batches of all lists, in their order. Of a batch that ran again the later list counts."""
     by_batch = {figures.batch: figures for figures_list in lists for figures in figures_list}
     return tuple(by_batch[batch] for batch in sorted(by_batch)[-KEPT:])
+
+
+def batch_row(query: str, new: BatchFigures, old: BatchFigures | None) -> tuple[Any, ...]:
+    """Return a batch of both versions in the order of BATCH_COLUMNS; None where there is no figure."""
+    names = ("rows_in", "rows_out", "rows_kept", "seconds")
+    figures = (side and getattr(side, name) for name in names for side in (new, old))
+    return (query, new.batch, *figures)

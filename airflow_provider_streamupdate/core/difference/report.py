@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
 from ..errors import StreamUpdateError
+from ..markdown import bullets, table
 from .difference import QueryDifference
+from .figures import BATCH_COLUMNS, batch_row
 from .row_difference import RowDifference
-
-_FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the order of BATCH_COLUMNS
 
 
 @attrs.frozen(kw_only=True)
@@ -24,8 +24,6 @@ class DifferenceReport:
     uncompared: tuple[str, ...] = ()  # a sentence for each requested comparison that did not happen: a problem
     remarks: tuple[str, ...] = ()  # what the comparison does not cover
 
-    BATCH_COLUMNS = ("query", "batch", "rows in", "old in", "rows out", "old out", "state rows", "old state",
-                     "seconds", "old seconds")  # fmt: skip
     FIGURE_COLUMNS = ("query", "figure", "new", "old", "change", "allowed", "batches")
     ROW_COLUMNS = ("query", "batches", "equal", "changed", "only old", "only new", "expected")
     SAMPLE_COLUMNS = ("query", "batch", "kind", "column", "new", "old")
@@ -63,18 +61,15 @@ class DifferenceReport:
         yield from self.remarks
 
     def batch_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield a line a batch, in the order of BATCH_COLUMNS; None where there is no figure."""
-        for query in self.queries:
-            for pair in query.batches:
-                figures = (getattr(side, part) for part in _FIGURES for side in (pair.new, pair.old))
-                yield (query.query, pair.batch, *figures)
+        """Yield a line a batch, in the order of BATCH_COLUMNS."""
+        yield from (batch_row(query.query, pair.new, pair.old) for query in self.queries for pair in query.batches)
 
     def figure_rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield a line a figure of a query, in the order of FIGURE_COLUMNS."""
         for query in self.queries:
             for f in query.figures:
                 batches = str(f.batches[0]) if len(f.batches) == 1 else f"{len(f.batches)} batches"
-                yield (query.query, f.name, _rounded(f.new), _rounded(f.old), f.changed, f.allowed, batches)
+                yield (query.query, f.name, round(f.new, 3), round(f.old, 3), f.changed, f.allowed, batches)
 
     def difference_rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield a line a query whose rows were to be compared, in the order of ROW_COLUMNS."""
@@ -90,17 +85,19 @@ class DifferenceReport:
                     values = (_cell(sample.new, column), _cell(sample.old, column))
                     yield (rows.query, sample.batch, sample.kind, column, *values)
 
+    def tables(self) -> dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+        """Return the columns and rows of each table."""
+        return {
+            "figures": (self.FIGURE_COLUMNS, list(self.figure_rows())),
+            "batches": (BATCH_COLUMNS, list(self.batch_rows())),
+            "rows": (self.ROW_COLUMNS, list(self.difference_rows())),
+            "samples": (self.SAMPLE_COLUMNS, list(self.sample_rows())),
+        }
+
     def to_markdown(self) -> str:
         head = f"The new version of **{self.app}** beside the old one: **{self.outcome}**"
-        lines = [f"- {_line(line)}" for line in (*self.problems, *self.notes())]
-        tables = (
-            (self.FIGURE_COLUMNS, self.figure_rows()),
-            (self.BATCH_COLUMNS, self.batch_rows()),
-            (self.ROW_COLUMNS, self.difference_rows()),
-            (self.SAMPLE_COLUMNS, self.sample_rows()),
-        )
-        texts = [text for text in (_table(columns, rows) for columns, rows in tables) if text]
-        return "\n".join([head, "", *([*lines, ""] if lines else []), *texts])
+        lines = (line for columns, rows in self.tables().values() if rows for line in table(columns, rows))
+        return "\n".join([head, "", *bullets((*self.problems, *self.notes())), *lines])
 
 
 class DifferenceError(StreamUpdateError):
@@ -111,25 +108,9 @@ class DifferenceError(StreamUpdateError):
         self.report = report
 
 
-def _rounded(number: int | float) -> int | float:
-    return round(number, 3) if isinstance(number, float) else number
-
-
 def _cell(row: dict[str, str | None] | None, column: str) -> str:
     """Return a value in a table; empty where that version has no such row."""
     if row is None:
         return ""
     value = row.get(column)
     return "null" if value is None else value
-
-
-def _line(text: str) -> str:
-    return text.replace("\n", " ").replace("\r", " ")
-
-
-def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str | None:
-    """Return a table; None without a row."""
-    names = list(columns)
-    cells = (["" if cell is None else _line(str(cell)).replace("|", "\\|") for cell in row] for row in rows)
-    lines = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *lines, ""]) if lines else None

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import attrs
 
 from ..secret_names import HIDDEN, is_secret
 
 CHANGED, ONLY_OLD, ONLY_NEW = "changed", "only old", "only new"
+MAX_SAMPLES = 10  # of a query
 MAX_CHARACTERS = 200  # of a value in a sample
 MAX_IN_SENTENCE = 80  # of a value in a problem
+_COUNTS: dict[str, str] = {  # in words
+    "equal": "equal",
+    "changed": CHANGED,
+    "only_old": ONLY_OLD,
+    "only_new": ONLY_NEW,
+    "expected": "different as expected",
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -44,8 +53,7 @@ class RowDifference:
     """The rows of a query, compared as multisets: a row that one version has twice and the other once differs once."""
 
     query: str
-    batches: tuple[int, int] | None = None  # the first and the last one; None: none was compared
-    compared: int = 0  # number of batches
+    batches: tuple[int, ...] = ()  # those that were compared
     keys: tuple[str, ...] = ()  # the columns that pair rows
     equal: int = 0
     changed: int = 0  # pairs of rows that differ and have the same keys; without those expected, like the next two
@@ -57,6 +65,17 @@ class RowDifference:
     left_out: tuple[str, ...] = ()  # the author expects them to differ: not compared
     not_compared: str | None = None  # why the rows cannot be compared
 
+    def plus(self, other: RowDifference) -> RowDifference:
+        """Return the sums with those of other batches of the query."""
+        counts: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        return attrs.evolve(
+            self,
+            **counts,
+            batches=(*self.batches, *other.batches),
+            samples=(*self.samples, *other.samples)[:MAX_SAMPLES],
+            not_compared=self.not_compared or other.not_compared,
+        )
+
     @property
     def differ(self) -> int:
         """Pairs and single rows that differ and are not expected to."""
@@ -65,16 +84,16 @@ class RowDifference:
     @property
     def span(self) -> str | None:
         """``8``, ``8-12``, or ``8-101, 14 of them``; None: no batch was compared."""
-        if self.batches is None:
+        if not self.batches:
             return None
-        first, last = self.batches
-        gaps = f", {self.compared} of them" if 0 < self.compared <= last - first else ""
+        first, last, count = min(self.batches), max(self.batches), len(self.batches)
+        gaps = f", {count} of them" if count <= last - first else ""
         return f"{first}{f'-{last}' if last > first else ''}{gaps}"
 
     @property
     def summary(self) -> str:
         """The findings in a line."""
-        return f"rows of query {self.query}, {self.compared} batches: {self._counts() or 'none in either version'}"
+        return f"rows of query {self.query}, {len(self.batches)} batches: {self._counts() or 'none in either version'}"
 
     @property
     def problems(self) -> list[str]:
@@ -86,7 +105,7 @@ class RowDifference:
 
     def notes(self) -> Iterator[str]:
         """Yield what was not compared."""
-        if self.batches is not None and not (self.equal or self.differ or self.expected or self.not_compared):
+        if self.batches and not (self.equal or self.differ or self.expected or self.not_compared):
             yield f"query {self.query}: batches {self.span} gave no row in either version, so that none was compared"
         if self.new_columns:
             yield f"query {self.query}: only the new version's rows have {', '.join(self.new_columns)}"
@@ -94,14 +113,8 @@ class RowDifference:
             yield f"query {self.query}: {', '.join(self.left_out)} were not compared: the application expects that"
 
     def _counts(self) -> str:
-        counts = {
-            "equal": self.equal,
-            CHANGED: self.changed,
-            ONLY_OLD: self.only_old,
-            ONLY_NEW: self.only_new,
-            "different as expected": self.expected,
-        }
-        return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        counts = ((getattr(self, name), words) for name, words in _COUNTS.items())
+        return ", ".join(f"{number} {words}" for number, words in counts if number)
 
 
 def _show(name: str, text: str | None) -> str | None:

@@ -200,6 +200,7 @@ class Status:
     beat: int = 0  # grows with every heartbeat, so that no two are the same
     process: ProcessIdentity | None = None  # the one that writes this
     requests: int | None = None  # calls of the driver's agent to the root's storage
+    state_since: str | None = attrs.field(default=None, validator=clock.is_moment)  # None: since it started
     drain_began_at: str | None = attrs.field(default=None, validator=clock.is_moment)  # the last time; None: never
     idle_at_drain: tuple[str, ...] = ()  # the queries for which nothing waited then
     # By query: when it first found nothing to read, before it committed a batch.

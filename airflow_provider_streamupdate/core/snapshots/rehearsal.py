@@ -3,7 +3,7 @@ of the version the snapshot is of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -11,7 +11,9 @@ import attrs
 from ..compatibility.report import CompatibilityReport
 from ..compatibility.rules.sources.source_options import FILES, short_format
 from ..compatibility.verdict import REFUSED, ReportItem
+from ..difference.figures import BATCH_COLUMNS, BatchFigures, batch_row
 from ..errors import StreamUpdateError
+from ..markdown import bullets, table
 from ..plan.plan import AppPlan, SourcePlan
 
 BATCHES = "batches"  # why it ended: as many batches as were asked for
@@ -23,41 +25,23 @@ ERROR = "error"
 # does when it is read (acknowledge, delete) is not known.
 READABLE = (*FILES, "kafka", "rate", "rate-micro-batch", "delta", "iceberg")
 
-_FIGURES = ("rows_in", "rows_out", "rows_kept", "seconds")  # of a batch, in the order of BATCH_COLUMNS
-
-
-@attrs.frozen(kw_only=True)
-class RehearsedBatch:
-    """One batch. seconds: of the whole trigger; rows_out: to the muted sink; state_rows: by stage, after it."""
-
-    batch: int
-    seconds: float
-    rows_in: int
-    rows_out: int | None = None
-    state_rows: dict[str, int] = attrs.field(factory=dict)
-
-    @property
-    def rows_kept(self) -> int:
-        """State rows of all stages."""
-        return sum(self.state_rows.values())
-
 
 @attrs.frozen(kw_only=True)
 class RehearsedQuery:
     """A query's batches in their order; ended: BATCHES, INPUT or ERROR, with the error in words."""
 
     name: str
-    batches: tuple[RehearsedBatch, ...] = ()
+    batches: tuple[BatchFigures, ...] = ()
     ended: str = INPUT
     error: str | None = None
 
-    def batch(self, number: int) -> RehearsedBatch | None:
+    def batch(self, number: int) -> BatchFigures | None:
         return next((b for b in self.batches if b.batch == number), None)
 
     @property
     def state_rows(self) -> dict[str, int]:
         """State rows by stage, after the last batch."""
-        return self.batches[-1].state_rows if self.batches else {}
+        return self.batches[-1].state_rows or {} if self.batches else {}
 
 
 @attrs.frozen(kw_only=True)
@@ -116,18 +100,15 @@ class RehearsalReport:
         if self.old_missing:
             yield f"no figures of the old version: {self.old_missing}"
 
-    BATCH_COLUMNS = ("query", "batch", "rows in", "old in", "rows out", "old out", "state rows", "old state",
-                     "seconds", "old seconds")  # fmt: skip
+    BATCH_COLUMNS = BATCH_COLUMNS
     STATE_COLUMNS = ("stage", "in the snapshot", "after", "old after")
 
     def batch_rows(self) -> Iterator[tuple[Any, ...]]:
-        """A line a batch, in the order of BATCH_COLUMNS; None where there is no figure."""
+        """A line a batch, in the order of BATCH_COLUMNS."""
         for query in self.queries:
             old = self.old.query(query.name) if self.old else None
             for new in query.batches:
-                pair = (new, old.batch(new.batch) if old else None)
-                figures = (None if b is None else getattr(b, part) for part in _FIGURES for b in pair)
-                yield (query.name, new.batch, *figures)
+                yield batch_row(query.name, new, old.batch(new.batch) if old else None)
 
     def stage_rows(self) -> Iterator[tuple[Any, ...]]:
         """A line a stage, in the order of STATE_COLUMNS."""
@@ -145,9 +126,9 @@ class RehearsalReport:
         )
         if self.new is None:
             return f"{head}\n\n{self.compatibility.to_markdown()}"
-        parts = [head, *(f"- {line}" for line in (*self.problems, *self.notes()))]
-        tables = (_table(self.BATCH_COLUMNS, self.batch_rows()), _table(self.STATE_COLUMNS, self.stage_rows()))
-        return "\n".join([parts[0], "", *parts[1:], "", *tables])
+        lines = bullets((*self.problems, *self.notes()))
+        batches = table(self.BATCH_COLUMNS, self.batch_rows())
+        return "\n".join([head, "", *lines, *batches, *table(self.STATE_COLUMNS, self.stage_rows())])
 
 
 def check_harmless(plan: AppPlan) -> tuple[ReportItem, ...]:
@@ -170,12 +151,6 @@ def _effect(source: SourcePlan) -> str | None:
     if "kafka.group.id" in source.options:
         return "it has the running app's consumer group (kafka.group.id), so it would take away the app's rows"
     return None
-
-
-def _table(columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> str:
-    names = list(columns)
-    lines = ("| " + " | ".join("" if c is None else str(c) for c in row) + " |" for row in rows)
-    return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *lines, ""])
 
 
 class RehearsalError(StreamUpdateError):

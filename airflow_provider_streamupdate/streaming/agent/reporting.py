@@ -61,6 +61,8 @@ class Reporter:
             before = self._status.state
             beat = self._status.beat + 1
             always: dict[str, Any] = {"heartbeat_at": clock.now(), "beat": beat, "requests": call_count()}
+            if changes.get("state", before) != before:
+                always["state_since"] = clock.now()
             if changes.get("state") == DRAINING and before != DRAINING:
                 idle = tuple(name for name, query in self._status.queries.items() if query.idle)
                 always |= {"drain_began_at": clock.now(), "idle_at_drain": idle}

@@ -15,7 +15,6 @@ from ...core.plan.plan import AppPlan, QueryPlan
 from ...core.registry.deployment import QueryStatus
 from ...core.registry.registry import AppRegistry
 from ...core.storage import Folder
-from ..difference.recording import recorder
 from ..restore.migrator import MigrationFunctions
 from ..restore.restorer import check_room_for, mark_taken_over, restore_query
 from ..restore.saved_state import SavedState
@@ -24,6 +23,7 @@ from ..spark_internals import execution_seconds
 from .batch_reports import BatchReports
 from .following import Following
 from .queries import RunningQueries
+from .row_comparison import recorder
 
 RESTORE_TRIES = 5  # of a state that changes meanwhile
 POLL_SECONDS = 0.005  # between looks whether a batch has ended

@@ -23,7 +23,6 @@ from ...core.registry.deployment import QueryStatus
 from ...core.registry.in_flight import ChangeRequest
 from ...core.registry.registry import AppRegistry
 from .. import spark_internals
-from ..difference.recording import compare_recorded
 from ..planning.planner import App, plan_app
 from ..restore.fresh_start import check_start
 from ..restore.restorer import MetadataAhead, check_restorable, copy_ahead, metadata_ahead, restore_app
@@ -33,6 +32,7 @@ from .port import Session
 from .queries import RunningQueries
 from .rebuilding import Built, Rebuilding
 from .renumbering import skip_used_batch_ids, used_beyond
+from .row_comparison import compare_recorded
 from .warm_up import count_rows, scratch_folder, warm_up
 
 _JVM_ENDS = 10.0  # seconds that a JVM may take to end once its connections are closed

@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ...core.checkpoint.snapshot import Snapshot
+from ...core.difference.figures import BatchFigures
 from ...core.errors import CorruptError, StorageError
 from ...core.plan.plan import AppPlan, QueryPlan
-from ...core.snapshots.rehearsal import BATCHES, ERROR, INPUT, RehearsedBatch, RehearsedQuery
+from ...core.snapshots.rehearsal import BATCHES, ERROR, INPUT, RehearsedQuery
 from ...core.storage import Folder
 from .. import spark_internals
 from ..planning.author import describe_failure
@@ -68,7 +69,7 @@ def _run(query: QueryPlan, writer: DataStreamWriter, checkpoint: Folder, batches
     frame = spark_internals.writer_frame(writer)
     muted = frame.writeStream.format("noop").outputMode(query.output_mode)
     running = muted.option("checkpointLocation", checkpoint.uri).trigger(availableNow=True).start()
-    seen: dict[int, RehearsedBatch] = {}
+    seen: dict[int, BatchFigures] = {}
     try:
         while len(seen) < batches:
             active = running.isActive  # before the reports, so that the last ones are not missed
@@ -94,19 +95,18 @@ def _wait_for_tasks(spark: SparkSession) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _reported(query: QueryPlan, running: StreamingQuery) -> dict[int, RehearsedBatch]:
+def _reported(query: QueryPlan, running: StreamingQuery) -> dict[int, BatchFigures]:
     """The batches Spark has reported; a trigger that found nothing to do is reported too, without ``addBatch``."""
     reports = (dict(p) for p in running.recentProgress)
     return {p["batchId"]: _batch(query, p) for p in reports if "addBatch" in p["durationMs"]}
 
 
-def _batch(query: QueryPlan, progress: Mapping[str, Any]) -> RehearsedBatch:
+def _batch(query: QueryPlan, progress: Mapping[str, Any]) -> BatchFigures:
     rows = [int(o["numRowsTotal"]) for o in progress["stateOperators"]]
-    out = int(progress["sink"]["numOutputRows"])
-    return RehearsedBatch(
+    return BatchFigures(
         batch=progress["batchId"],
         seconds=progress["durationMs"]["triggerExecution"] / 1000,
         rows_in=progress["numInputRows"],
-        rows_out=out if out >= 0 else None,
+        rows_out=int(progress["sink"]["numOutputRows"]),
         state_rows={s.name: n for s, n in zip(query.stages, rows, strict=True)},
     )

@@ -10,21 +10,77 @@ import attrs
 from ....core.compatibility.rules.sinks import is_function
 from ....core.compatibility.successors import new_names
 from ....core.difference.comparison import Comparison
-from ....core.difference.difference import QueryDifference, compare
+from ....core.difference.difference import compare
 from ....core.difference.figures import COLD_BATCHES, BatchFigures
 from ....core.difference.report import DifferenceError, DifferenceReport
 from ....core.difference.row_difference import RowDifference
-from ....core.errors import WaitTimeoutError
-from ....core.registry.deployment import FINAL_STATES, QueryStatus
+from ....core.errors import DriverError, InvalidInputError, WaitTimeoutError
+from ....core.registry.deployment import FINAL_STATES, NEW, DriverRole, DriverState, QueryStatus
 from ....core.registry.registry import AppRegistry
 from ...operations.context import Context
 from ...operations.stop import stop_deployment
+from ...operations.version import store_copy
 from ...waiting import wait_for
 from ..update import Update
-from .witness import Witness
 
 COMPARED_BATCHES = 5  # of each query, at least, where a difference may end the update
 REST_SECONDS = 60.0  # for batches that were recorded by then; a comparison takes seconds
+
+
+class Witness:
+    """The driver that runs the old version's code along with the new version's, to compare their rows. It is a
+    deployment of its own, `name`.
+
+    new: the deployment that the update brings in
+    """
+
+    def __init__(self, context: Context, registry: AppRegistry, new: str) -> None:
+        self.name = f"{new}-witness"
+        self._context, self._registry, self._new = context, registry, new
+        self._owner = f"witness of {new}"
+
+    @classmethod
+    def of(cls, update: Update) -> Witness:
+        return cls(update.context, update.registry, update.record.new)
+
+    def check_name(self) -> None:
+        """Raise InvalidInputError when another deployment has its name."""
+        if self.name in self._registry.deployment_ids() and self._registry.spec(self.name).owner != self._owner:
+            raise InvalidInputError(
+                f"rows cannot be compared (--diff): the driver for it would be deployment {self.name}, and "
+                f"{self._registry.name} has a deployment of that name; give the new version another id (--deployment)"
+            )
+
+    def start(self, update: Update, batches: int) -> None:
+        """Start the witness unless it runs. batches: how many of the running version's last batches it begins with"""
+        registry, drivers = self._registry, update.drivers
+        old, epoch = registry.running()
+        if self.name not in registry.deployment_ids():
+            store_copy(registry, old, self.name, owner=self._owner)
+        if not self.lives:
+            drivers.start_beside(registry.spec(self.name), epoch + 1, DriverRole.WITNESS, batches, self._new)
+            update.progress(f"{self.name}: driver started, to compare the rows of {self._new} with those of {old}")
+
+    def end(self) -> None:
+        """End the witness if it was started: the hand-over needs its processors."""
+        if self._registry.launch(self.name) is not None and self._registry.spec(self.name).owner == self._owner:
+            stop_deployment(self._context, self._registry.name, self.name)
+
+    @property
+    def state(self) -> DriverState:
+        return self._context.drivers(self._registry).state(self.name)
+
+    @property
+    def lives(self) -> bool:
+        return self.state not in (*FINAL_STATES, NEW)
+
+    def check(self, update: Update) -> None:
+        """Raise DriverError when the witness has ended."""
+        if (state := self.state) in FINAL_STATES:
+            raise DriverError(
+                f"the rows of {self._new} and {update.record.old} cannot be compared: "
+                f"{update.drivers.death(self.name, state)}"
+            )
 
 
 def first_batches(update: Update) -> int:
@@ -75,10 +131,9 @@ def check_difference(update: Update) -> DifferenceReport:
             + "\n  ".join(report.problems),
             report,
         )
-    queries = [_summary(query) for query in report.queries if query.batches]
-    if queries or report.rows:
-        lines = "; ".join([*queries, *(rows.summary for rows in report.rows)])
-        update.progress(f"{new} and {old} have run the same batches: {lines}")
+    summaries = [query.summary for query in report.queries if query.batches]
+    if summaries := [*summaries, *(rows.summary for rows in report.rows)]:
+        update.progress(f"{new} and {old} have run the same batches: {'; '.join(summaries)}")
     for note in (*(note for rows in report.rows for note in rows.notes()), *report.remarks):
         update.progress(note)
     return report
@@ -91,10 +146,10 @@ def _wait_compared(update: Update) -> None:
 
     def poll() -> bool | None:
         findings = _comparison(update).findings()
-        compared = {query: len(batches) for query, batches in findings.batches.items()}
-        rows = wanted - {each.query for each in findings.rows if each.not_compared}
+        rows = wanted - {query for query, found in findings.items() if found.not_compared}
         counts = [len(query.batches) for query in _report(update).queries] if update.options.limits.any else []
-        if all(count >= COMPARED_BATCHES for count in (*counts, *(compared.get(query, 0) for query in rows))):
+        counts += [len(findings[query].batches) if query in findings else 0 for query in rows]
+        if all(count >= COMPARED_BATCHES for count in counts):
             return True
         if wanted:
             Witness.of(update).check(update)
@@ -139,13 +194,12 @@ def _report(update: Update) -> DifferenceReport:
         )
         for name in both
     )
-    known = {rows.query: rows for rows in _comparison(update).findings().rows}
+    found, requested = _comparison(update).findings(), update.options.diff_keys.items()
     # Uncompared queries are never reported as equal.
-    requested = update.options.diff_keys.items()
-    rows = tuple(known.get(query, RowDifference(query=query, keys=keys)) for query, keys in requested)
+    rows = tuple(found.get(query, RowDifference(query=query, keys=keys)) for query, keys in requested)
     uncompared = ["no query is in both versions, so that no limit can be checked"] if limits.any and not both else []
     for each in rows:
-        if each.not_compared or each.batches is None:
+        if each.not_compared or not each.batches:
             reason = each.not_compared or "no batch was run by both versions"
             uncompared.append(
                 f"query {each.query}: rows were not compared, though that was asked for (--diff): {reason}"
@@ -168,7 +222,7 @@ def _remarks(update: Update, compared: list[str]) -> Iterator[str]:
                 f"query {query.name}: the rows that its {query.sink.format} function is given were compared, not what "
                 "it writes"
             )
-    if compared and (witness := Witness.of(update)).ended:
+    if compared and (witness := Witness.of(update)).state in FINAL_STATES:
         yield f"later batches' rows were not compared: {witness.name}, which compares them, has ended"
 
 
@@ -177,8 +231,8 @@ def _witness_figures(query: str, update: Update) -> tuple[BatchFigures, ...] | N
     one's, its batches contain the recording of their rows. None: rows are not recorded, or there is no such limit."""
     if query not in update.options.diff_keys or update.options.limits.max_slower is None:
         return None
-    status = Witness.of(update).query(query)
-    return status.figures if status is not None else ()
+    status = update.registry.status(Witness.of(update).name)
+    return status.queries[query].figures if status is not None and query in status.queries else ()
 
 
 def _renamed(query: QueryStatus, names: Mapping[str, str]) -> tuple[BatchFigures, ...]:
@@ -189,8 +243,3 @@ def _renamed(query: QueryStatus, names: Mapping[str, str]) -> tuple[BatchFigures
         else f
         for f in query.figures
     )
-
-
-def _summary(query: QueryDifference) -> str:
-    changes = [f"{figure.name} {figure.changed}" for figure in query.figures if figure.changed != "none"]
-    return f"query {query.query}, {len(query.batches)} batches, {', '.join(changes) or 'no difference'}"

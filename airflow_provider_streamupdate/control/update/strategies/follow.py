@@ -17,10 +17,9 @@ from ...operations.plan import Planned
 from ...waiting import Phase, wait_for
 from ..options import CATCH_UP_SECONDS, UpdateOptions
 from ..update import Update
-from .comparison import check_difference, clear_comparison, first_batches, start_comparison, start_witness
+from .comparison import Witness, check_difference, clear_comparison, first_batches, start_comparison, start_witness
 from .standby import Standby, note_ready
 from .strategy import Strategy
-from .witness import Witness
 
 REPORT_SECONDS = 10.0  # between messages of how far the new version is behind
 CLOSE_BATCHES = 1  # that the new version may be behind: the one that the old version works on

@@ -1,1 +1,0 @@
-"""The rows of two versions: recorded batch by batch, and compared in Spark."""
