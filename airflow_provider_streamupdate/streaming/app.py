@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ..core.difference.comparison import ExpectedDifference
+from ..core.difference.request import ExpectedDifference
 from ..core.errors import ApplicationError, StreamUpdateError, describe
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH

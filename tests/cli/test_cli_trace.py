@@ -89,8 +89,11 @@ def test_each_update_is_sent_once_when_it_has_ended(running: Site, monkeypatch: 
     sent: list[object] = []
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(trace_of, "send", lambda spans, _: sent.append(spans[0].attributes["streamupdate.outcome"]))
-    for version, more, fails in (("v2", (), "start"), ("v3", ("--strategy", "restart"), "run")):
-        file = running.application(version, FAIL=fails)
+    for version, more, fails in (
+        ("v2", ("--rehearse", "1"), {"REHEARSAL": "ValueError: no"}),
+        ("v3", ("--strategy", "restart"), {"FAIL": "run"}),
+    ):
+        file = running.application(version, **fails)
         assert running.run("update", file, "--deployment", version, *more).exit_code == 1
     running.app.set_update(UpdateRecord(app="alarm", old="v1", new="v4", started_at=clock.now(), digest="other"))
     running.ok("update", running.application("v5"), "--deployment", "v5")

@@ -9,15 +9,11 @@ import pytest
 
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.update.strategies import strategy_named
-from airflow_provider_streamupdate.core.difference.comparison import (
-    NEW,
-    OLD,
-    Comparison,
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison, note_rows, rows_of
+from airflow_provider_streamupdate.core.difference.request import (
     ComparisonRequest,
     ExpectedDifference,
     ExpectedDifferences,
-    note_rows,
-    rows_of,
 )
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.core.errors import InvalidInputError

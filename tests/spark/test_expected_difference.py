@@ -6,7 +6,7 @@ import pytest
 from bench import Bench
 from pyspark import cloudpickle
 
-from airflow_provider_streamupdate.core.difference.comparison import ExpectedDifference
+from airflow_provider_streamupdate.core.difference.request import ExpectedDifference
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.streaming import StreamingApp, stage

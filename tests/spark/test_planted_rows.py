@@ -15,7 +15,8 @@ from followed_pair import Pair, running_pair
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison, ComparisonRequest
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
+from airflow_provider_streamupdate.core.difference.request import ComparisonRequest
 from airflow_provider_streamupdate.core.difference.row_difference import RowDifference
 from airflow_provider_streamupdate.streaming.engine.row_comparison import compare_recorded, recorder
 

@@ -11,10 +11,8 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.difference.comparison import (
-    NEW,
-    OLD,
-    Comparison,
+from airflow_provider_streamupdate.core.difference.comparison import NEW, OLD, Comparison
+from airflow_provider_streamupdate.core.difference.request import (
     ComparisonRequest,
     ExpectedDifference,
     ExpectedDifferences,

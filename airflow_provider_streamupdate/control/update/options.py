@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from ...core.difference.comparison import ComparisonRequest
 from ...core.difference.limits import Limits, parse_ratio, parse_share
+from ...core.difference.request import ComparisonRequest
 from ...core.errors import InvalidInputError
 from ...core.names import check_name
 from ...core.registry.application import Application

@@ -18,15 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ...core.difference.comparison import (
-    NEW,
-    OLD,
-    Comparison,
-    ComparisonRequest,
-    ExpectedDifferences,
-    note_rows,
-    rows_of,
-)
+from ...core.difference.comparison import NEW, OLD, Comparison, note_rows, rows_of
+from ...core.difference.request import ComparisonRequest, ExpectedDifferences
 from ...core.difference.row_difference import CHANGED, MAX_SAMPLES, ONLY_NEW, ONLY_OLD, RowDifference, Sample
 from ...core.errors import InvalidInputError
 from ...core.storage import Folder

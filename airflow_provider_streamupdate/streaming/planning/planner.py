@@ -17,7 +17,7 @@ from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.compatibility.rules.settings.setting import SHARES
 from ...core.compatibility.rules.sinks import kind_of
-from ...core.difference.comparison import ExpectedDifference
+from ...core.difference.request import ExpectedDifference
 from ...core.errors import ApplicationError, StreamUpdateError, describe
 from ...core.names import confused
 from ...core.plan.expressions import Call, Expression, Literal, Unknown
