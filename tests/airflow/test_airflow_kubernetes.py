@@ -65,7 +65,7 @@ def test_a_kubeconfig_by_its_path(site: Site, launcher: ConnectionLauncher) -> N
     given, place = settings(launcher)
     assert launcher.environment(APPLICATION)["KUBECONFIG"] == str(file)
     assert not any("KUBECONFIG" in setting for setting in given)
-    assert (place.kubeconfig, place.by_name) == (str(file), True)
+    assert place.kubeconfig == str(file)
     assert _kubeconfig(place) == str(file)
     site.monkeypatch.setenv("KUBECONFIG", "/own")
     assert _kubeconfig(place) == str(file)
