@@ -57,12 +57,13 @@ def interruption(
     current, rollback = registry.current(), None
     if record is not None and not record.under_way(current.deployment if current else None):
         record = None
-    if record is None and state == CANCELLED and current is not None and not current.cancelled:
+    if state == CANCELLED and current is not None and not current.cancelled:
         rollback = next((last for last in registry.rollbacks()[-1:] if last.under_way(current)), None)
     held = lease.read(registry.folder) if record or rollback else None
     if held is not None and (held.released or (record is not None and held.owner != record.new)):
         held = None  # it is about other work
-    if held is not None and _worked_on(held):
+    left = rollback is not None and held is not None and held.holder is None  # no task of a DAG continues a rollback
+    if held is not None and not left and _worked_on(held):
         return None
     since = held.renewed_at if held else ""
     if record is not None:
@@ -71,7 +72,7 @@ def interruption(
             deployment=record.new,
             step=record.step,
             since=since or max([record.started_at, *record.step_times.values()]),
-            killed=held is None or held.holder is not None,
+            killed=held is None or held.holder is not None or left,
         )
     if rollback is None:
         return None
