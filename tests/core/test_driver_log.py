@@ -17,6 +17,7 @@ import airflow_provider_streamupdate
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import driver_log, launcher, log_tail, process
 from airflow_provider_streamupdate.control.drivers.driver_log import follow_log
+from airflow_provider_streamupdate.control.drivers.launch_files import local_folder
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.runtime import private_folder
 from airflow_provider_streamupdate.control.operations import plan as planning
@@ -199,9 +200,15 @@ def test_the_log_of_a_root_elsewhere_is_in_this_user_s_private_folder(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     deployment = Folder.open("memory://elsewhere/flights/deployments/v1")
-    log = private_folder("deployments") / "elsewhere_v1" / "driver-1.log"
+    private = private_folder("deployments")
+    log = local_folder(deployment, spec("v1")) / "driver-1.log"
     log.parent.mkdir()
-    assert own_log(launch(log), deployment) == log
+    assert own_log(launch(log), deployment) == log and log.parent.parent == private
+    other = local_folder(Folder.open("memory://elsewhere/trains/deployments/v1"), spec("v1", app="trains"))
+    longer = local_folder(Folder.open("memory://elsewhere/flights/deployments/v1_2"), spec("v1_2"))
+    any_name = tmp_path / f"{private.name}-of-mine" / log.parent.name
+    for foreign in (other, longer, private / "any", any_name):
+        assert own_log(launch(foreign / "driver-1.log"), deployment) is None, foreign
     log.parent.parent.chmod(0o777)
     assert own_log(launch(log), deployment) is None, "somebody else may have put it there"
     assert own_log(launch(tmp_path / "driver-1.log"), deployment) is None
