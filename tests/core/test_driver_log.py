@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import itertools
 import os
 import tempfile
@@ -184,6 +185,36 @@ def test_launch_json_names_no_other_file_of_this_machine(tmp_path: Path, kind: s
     with pytest.raises(NotFoundError, match="is not the log of a driver of v1"):
         list(follow_log(app, "v1", 3, lambda: True))
     assert OutputLog.of(app.launch("v1"), app.deployment_folder("v1"), DriverSettings(log_bytes=1)) is None
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.ENAMETOOLONG, errno.EINVAL])
+@pytest.mark.parametrize("where", ["driver_log.Path.is_file", "driver_log.own_log", "driver_log.os.access"])
+def test_a_log_that_cannot_be_looked_at_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, error: int
+) -> None:
+    """In another user's private folder, with a name that is too long, or while a link becomes a file."""
+    logged = Logged(tmp_path, SAID)
+
+    def fail(*_: object) -> bool:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(f"airflow_provider_streamupdate.control.drivers.{where}", fail)
+    note = logged.client.driver_log("flights", "v1").note
+    with pytest.raises(NotFoundError, match=rf"cannot be read: {os.strerror(error)}"):
+        list(follow_log(logged.app, "v1", 3, lambda: True))
+    monkeypatch.undo()
+    assert note is not None and f"cannot be read: {os.strerror(error)}; {logged.path} belongs to " in note
+
+
+def test_a_log_that_others_cannot_open_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = Logged(tmp_path, SAID)
+
+    def fail(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(log_tail, "_opener", fail)
+    with pytest.raises(NotFoundError, match="cannot be read any more: Permission denied"):
+        list(follow_log(logged.app, "v1", 3, lambda: True))
 
 
 def test_a_rotated_log_is_no_link_and_no_pipe(tmp_path: Path) -> None:
