@@ -349,6 +349,8 @@ class StreamUpdateEndOperator(StreamUpdateOperator):
                 SUPERSEDED: "was not continued, and was superseded by another update",
                 Outcome.CANCELLED: "was ended, since the app was cancelled",
             }[record.outcome if record else None]
+            if record is not None and record.outcome and record.reason and why not in record.reason:
+                why += f" ({record.reason})"  # who ended it by hand: its steps do not know
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
             )
