@@ -54,6 +54,7 @@ from .launcher import Launcher, driver_environment, need_launcher
 from .process import Alive
 
 UPDATE_AGAIN = "Correct the cause, and run the update again"
+QUIET_SECONDS = 5.0  # without a heartbeat, which comes every second: the reason why a wait was in vain
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
 
 
@@ -337,7 +338,7 @@ class Drivers:
                     f"process {identity.pid} of {who} is stopped (SIGSTOP): continue it (kill -CONT {identity.pid}) or "
                     f"end it (kill -KILL {identity.pid}), then run this again"
                 )
-        if (quiet := clock.age(status.heartbeat_at)) < SILENT_SECONDS:
+        if (quiet := clock.age(status.heartbeat_at)) < QUIET_SECONDS:
             return None
         return (
             f"{who} (process {status.pid} on {status.host}) has given no sign of life for {quiet:.0f} s: it hangs, or "
