@@ -385,26 +385,27 @@ def _interruption(
     state: the current driver's. When it is cancelled, an interrupted rollback is looked for, too
     """
     update = update if update is not None and update.under_way(current.deployment) else None
-    rollbacks = registry.rollbacks()[-1:] if update is None and state == CANCELLED and not current.cancelled else []
+    rollbacks = registry.rollbacks()[-1:] if state == CANCELLED and not current.cancelled else []
     rollback = next((each for each in rollbacks if each.under_way(current)), None)
     if update is None and rollback is None:
         return None
     held = lease.read(registry.folder)
     if held is not None and (held.released or (update is not None and held.owner != update.new)):
         held = None  # it is about other work
-    if held is not None and _worked_on(held):
+    left = rollback is not None and held is not None and held.holder is None  # no task of a DAG continues a rollback
+    if held is not None and not left and _worked_on(held):
         return None
     since = held.renewed_at if held else ""
-    if rollback is not None:
-        since, to = since or rollback.started_at, rollback.back_to
-        return Interruption(deployment=rollback.left, step="", since=since, killed=True, back_to=to)
-    assert update is not None
-    return Interruption(
-        deployment=update.new,
-        step=update.step,
-        since=since or max([update.started_at, *update.step_times.values()]),
-        killed=held is None or held.holder is not None,
-    )
+    if update is not None:
+        return Interruption(
+            deployment=update.new,
+            step=update.step,
+            since=since or max([update.started_at, *update.step_times.values()]),
+            killed=held is None or held.holder is not None or left,
+        )
+    assert rollback is not None
+    since, to = since or rollback.started_at, rollback.back_to
+    return Interruption(deployment=rollback.left, step="", since=since, killed=True, back_to=to)
 
 
 def _worked_on(held: Lease) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import re
-import shlex
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -16,8 +15,8 @@ import attrs
 from ..core import clock
 from ..core.errors import StreamUpdateError
 from ..core.storage import Folder
-from ..core.storage.ownership import foreign_folders
-from ..core.users import group_name, user_name
+from ..core.storage.ownership import command_to_mend, foreign_folders
+from ..core.users import user_name
 from .drivers.launcher import (
     check_java,
     check_spark_submit,
@@ -175,14 +174,13 @@ def _owners(context: Context, name: str) -> Iterator[Finding]:
     root, app = context.registry.folder.path_here, context.registry.app(name).folder.path_here
     if root is None or app is None or not (foreign := foreign_folders(str(root), str(app))):
         return
-    owner, other = root.stat(), user_name(Path(foreign[0]).stat().st_uid)
-    user, group = user_name(owner.st_uid), group_name(owner.st_gid)
+    user, other = (user_name(path.stat().st_uid) for path in (root, Path(foreign[0])))
     more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
     yield Finding(
         thing=f"owners of {name}",
         outcome=FAILED,
         found=f"{foreign[0]}{more} belongs to {other}, so that {user}, to whom the root belongs, cannot write "
-        f"commands, answers or snapshots there: as root, run chown -R {user}:{group} {shlex.quote(str(app))}",
+        f"commands, answers or snapshots there: {command_to_mend(root, app)}",
     )
 
 

@@ -305,6 +305,8 @@ class StreamUpdateEndOperator(AppOperator):
             became = HOW_ENDED[record.outcome if record else None]
             if record is None or record.outcome is None:
                 became += "; run the failed tasks again, or roll back"
+            if record is not None and record.outcome and record.reason and why not in record.reason:
+                why += f" ({record.reason})"  # who ended it by hand: its steps do not know
             raise AirflowFailException(
                 f"the update of app {self.app} to {deployment} {became}; {now}. {failed} failed: {why}"
             )

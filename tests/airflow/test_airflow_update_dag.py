@@ -253,6 +253,17 @@ def test_an_outcome_of_skipped_steps_is_skipped() -> None:
         operator.execute({"ti": ti})
 
 
+def test_the_outcome_says_who_rolled_an_update_back_by_hand(site: Site, context: dict[str, Any]) -> None:
+    site.submit()
+    plan_of(application=site.application("v2"), deployment_id="v2").execute(context)
+    site.client.rollback("alarm")
+    ti = FakeTaskInstance(states={"plan": "success", "check": "failed"})
+    steps = {"plan": "plan", "check": "check"}
+    operator = StreamUpdateEndOperator(task_id="t", app="alarm", deployment_id="v2", steps=steps)
+    with pytest.raises(AirflowFailException, match=r"check failed: see its log \(.* rolled it back\)"):
+        operator.execute({"ti": ti})
+
+
 def test_the_time_beside_is_waited_for_in_the_triggerer(site: Site, context: dict[str, Any]) -> None:
     """Nobody works on the update then; the trigger keeps the app for it."""
     site.submit(SINK=SINKS[0])

@@ -208,3 +208,16 @@ def test_an_app_that_is_updated_is_left_alone_and_so_is_what_cannot_be_freed(
     done = document(run("gc", "flights", "--keep-deployments", "2", "--json"))
     assert [kind for kind, _ in rows(done, "freed")] == ["log"]
     assert {t["name"]: t["reason"] for t in done["apps"][0]["kept"]}["v1"] == "v1 is read-only"
+
+
+def test_a_dry_run_does_not_wait_for_silent_drivers(
+    run: Run, app: AppRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would take half a minute, one after the other."""
+    silent = clock.later(-300)
+    for number in (1, 2, 3, 4):
+        launch = attrs.evolve(app.launch("v1"), host="elsewhere", process=None, epoch=1)
+        app.set_launch(f"v{number}", launch)
+        set_status(app, f"v{number}", status("running", host="elsewhere", heartbeat_at=silent))
+    monkeypatch.setattr(clock, "sleep", lambda seconds: pytest.fail("it waited"))
+    assert run("gc", "flights", "--dry-run", "--json").exit_code == 0

@@ -101,3 +101,16 @@ def test_in_a_shared_root_everything_is_its_group_s(site: Site, root: Path) -> N
     assert {oct(path.stat().st_mode & 0o777) for path in made if path.is_file()} == {"0o660"}
     result = as_user(site, OTHER, "cancel", "alarm")
     assert result.returncode == 0, result.stderr
+
+
+def test_who_cannot_write_an_app_s_folders_is_told_what_mends_it(site: Site, root: Path) -> None:
+    """And nothing is stopped: neither by an update, which needs the next epoch, nor by a cancellation."""
+    app, mend = submitted(site), f"as root, run chown -R {UNKNOWN}:{UNKNOWN} {root}/alarm"
+    os.chown(root / "alarm" / "epochs", 0, 0)
+    for command in (["update", site.application("v2"), "--strategy", "restart"], ["cancel", "alarm"]):
+        before = beat(app)
+        result = as_user(site, UNKNOWN, *command)
+        assert result.returncode == 1 and f"{root}/alarm/epochs belongs to root" in result.stderr
+        assert mend in result.stderr
+        assert beat(app) > before
+    assert app.cancellation() is None and app.deployment_ids() == ["v1"]

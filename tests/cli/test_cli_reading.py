@@ -93,6 +93,8 @@ def test_list_shows_a_silent_driver_as_silent_and_a_deployment_that_never_starte
 ) -> None:
     silent, drivers = "2020-01-01T00:00:00+00:00", StreamUpdateClient(str(root)).drivers("flights")
     assert drivers.silence("v1") is None
+    set_status(app, "v1", status(heartbeat_at=clock.later(-12)))
+    assert "has given no sign of life for 1" in str(drivers.silence("v1"))  # a wait may be shorter than 30 s
     set_status(app, "v1", status(heartbeat_at=silent))
     assert "has given no sign of life for " in str(drivers.silence("v1"))
     deploy(Registry(str(root)).app("young"), state=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import itertools
 import os
 import tempfile
@@ -17,6 +18,7 @@ import airflow_provider_streamupdate
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import driver_log, launcher, log_tail, process
 from airflow_provider_streamupdate.control.drivers.driver_log import follow_log
+from airflow_provider_streamupdate.control.drivers.launch_files import local_folder
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.runtime import private_folder
 from airflow_provider_streamupdate.control.operations import plan as planning
@@ -185,6 +187,36 @@ def test_launch_json_names_no_other_file_of_this_machine(tmp_path: Path, kind: s
     assert OutputLog.of(app.launch("v1"), app.deployment_folder("v1"), DriverSettings(log_bytes=1)) is None
 
 
+@pytest.mark.parametrize("error", [errno.EACCES, errno.ENAMETOOLONG, errno.EINVAL])
+@pytest.mark.parametrize("where", ["driver_log.Path.is_file", "driver_log.own_log", "driver_log.os.access"])
+def test_a_log_that_cannot_be_looked_at_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, error: int
+) -> None:
+    """In another user's private folder, with a name that is too long, or while a link becomes a file."""
+    logged = Logged(tmp_path, SAID)
+
+    def fail(*_: object) -> bool:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(f"airflow_provider_streamupdate.control.drivers.{where}", fail)
+    note = logged.client.driver_log("flights", "v1").note
+    with pytest.raises(NotFoundError, match=rf"cannot be read: {os.strerror(error)}"):
+        list(follow_log(logged.app, "v1", 3, lambda: True))
+    monkeypatch.undo()
+    assert note is not None and f"cannot be read: {os.strerror(error)}; {logged.path} belongs to " in note
+
+
+def test_a_log_that_others_cannot_open_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = Logged(tmp_path, SAID)
+
+    def fail(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(log_tail, "_opener", fail)
+    with pytest.raises(NotFoundError, match="cannot be read any more: Permission denied"):
+        list(follow_log(logged.app, "v1", 3, lambda: True))
+
+
 def test_a_rotated_log_is_no_link_and_no_pipe(tmp_path: Path) -> None:
     log = tmp_path / "driver-1.log"
     log.write_text("mine\n")
@@ -199,9 +231,15 @@ def test_the_log_of_a_root_elsewhere_is_in_this_user_s_private_folder(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     deployment = Folder.open("memory://elsewhere/flights/deployments/v1")
-    log = private_folder("deployments") / "elsewhere_v1" / "driver-1.log"
+    private = private_folder("deployments")
+    log = local_folder(deployment, spec("v1")) / "driver-1.log"
     log.parent.mkdir()
-    assert own_log(launch(log), deployment) == log
+    assert own_log(launch(log), deployment) == log and log.parent.parent == private
+    other = local_folder(Folder.open("memory://elsewhere/trains/deployments/v1"), spec("v1", app="trains"))
+    longer = local_folder(Folder.open("memory://elsewhere/flights/deployments/v1_2"), spec("v1_2"))
+    any_name = tmp_path / f"{private.name}-of-mine" / log.parent.name
+    for foreign in (other, longer, private / "any", any_name):
+        assert own_log(launch(foreign / "driver-1.log"), deployment) is None, foreign
     log.parent.parent.chmod(0o777)
     assert own_log(launch(log), deployment) is None, "somebody else may have put it there"
     assert own_log(launch(tmp_path / "driver-1.log"), deployment) is None

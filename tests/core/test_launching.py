@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.drivers import launcher, process, runtime
+from airflow_provider_streamupdate.control.drivers import drivers, launcher, process, runtime
 from airflow_provider_streamupdate.control.drivers.clusters import Living, yarn
 from airflow_provider_streamupdate.control.drivers.launch_files import local_folder
 from airflow_provider_streamupdate.control.drivers.launcher import (
@@ -27,10 +27,12 @@ from airflow_provider_streamupdate.control.drivers.launcher import (
 from airflow_provider_streamupdate.control.operations import plan as planning
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, EnvironmentProblem, InvalidInputError, StorageError
+from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Launch
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.options import VARIABLE, from_environment, to_environment
+from airflow_provider_streamupdate.core.users import user_name
 from tests.core.builders import spec
 
 # YARN
@@ -231,3 +233,13 @@ def test_one_that_vanishes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Folder, "create", lambda *_, **__: False)
     with pytest.raises(StorageError, match="was removed while it was looked for"):
         runtime.of_deployment(root, tmp_path, str(root.address))
+
+
+def test_a_driver_of_another_user_was_not_signalled_and_its_user_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ProcessIdentity.own()
+    launch = Launch(epoch=1, host=own.host, pid=own.pid, log="", launched_at=clock.now(), process=own)
+    assert "after SIGTERM and SIGKILL" in drivers._why_not(launch)
+    mine = user_name(os.geteuid())
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    assert f"is a process of {mine}, which" in drivers._why_not(launch)
+    assert f"run this as {mine} or root" in drivers._why_not(launch)

@@ -79,6 +79,7 @@ class Bench:
         self.folder = folder
         self.files = 0
         self.unread = 0
+        self.query = "q"  # its name
         self.registry = Registry(str(folder / "root")).app("bench")
         self.emitted: dict[int, list[dict]] = {}
         self.deployments = 0
@@ -131,7 +132,7 @@ class Bench:
         def keep(batch, batch_id: int) -> None:
             self.keep(batch_id, [row.asDict(recursive=True) for row in batch.collect()])
 
-        @app.query("q", seen_batch=self.sink_seen_batch if self.sink else self.seen_batch)
+        @app.query(self.query, seen_batch=self.sink_seen_batch if self.sink else self.seen_batch)
         def query(spark, params):
             writer = build(self).writeStream.outputMode(mode)
             return self.sink(writer) if self.sink else writer.foreachBatch(keep)
@@ -197,7 +198,7 @@ class Bench:
             report = saved.compare(plan, agree)
             assert report.compatible, report.problems
             restore_app(saved, plan, writers, self.registry, deployment, self.migrations)
-        queries = self._read_all(writers, self.registry.checkpoint(deployment, "q"), plan)
+        queries = self._read_all(writers, self.registry.checkpoint(deployment, self.query), plan)
         name = f"s{self.deployments}"
         export(self.registry, deployment, name, plan, True, queries.progress())
         return name
@@ -205,13 +206,13 @@ class Bench:
     def spark_alone(self, build: Callable, mode: str = "update") -> None:
         """What happens without us: the version starts on the last deployment's own checkpoint and reads all input."""
         plan, writers = self.plan(build, mode)
-        self._read_all(writers, self.registry.checkpoint(f"d{self.deployments}", "q"), plan)
+        self._read_all(writers, self.registry.checkpoint(f"d{self.deployments}", self.query), plan)
 
     def _read_all(self, writers, checkpoint, plan) -> RunningQueries:
-        queries = RunningQueries(self.spark, writers, {"q": checkpoint}, plan)
+        queries = RunningQueries(self.spark, writers, {self.query: checkpoint}, plan)
         queries.start()
         try:
-            self._wait(queries._queries["q"], plan)
+            self._wait(queries._queries[self.query], plan)
             queries.drain()
         finally:
             queries.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from bench import HDFS, ROCKSDB, Bench, feed, row
@@ -508,3 +509,26 @@ def test_texts_are_compared_as_the_aggregate_compares_them(rocksdb: Bench, value
     rocksdb.run(new, snapshot=first)
     got = {r["k"]: tuple(r[n].strip("[{}]") for n in ("most", "least")) for r in rocksdb.emitted[max(rocksdb.emitted)]}
     assert got == {"a": ("B", "0"), "b": ("c", "A")}
+
+
+def test_a_query_s_name_may_hold_what_uris_quote_and_a_root_is_refused_by_the_check(spark, tmp_path: Path) -> None:
+    """Spark's state reader looks for ``per%20key`` where the folder is ``per key``."""
+    counts = grouped("k", n=lambda: F.count("*"))
+    with_latest = grouped("k", n=lambda: F.count("*"), latest=lambda: F.max("ts"))
+    bench = Bench(spark, tmp_path, ROCKSDB)
+    bench.query = "per key"
+    before = feed(bench, FIRST)
+    first = bench.run(counts)
+    after = feed(bench, SECOND)
+    bench.run(with_latest, snapshot=first, agree=(f"{bench.query}/totals",))
+    expected = {key: len(rows) for key, rows in groups(before + after, "k").items()}
+    assert {key: r["n"] for key, r in bench.last("k").items()} == expected
+    checkpoints = tmp_path / "root" / "bench" / "deployments" / "d2" / "checkpoint"
+    assert [path.name for path in checkpoints.iterdir()] == [bench.query]
+
+    (tmp_path / "my root").mkdir()
+    spaced = Bench(spark, tmp_path / "my root", ROCKSDB)
+    feed(spaced, FIRST)
+    snapshot = spaced.run(counts)
+    report = spaced.spark_check(snapshot, with_latest)
+    assert "Spark's state reader finds none below" in str(report.problems) and "my root" in str(report.problems)

@@ -5,6 +5,7 @@ All logs are read through this module, so that no shown line contains a secret o
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from ...core.registry.deployment import Launch
 from ...core.registry.hiding import Hiding
 from ...core.registry.output_log import own_log
 from ...core.registry.registry import AppRegistry
+from ...core.storage.ownership import owner_text
 from .clusters import cluster_of
 from .log_tail import around_error, follow, tail
 
@@ -115,7 +117,10 @@ def _followed(
             found = cluster.follow_log(launch, max(lines, LINES), over) if launch.handed_over else None
             return found is not None
 
-        yield from follow(log, lines, lambda: over() or elsewhere() or ended())
+        try:
+            yield from follow(log, lines, lambda: over() or elsewhere() or ended())
+        except OSError as error:
+            raise NotFoundError(f"{log} cannot be read any more: {error.strerror}") from error
     if found is not None:
         yield from found
 
@@ -143,9 +148,14 @@ def _log_here(launch: Launch, registry: AppRegistry, deployment: str) -> Path | 
     shared = root is not None and path.is_relative_to(root)
     if not shared and launch.host != os.uname().nodename:
         return f"the log is on {launch.host} at {launch.log}"
-    if not path.is_file():
-        return f"there is no log at {launch.log}"
-    log = own_log(launch, registry.deployment_folder(deployment))
+    try:
+        if not path.is_file():
+            return f"there is no log at {launch.log}"
+        log = own_log(launch, registry.deployment_folder(deployment))
+        if log is not None and not os.access(log, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:  # another user's folder, a name too long, a link that becomes a file just now
+        return f"{launch.log}, the log of {deployment}, cannot be read: {error.strerror}; {owner_text(path)}"
     return log or f"{launch.log}, which launch.json names, is not the log of a driver of {deployment}, and is not shown"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +45,7 @@ from ...core.registry.deployment import (
 from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.snapshots.plan_answer import PLANNED
+from ...core.users import this_user, user_name
 from ..waiting import POLL_SECONDS, wait_for
 from . import process
 from .clusters import alive as lives_now
@@ -54,6 +57,7 @@ from .launcher import Launcher, driver_environment, need_launcher
 from .process import Alive
 
 UPDATE_AGAIN = "Correct the cause, and run the update again"
+QUIET_SECONDS = 5.0  # without a heartbeat, which comes every second: the reason why a wait was in vain
 _pulse = Pulse()  # of all drivers this process has looked at, whichever request asked
 
 
@@ -337,7 +341,7 @@ class Drivers:
                     f"process {identity.pid} of {who} is stopped (SIGSTOP): continue it (kill -CONT {identity.pid}) or "
                     f"end it (kill -KILL {identity.pid}), then run this again"
                 )
-        if (quiet := clock.age(status.heartbeat_at)) < SILENT_SECONDS:
+        if (quiet := clock.age(status.heartbeat_at)) < QUIET_SECONDS:
             return None
         return (
             f"{who} (process {status.pid} on {status.host}) has given no sign of life for {quiet:.0f} s: it hangs, or "
@@ -413,6 +417,11 @@ def _why_not(launch: Launch) -> str:
             "it runs on another machine or in another container, or was started before this machine's last boot; "
             "nothing was signalled"
         )
+    with contextlib.suppress(psutil.Error):
+        driver = psutil.Process(launch.process.pid)
+        if os.geteuid() not in (0, driver.uids().effective):
+            owner = user_name(driver.uids().effective)
+            return f"it is a process of {owner}, which {this_user()} cannot signal: run this as {owner} or root"
     return "its processes did not end after SIGTERM and SIGKILL"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import uuid
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import attrs
 
 from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.output_log import DEPLOYMENTS, name_here
 from ...core.registry.registry import AppRegistry
 from ...core.storage import Folder
 from . import runtime
@@ -45,10 +45,9 @@ def local_folder(folder: Folder, spec: DeploymentSpec) -> Path:
     """Return a folder on this machine with a deployment's application: its own for a local root, else a copy."""
     if (here := folder.path_here) is not None:
         return here
-    name = re.sub(r"[/:]+", "_", folder.address)  # other stores have folders of the same path
     # A root that was removed and made again has the same address, and so has another server's.
     made = hashlib.sha256(spec.submitted_at.encode()).hexdigest()[:12]
-    target = private_folder("deployments") / f"{name}_{made}"
+    target = private_folder(DEPLOYMENTS) / f"{name_here(folder)}{made}"
     copies, arriving = Folder.scratch(target), f".{uuid.uuid4().hex}"
     for file in folder.files("application"):
         (target / "application" / file).parent.mkdir(parents=True, exist_ok=True)

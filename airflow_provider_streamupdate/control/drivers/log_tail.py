@@ -25,11 +25,11 @@ MOST = 8_000_000  # bytes of a file, however many lines are wanted and however l
 
 def tail(log: Path, lines: int) -> str:
     """Return the last lines of a log and of its rotated files (output_log.py); a note when there is no log."""
-    if not log.exists():
+    if not os.path.exists(log):
         return f"(no log at {log})"
     found: list[str] = []
     file, rotated = log, count(1)
-    while len(found) < lines and file.exists():
+    while len(found) < lines and os.path.exists(file):  # False, too, where another user may not look
         with contextlib.suppress(OSError), open(file, "rb", opener=_opener) as source:  # it may be rotated just now
             found = [*_lines_before(source, source.seek(0, os.SEEK_END), lines - len(found)), *found]
         file = log.with_name(f"{log.name}.{next(rotated)}")

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...core.errors import EnvironmentProblem, StorageError
+from ...core.registry.output_log import private_name
 from ...core.storage import Folder
 
 PACKAGE = "airflow_provider_streamupdate"
@@ -102,7 +103,7 @@ def private_folder(name: str) -> Path:
 
     EnvironmentProblem when it belongs to another user, is a link or a file, or others may write into it.
     """
-    folder = Path(tempfile.gettempdir()) / f"streamupdate-{name}-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / private_name(name)
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode):

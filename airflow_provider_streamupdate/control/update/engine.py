@@ -121,6 +121,7 @@ class UpdateEngine:
             preflight.check_before_start(self.context, application, self.options.deployment, self.options.snapshot, app)
             self._restart_if_finished(registry)
             if not self.options.check_only:
+                registry.check_writable()
                 record.check_can_begin(self.context, registry, self.strategy.replaces_dead)
                 own_driver = self.strategy.starts_early
                 planned = None if own_driver else self._plan_and_check(app)
@@ -308,6 +309,8 @@ class UpdateEngine:
             self.progress(f"{update.record.new} does not stand by any more, and gets ready again")
             self._get_ready(update)
         if update.record.old is not None:
+            if update.pending:
+                update.registry.check_writable()
             strategy.stop_old(update)
         self._record_step(update, Step.SNAPSHOT_AND_CANCEL, snapshot=update.snapshot)
         boundary("snapshotted")

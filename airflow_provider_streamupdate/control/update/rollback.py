@@ -184,6 +184,8 @@ class Leaving:
 def _go_back(leaving: Leaving) -> Deployed | None:
     registry, record, options = leaving.registry, leaving.record, leaving.options
     _check_wanted(leaving)
+    if leaving.before is not None and leaving.before.deployment == leaving.new:
+        registry.check_writable()  # before it is stopped: the old one needs another epoch
     interrupted = _interrupted_record(registry, leaving.new, leaving.old, record)
     note = _write_record(leaving, interrupted)
     undone = False

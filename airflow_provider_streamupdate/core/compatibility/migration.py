@@ -316,7 +316,9 @@ def _own_function(old: StagePlan) -> Migration:
 
 def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[Watermark, ...]) -> Migration | str | None:
     keys = _keys(old, new)
-    if keys is None or isinstance(keys, str):
+    if keys is None:
+        return _write_one(old)
+    if isinstance(keys, str):
         return keys
     before, after = old.aggregates, new.aggregates
     places = _places(old, new)

@@ -21,15 +21,27 @@ from .deployment import Launch
 from .driver_settings import DriverSettings
 
 LOOK_SECONDS = 5.0
-PRIVATE = "streamupdate-deployments"  # begins the name of this user's folder for drivers of a root elsewhere
+DEPLOYMENTS = "deployments"  # the private folder of this user (`private_name`) for drivers of a root elsewhere
+_MADE = re.compile(r"[0-9a-f]{12}")  # tells deployments of one address apart (launch_files.py)
 _NAME = re.compile(r"driver-\d+\.log")
+
+
+def private_name(name: str) -> str:
+    """Return the name of a folder of this user's, for `name`."""
+    return f"streamupdate-{name}-{os.getuid()}"
+
+
+def name_here(deployment: Folder) -> str:
+    """Return the beginning of the name of a deployment's folder on this machine, for a root elsewhere."""
+    return f"{re.sub(r'[/:]+', '_', deployment.address)}_"  # other stores have folders of the same path
 
 
 def own_log(launch: Launch, deployment: Folder) -> Path | None:
     """Return the log of a deployment's driver, links resolved; None when launch.json names another file.
 
     Otherwise any user who can write to the root could have any file of this machine shown or emptied. So the log lies
-    in the deployment's folder, or, of a root elsewhere, in a folder that only this user can have made.
+    in the deployment's folder, or, of a root elsewhere, in the deployment's folder below one that only this user can
+    have made.
     """
     log, here = Path(os.path.realpath(launch.log)), deployment.path_here
     if not _NAME.fullmatch(log.name):
@@ -42,8 +54,9 @@ def own_log(launch: Launch, deployment: Folder) -> Path | None:
     except OSError:
         return None
     others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    own = private.name.startswith(PRIVATE) and found.st_uid == os.getuid() and not others_write
-    return log if own else None
+    own = private.name == private_name(DEPLOYMENTS) and found.st_uid == os.getuid() and not others_write
+    beginning, _, rest = log.parent.name.rpartition("_")
+    return log if own and f"{beginning}_" == name_here(deployment) and _MADE.fullmatch(rest) else None
 
 
 @attrs.frozen

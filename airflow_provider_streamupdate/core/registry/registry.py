@@ -18,12 +18,15 @@ from ..names import check_name, check_new_id, check_part, check_path, is_name, m
 from ..plan.plan import AppPlan
 from ..serde import parse_json, read_file, to_json
 from ..storage import Folder
+from ..storage.ownership import refusal, unwritable
 from .deployment import Cancellation, Current, Deletion, DeploymentSpec, Launch, Status
 from .in_flight import ChangeRequest, ParameterChange
 from .update import RollbackRecord, UpdateRecord
 
 T = TypeVar("T")
 DELETION = "deletion.json"
+# What an update writes before the new version runs. `tests/cli/test_cli_other_users.py` has one foreign at a time.
+WRITTEN = ("", "deployments", "epochs", "lease", "updates", "rollbacks", "snapshots", "objects")
 
 
 class Registry:
@@ -111,6 +114,13 @@ class AppRegistry:
             paths.append(f"rollbacks/{max(taken)}.json")
         check_readable(((path, folder.read(path)) for path in paths), folder.path())
 
+    def check_writable(self) -> None:
+        """StorageError when this user cannot write to a folder that another version's start needs. Only a local root
+        has folders with owners of their own. Writes nothing."""
+        root, app = self.folder.parent.path_here, self.folder.path_here
+        if root is not None and app is not None and (closed := unwritable(app / name for name in WRITTEN)):
+            raise StorageError(refusal(root, app, closed))
+
     def current_id(self) -> str | None:
         """The id of the current deployment."""
         current = self.current()
@@ -175,6 +185,7 @@ class AppRegistry:
                 f"which deployment may commit in epoch {current.epoch} of {self.name} is unknown: {error}"
             ) from error
         if found is None:
+            self.check_writable()  # says what to do
             raise error
         return found == current and found.claim == current.claim
 

@@ -27,9 +27,11 @@ import attrs
 
 from ..boundaries import storage_call
 from ..errors import CorruptError, InvalidInputError, StorageError
+from ..users import this_user
 from .backends.backend import CHUNK, Backend, FileNames
 from .backends.disk import Disk
 from .backends.roots import backend_at
+from .ownership import owner_text
 from .patience import tried_again
 
 READS_AT_ONCE = 16
@@ -384,7 +386,11 @@ class _Errors:
             return
         if isinstance(error, FileNotFoundError) and self._verb not in ("write", "create"):
             return  # what a caller may ask for; no folder to write to is a fault of the root
-        raise StorageError(  # every fsspec back end has its own exceptions
-            f"cannot {self._verb} {self._folder.path(self._relative)}: {type(error).__name__}: {error}; "
-            "check that the root exists, can be reached and is writable for this user"
-        ) from error
+        advice = "check that the root exists, can be reached and is writable for this user"
+        if isinstance(error, PermissionError) and (here := self._folder.path_here) is not None:
+            advice = (
+                f"{owner_text(here / self._relative)}, and this process runs as {this_user()}; streamupdate doctor "
+                "names the command that mends the folders of an app"
+            )
+        path = self._folder.path(self._relative)  # every fsspec back end has its own exceptions:
+        raise StorageError(f"cannot {self._verb} {path}: {type(error).__name__}: {error}; {advice}") from error

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..users import group_name, this_user, user_name
 
 AS_IT_IS = -1
 
@@ -54,3 +59,36 @@ def foreign_folders(root: str, below: str) -> list[str]:
         if here.st_uid != owner.st_uid and not here.st_mode & needed:
             found.append(folder)
     return found
+
+
+def unwritable(folders: Iterable[Path]) -> Path | None:
+    """Return the first of the folders that is there and that this process's user cannot write to."""
+    needed = os.W_OK | os.X_OK
+    return next((each for each in folders if each.is_dir() and not os.access(each, needed, effective_ids=True)), None)
+
+
+def owner_text(path: str | os.PathLike[str]) -> str:
+    """Return whose a path is; of one that is not there, or cannot be looked at, whose the nearest folder above it."""
+    at = os.path.abspath(path)
+    while True:
+        try:
+            found = os.stat(at)
+        except OSError:
+            at = os.path.dirname(at)
+        else:
+            return f"{at} belongs to {user_name(found.st_uid)} (mode {stat.S_IMODE(found.st_mode):04o})"
+
+
+def refusal(root: Path, app: Path, folder: Path) -> str:
+    """Return why this process cannot write to a folder of an app, and what mends it."""
+    return f"{owner_text(folder)}, so that {this_user()} cannot write there: {command_to_mend(root, app)}"
+
+
+def command_to_mend(root: Path, app: Path) -> str:
+    """Return the command that gives an app's folder to the users of its root."""
+    owner, quoted = root.stat(), shlex.quote(str(app))
+    users = "ug" if owner.st_mode & stat.S_IWGRP else "u"
+    return (
+        f"as root, run chown -R {user_name(owner.st_uid)}:{group_name(owner.st_gid)} {quoted} && "
+        f"chmod -R {users}+rwX {quoted}"
+    )

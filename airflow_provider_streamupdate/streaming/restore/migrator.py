@@ -8,7 +8,9 @@ the bytes that the running query will look for. No row passes through Python, un
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import reduce
@@ -50,6 +52,8 @@ MigrationFunction = Callable[[DataFrame], DataFrame]
 MigrationFunctions = Mapping[tuple[str, str], MigrationFunction]
 
 _SCRATCH = "migration"
+# What java.net.URI quotes in a path; of other scripts only letters and digits are taken for harmless.
+_ENCODED = re.compile(r"[^\w!.~'()*,;:$&+=@/-]")
 
 
 def find_functions(functions: MigrationFunctions, query: str, stage: MigratedStage) -> dict[str, MigrationFunction]:
@@ -79,13 +83,15 @@ def migrate_stage(
     functions: Mapping[str, MigrationFunction],
 ) -> None:
     """Write the stage's state as of the snapshot's batch into the new checkpoint, into the stores `plan` names. What is
-    needed on the way lies in a folder of the checkpoint and is removed again.
+    needed on the way lies in a folder of the checkpoint, or beside it, and is removed again.
 
     source: holds the snapshot's objects; functions: the app's own (find_functions). ApplicationError when one of them
     violates its contract.
     """
-    scratch = checkpoint.sub(f"{_SCRATCH}/{stage.new.operator_id}")
+    above = _scratch(checkpoint)
+    scratch = above.sub(str(stage.new.operator_id))
     try:
+        above.remove("")  # of a migration that died
         old = scratch.sub("old")
         before = _lay_out(snapshot, stage.old, source, old)
         partitions = 1 if single_partition(stage.new) else plan.partitions or before
@@ -121,7 +127,22 @@ def migrate_stage(
         for store_name, folder in written.items():
             _bring_back(folder, store_name, stage.new, checkpoint, plan.made_state_name)
     finally:
-        checkpoint.remove(_SCRATCH)
+        above.remove("")
+
+
+def readable(folder: Folder) -> bool:
+    """Return whether Spark's state reader finds a checkpoint below this folder. It takes a path for a URI twice
+    (StateDataSource.resolvedCpLocation: ``toUri.toString``), so that it looks for ``per%20key`` in place of
+    ``per key``."""
+    return _ENCODED.search(folder.base) is None
+
+
+def _scratch(checkpoint: Folder) -> Folder:
+    """Return the folder for what is needed on the way: beside a checkpoint whose query's name the reader encodes."""
+    if readable(checkpoint):
+        return checkpoint.sub(_SCRATCH)
+    query = checkpoint.base.rpartition("/")[2]
+    return checkpoint.parent.sub(f".{_SCRATCH}-{hashlib.sha256(query.encode()).hexdigest()[:16]}")
 
 
 def _lay_out(snapshot: QuerySnapshot, old: StagePlan, source: Folder, target: Folder) -> int:

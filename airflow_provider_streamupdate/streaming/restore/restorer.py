@@ -38,7 +38,7 @@ from ...core.storage import Folder
 from ...core.storage.space import check_room
 from .. import spark_internals
 from ..planning.first_batch import dry_run, kept, planned
-from .migrator import MigrationFunctions, find_functions, migrate_stage
+from .migrator import MigrationFunctions, find_functions, migrate_stage, readable
 from .next_input import judge_next_input
 from .saved_state import SavedState
 from .skipped import in_sink, skipped_problem
@@ -263,6 +263,12 @@ def _check_migration_fits(saved: SavedState, query: QueryPlan) -> None:
 def _problem(saved: SavedState, writer: DataStreamWriter, query: QueryPlan) -> str | None:
     """Why the query cannot continue, though the plans fit."""
     snapshot, old = saved.queries[query.name], saved.before(query)
+    place = saved.folders[query.name] if saved.stored else saved.folders[query.name].parent
+    if old is not None and not readable(place) and plan_restore(snapshot, old, query).migrated:
+        return (
+            f"its state would have to be migrated, and Spark's state reader finds none below {place.path()}, whose "
+            "name has a space or another character that URIs quote: use a root without one (adopt brings the app there)"
+        )
     problem = _format_problem(writer, query, snapshot)
     return problem or (skipped_problem(snapshot, old, query, saved.fork) if old is not None else None)
 

@@ -89,7 +89,7 @@ def collect(
             f"cannot keep {keep.deployments} deployments for {keep.days} days: give 0 or more of each"
         )
     if dry_run:
-        found, kept = _find(registry, context.drivers(registry), keep, only_look=True)
+        found, kept = _find(registry, context.drivers(registry, watch=False), keep, only_look=True)
         return Collected(app=app, dry_run=True, freed=_measured(registry, found), kept=tuple(kept))
 
     def work() -> Collected:

@@ -143,6 +143,7 @@ def take_over(update: Update) -> None:
             return
         check_not_cancelled(app, current)
         if not _ended(drivers, old):
+            registry.check_writable()
             update.progress(Phase(f"draining {old}"))
             drain(update.context, app, old, update.options.drain_timeout)
             _ended(drivers, old)
