@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 
 from ..errors import StreamUpdateError
-from ..redaction import hide, secret_values
+from ..redaction import hide, redacted, secret_values
 from .application import Application
 from .deployment import DeploymentSpec, Status
+from .in_flight import ParameterChange
 from .registry import AppRegistry
 from .update import RollbackRecord, UpdateRecord
 
@@ -40,6 +41,20 @@ class Hiding:
 
     def text(self, text: str) -> str:
         return hide(text, self.values)
+
+    def settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Parameters, configuration or environment: a secret may also stand under another name."""
+        return redacted(settings, self.values)
+
+    def application(self, application: Application) -> Application:
+        parts = {part: self.settings(getattr(application, part)) for part in ("params", "conf", "env_vars")}
+        return attrs.evolve(application, **parts)
+
+    def change(self, change: ParameterChange) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the parameters before and after a change in flight."""
+        before, after = change.before, change.request.params
+        hiding = Hiding((*secret_values(before, after), *self.values))
+        return hiding.settings(before), hiding.settings(after)
 
     def status(self, status: Status) -> Status:
         if not (status.error or status.reason or any(query.error for query in status.queries.values())):
