@@ -277,6 +277,8 @@ def test_a_secret_under_another_name_is_hidden_in_what_was_given(tmp_path: Path)
     )
     change = ParameterChange(number=1, at=clock.now(), request=request, before=given, digest_before="d")
     assert "Rk9" not in str(Hiding().change(change)) and "joe" in str(Hiding().change(change))
+    event = Hiding().event({"event": "changed", "parameters": {**change.changed, "note": [None, "m"]}})
+    assert "Rk9" not in str(event) and event["parameters"]["note"] == [None, "m"]
 
 
 def test_a_driver_writes_no_declared_secret_into_its_status(tmp_path: Path) -> None:

@@ -39,6 +39,10 @@ class Hiding:
             spec for name in deployments or registry.folder.names("deployments") if (spec := _spec(registry, name))
         )
 
+    def also(self, *settings: Mapping[str, str]) -> Hiding:
+        """Return one that hides the secrets in these settings, too."""
+        return Hiding((*secret_values(*settings), *self.values))
+
     def text(self, text: str) -> str:
         return hide(text, self.values)
 
@@ -53,7 +57,7 @@ class Hiding:
     def change(self, change: ParameterChange) -> tuple[dict[str, str], dict[str, str]]:
         """Return the parameters before and after a change in flight."""
         before, after = change.before, change.request.params
-        hiding = Hiding((*secret_values(before, after), *self.values))
+        hiding = self.also(before, after)
         return hiding.settings(before), hiding.settings(after)
 
     def status(self, status: Status) -> Status:
@@ -76,7 +80,14 @@ class Hiding:
 
     def event(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """An event of a driver."""
-        return {k: self.text(v) if k in _TEXTS and isinstance(v, str) else v for k, v in event.items()}
+        shown = {k: self.text(v) if k in _TEXTS and isinstance(v, str) else v for k, v in event.items()}
+        if isinstance(changed := event.get("parameters"), dict):  # in flight: each before and after
+            pairs = {k: values for k, values in changed.items() if isinstance(values, (list, tuple))}
+            hiding = self.also(*({k: v} for k, values in pairs.items() for v in values if isinstance(v, str)))
+            shown["parameters"] = {
+                k: [v if v is None else hiding.settings({k: str(v)})[k] for v in values] for k, values in pairs.items()
+            }
+        return shown
 
     def _maybe(self, text: str | None) -> str | None:
         return None if text is None else self.text(text)
