@@ -68,7 +68,7 @@ def _refusing_empty(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def _end(error: click.ClickException, argv: Sequence[str]) -> int:
-    error.message = hide(error.message)  # it may quote an address, a parameter or a log
+    error.message = hide(error.message)  # type: ignore[misc] # it may quote an address, a parameter or a log
     if "--json" in argv:
         kind = error.kind if isinstance(error, Failure) else type(error).__name__
         document = {"error": {"type": kind, "message": error.message}}

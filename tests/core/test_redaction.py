@@ -263,12 +263,17 @@ def test_a_secret_under_another_name_is_hidden_in_what_was_given(tmp_path: Path)
     given = {"password": "Rk9-horse", "url": "jdbc:x://h?u=joe&pw=Rk9-horse", "note": "n"}
     old, new = (
         spec("v1", application=Application(file=str(file), params={"note": "m"})),
-        spec("v2", application=Application(file=str(file), params=given, env_vars={"X": "a Rk9-horse"})),
+        spec(
+            "v2",
+            application=Application(
+                file=str(file), params=given, env_vars={"X": "a Rk9-horse"}, master="spark://u:Rk9@h:1"
+            ),
+        ),
     )
     shown = Hiding.of([new]).application(new.application)
     assert shown.params == {"password": HIDDEN, "url": f"jdbc:x://h?u=joe&pw={HIDDEN}", "note": "n"}
-    assert shown.env_vars == {"X": f"a {HIDDEN}"}
-    assert "Rk9" not in str(settings_diff(old, new)) and len(settings_diff(old, new)) == 4
+    assert shown.env_vars == {"X": f"a {HIDDEN}"} and shown.master == "spark://***@h:1"
+    assert "Rk9" not in str(settings_diff(old, new)) and len(settings_diff(old, new)) == 5
     with pytest.raises(RefusedError, match="differ") as refused:
         check_applications(old.application, new.application, ())
     assert "Rk9" not in str(refused.value)

@@ -51,8 +51,9 @@ class Hiding:
         return redacted(settings, self.values)
 
     def application(self, application: Application) -> Application:
-        parts = {part: self.settings(getattr(application, part)) for part in ("params", "conf", "env_vars")}
-        return attrs.evolve(application, **parts)
+        params, conf = self.settings(application.params), self.settings(application.conf)
+        env_vars, master = self.settings(application.env_vars), self._maybe(application.master)
+        return attrs.evolve(application, params=params, conf=conf, env_vars=env_vars, master=master)
 
     def change(self, change: ParameterChange) -> tuple[dict[str, str], dict[str, str]]:
         """Return the parameters before and after a change in flight."""
