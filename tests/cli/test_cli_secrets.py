@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.cli.messages import echo
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.overview import app_document
 from airflow_provider_streamupdate.core import clock
@@ -82,6 +83,11 @@ def test_nor_does_the_page(root: Path, app: AppRegistry) -> None:
     """Airflow's masker, which comes after it, does not know what an app was given."""
     found = str(app_document(StreamUpdateClient(str(root)).context, "flights"))
     assert "hunter2" not in found and "hun/ter2" not in found and found.count("cannot log in with (hidden)") > 5
+
+
+def test_what_is_said_beside_the_result_hides_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    echo("no apps under s3://u:hunter2@bucket/x", err=True)
+    assert capsys.readouterr().err == "no apps under s3://***@bucket/x\n"
 
 
 @pytest.mark.parametrize(
