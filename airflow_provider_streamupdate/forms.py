@@ -56,7 +56,7 @@ def no_secrets() -> dict[str, Any]:
     A value under a name that suggests a secret must refer to a connection or a variable. Airflow checks this before it
     stores a run's conf, which viewers can read.
     """
-    reference = r"^(\{\{ *(conn|var)\..*\}\}|true|false|\d{0,3})$"
+    reference = r"^((\{\{ *(conn|var)\.[^{}]*\}\}[\s:@/]{0,3})+|true|false|\d{0,3})$"
     return {
         "patternProperties": {
             _SECRET_NAME: {"type": ["null", "boolean", "number", "string"], "pattern": reference, "maximum": 999}
