@@ -13,6 +13,7 @@ from .control.update.option import Kind, Option
 from .control.update.options import OPTIONS
 from .core.errors import InvalidInputError
 from .core.names import check_keys, check_name
+from .core.secret_names import NAME
 from .hooks.errors import airflow_errors
 from .hooks.settings import DEFAULT_CONN_ID
 from .hooks.update_options import blank_text
@@ -55,14 +56,20 @@ def no_secrets() -> dict[str, Any]:
     A value under a name that suggests a secret must refer to a connection or a variable. Airflow checks this before it
     stores a run's conf, which viewers can read.
     """
-    return {"patternProperties": {_SECRET_NAME: {"pattern": r"^(\{\{ *(conn|var)\..*\}\}|true|false|\d*)$"}}}
+    reference = r"^((\{\{ *(conn|var)\.[^{}]*\}\}[\s:@/]{0,3})+|true|false|\d{0,3})$"
+    return {
+        "patternProperties": {
+            _SECRET_NAME: {"type": ["null", "boolean", "number", "string"], "pattern": reference, "maximum": 999}
+        }
+    }
 
 
 # Names of what is a secret itself, and not of where it is, or how it is used (spark.kubernetes.driver.secretKeyRef.X).
-_SECRET_NAME = (
-    r"(?i)^(?!.*(secretKeyRef|\.secrets\.|(provider|location|type|enabled|path|file|url|class|mechanism|mode|column)s?$))"
-    r".*(passw(or)?d|passphrase|secret|token(?!i)|(api|access|private|account)[_.-]?key|jaas)"
+_USES = (
+    "provider|location|type|enabled|path|file|url|class|mechanism|mode|column|count|size|length|limit|seconds|ms|interval|"
+    "timeout|ttl"
 )
+_SECRET_NAME = rf"^(?!(?i:.*(secretKeyRef|\.secrets\.|({_USES})s?$)))(?=[\s\S]*?{NAME.pattern})"
 SECRETS_BY_NAME = (
     "Give a secret as {{ conn.ID.password }} or {{ var.value.NAME }}: the task reads it, and the run's conf, which "
     "every viewer can read, does not hold it."

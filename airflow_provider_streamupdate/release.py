@@ -37,7 +37,9 @@ def read_release(path: str) -> dict[str, Any]:
 def describe(described: Any, base: Path | None = None, where: str = "the release") -> dict[str, Any]:
     """Return all FIELDS of a description, checked. InvalidInputError names missing and unknown fields."""
     if not isinstance(described, Mapping):
-        raise InvalidInputError(f"{where} must be a JSON object with {', '.join(FIELDS)}, not {described!r}")
+        raise InvalidInputError(
+            f"{where} must be a JSON object with {', '.join(FIELDS)}, not a {type(described).__name__}"
+        )
     check_keys(described, FIELDS, where)
     if missing := [field for field in FIELDS[:2] if not described.get(field)]:
         raise InvalidInputError(f"{where} lacks {', '.join(missing)}; {' and '.join(FIELDS[:2])} are required")

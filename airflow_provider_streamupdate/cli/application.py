@@ -105,4 +105,6 @@ def _absolute_paths(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absolute(path: str) -> str:
+    if "://" in path:
+        return path  # refused, as an address that can be recognised
     return os.path.abspath(os.path.expanduser(path))

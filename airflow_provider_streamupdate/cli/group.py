@@ -11,6 +11,7 @@ import click
 
 from .. import __version__
 from ..core.errors import InvalidInputError, StreamUpdateError
+from ..core.redaction import hide
 from .messages import FAILED, INTERRUPTED, USAGE, Failure
 from .output import print_json
 from .settings import shared
@@ -67,6 +68,7 @@ def _refusing_empty(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def _end(error: click.ClickException, argv: Sequence[str]) -> int:
+    error.message = hide(error.message)  # type: ignore[misc] # it may quote an address, a parameter or a log
     if "--json" in argv:
         kind = error.kind if isinstance(error, Failure) else type(error).__name__
         document = {"error": {"type": kind, "message": error.message}}

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from ..core.redaction import hide
+
 # Characters that a terminal obeys instead of showing: control characters (ESC begins a sequence that sets titles,
 # colours, or what a key types), and marks that change the direction of text. Halves of surrogate pairs cannot be
 # written at all.
@@ -24,8 +26,8 @@ def one_line(text: str) -> str:
 
 
 def echo(text: str = "", err: bool = False) -> None:
-    """Print a line on standard output, or on standard error."""
-    click.echo(printable(text), err=err)
+    """Print a line on standard output, or on standard error: there it may quote an address or an error."""
+    click.echo(printable(hide(text) if err else text), err=err)
 
 
 # Exit codes: the request failed; wrong usage or unreadable input; Ctrl-C, as in shells.

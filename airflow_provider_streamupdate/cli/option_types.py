@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+_NAME = re.compile(r"[\w.-]{0,80}")
 _SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", re.IGNORECASE)
 
 
@@ -60,5 +61,6 @@ class KeyValue(click.ParamType):
             return value
         key, separator, text = str(value).partition("=")
         if not separator or not key.strip():
-            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+            name = _NAME.match(str(value))  # what follows it may be a secret
+            self.fail(f"{name and name[0]!r} is not KEY=VALUE: it has no = behind its name", param, ctx)
         return key.strip(), text

@@ -14,6 +14,7 @@ import attrs
 
 from ..core import clock
 from ..core.errors import StreamUpdateError
+from ..core.redaction import hide
 from ..core.storage import Folder
 from ..core.storage.ownership import command_to_mend, foreign_folders
 from ..core.users import user_name
@@ -66,7 +67,7 @@ def _finding_of(thing: str, inspect: Callable[[], str]) -> Finding:
     try:
         return Finding(thing=thing, outcome=OK, found=inspect())
     except StreamUpdateError as error:
-        return Finding(thing=thing, outcome=FAILED, found=str(error))
+        return Finding(thing=thing, outcome=FAILED, found=hide(str(error)))
 
 
 def _airflow() -> str:

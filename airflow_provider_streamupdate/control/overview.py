@@ -15,7 +15,6 @@ from ..core.compatibility.report import CompatibilityReport
 from ..core.difference.report import DifferenceReport
 from ..core.errors import CorruptError, NewerFormatError, NotFoundError, StorageError, StreamUpdateError
 from ..core.plan.plan import AppPlan, StagePlan
-from ..core.redaction import redacted
 from ..core.registry.deployment import (
     NEW,
     STARTING,
@@ -323,15 +322,11 @@ def _deployment_document(
     status = status and hiding.status(status)
     launch = registry.launch(spec.deployment)
     record = next((u for u in updates if u.new == spec.deployment), None)
-    application = {
-        **to_dict(spec.application),
-        **{part: redacted(getattr(spec.application, part)) for part in ("params", "conf", "env_vars")},
-    }
     commits = [q.first_commit_at for q in status.queries.values() if q.first_commit_at] if status else []
     return {
         **to_dict(spec),
         "from_snapshot": snapshot_of(spec),
-        "application": application,
+        "application": to_dict(hiding.application(spec.application)),
         "current": current is not None and current.deployment == spec.deployment,
         "state": state,
         "epoch": launch.epoch if launch else None,
@@ -346,11 +341,12 @@ def _deployment_document(
                 "at": change.at,
                 "by": change.request.asked_by,
                 "undoes": change.undoes,
-                "before": redacted({k: change.before.get(k, "") for k in change.changed}),
-                "after": redacted({k: change.request.params.get(k, "") for k in change.changed}),
+                "before": {k: before.get(k, "") for k in change.changed},
+                "after": {k: after.get(k, "") for k in change.changed},
             }
             for change in registry.changes(spec.deployment)
             if change.changed  # else it kept another one out
+            for before, after in [hiding.change(change)]
         ],
     }
 

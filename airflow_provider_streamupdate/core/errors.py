@@ -6,6 +6,8 @@ from .tracebacks import with_lost_cause, without_surroundings, without_traceback
 
 SPARK_VERSIONS = ("4.2", "4.3")  # the minor versions with an adapter in streaming/spark_internals/version.py
 _MOST = 50_000  # characters of an error that are processed: it may quote anything
+_SHOWN = 4_000  # characters of an error that are shown
+CUT = "..."  # behind a text that was cut: `redaction.hide` looks there for the beginnings of secrets
 
 
 class StreamUpdateError(Exception):
@@ -29,7 +31,12 @@ def describe(error: BaseException) -> str:
     text = str(error) if isinstance(error, StreamUpdateError) else f"{type(error).__name__}: {text_of(error)}"
     for rest in ("\nJVM stacktrace:", "\n=== Streaming Query ===", "\n\tat "):
         text = text.split(rest)[0]
-    return without_surroundings(without_tracebacks(text[:_MOST]))[:4000].strip()
+    return cut(without_surroundings(without_tracebacks(cut(text, _MOST))).strip(), _SHOWN)
+
+
+def cut(text: str, most: int) -> str:
+    """Return the text, or its beginning with a mark that it was cut."""
+    return text if len(text) <= most else f"{text[:most]}{CUT}"
 
 
 class InvalidInputError(StreamUpdateError, ValueError):

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeVar
+from urllib.parse import quote
 
 from . import address
 from .address import Span, credential_spans, replace_spans
+from .errors import CUT
 from .secret_names import HIDDEN, is_secret
 
 T = TypeVar("T")
 SHORTEST = 4  # characters: to hide shorter values would hide half of a text, and keep nothing secret
+CUTS = 20  # marks of a cut that are looked at in a text
+LONGEST_CUT = 8_192  # characters of the beginning of a secret that are looked for there
 SHORTEST_LINE = 8  # the same for a line of a value that has several: a text may come line by line
 _WORDS_OF_ALL_TEXTS = ("true", "false", "none", "null")  # `...token.enabled=true` makes no secret of each "true"
 
@@ -52,11 +57,12 @@ def hide(text: str, values: Iterable[str] = ()) -> str:
     return replace_spans(text, _secret_spans(text), HIDDEN)
 
 
-def redacted(values: Mapping[str, T]) -> dict[str, T | str]:
+def redacted(values: Mapping[str, T], secrets: Iterable[str] = ()) -> dict[str, T | str]:
     """Return the settings, with the values hidden of those whose names suggest a secret, and in other values what looks
-    like one."""
+    like one, and each of the `secrets`."""
+    secrets = tuple(secrets)
     return {
-        key: HIDDEN if is_secret(key) else hide(value) if isinstance(value, str) else value
+        key: HIDDEN if is_secret(key) else hide(value, secrets) if isinstance(value, str) else value
         for key, value in values.items()
     }
 
@@ -82,11 +88,11 @@ def without_secrets(text: str, *settings: Mapping[str, str]) -> str:
 def without(text: str, values: Iterable[str]) -> str:
     """Return the text with each of the values hidden, however it is written."""
     values = tuple(values)
-    text = replace_spans(text, list(_spelled_spans(text, values)), HIDDEN)
+    forms = tuple(form for value in values for form in _in_base64(value))
+    spans = [*_spelled_spans(text, (*values, *forms)), *_wrapped_spans(text, forms)]
+    text = replace_spans(text, spans, HIDDEN)
     for value in values:
         text = text.replace(value, HIDDEN)
-        for form in _in_base64(value):
-            text = text.replace(form, HIDDEN)
     return text
 
 
@@ -94,14 +100,55 @@ def _spelled_spans(text: str, values: tuple[str, ...]) -> Iterator[Span]:
     """Yield where the text has one of the values as repr(), JSON (within JSON), a shell, SQL, URLs, HTML or bytes write
     it: the value and the text are read alike, then one is looked for in the other."""
     read, passes = _read(text) if values else ("", [])
+    cuts = _cuts(read)
     for value in map(_read_value, values):
-        at = read.find(value) if len(value) >= SHORTEST else -1
-        while at >= 0:
-            start, end = at, at + len(value)
-            for each in reversed(passes):
-                start, end = each.before(start), each.before(end - 1, last=True)
-            yield start, end
-            at = read.find(value, at + len(value))
+        if len(value) >= SHORTEST:
+            for span in (*_places(read, value), *_cut_places(read, value, cuts)):
+                yield _before(span, passes)
+
+
+def _wrapped_spans(text: str, forms: tuple[str, ...]) -> Iterator[Span]:
+    """Yield where one of these texts of base64 is broken into lines."""
+    if not forms or not _LINE_END.search(text):
+        return
+    unwrapped = _Pass(text, _LINE_END, lambda found: "")
+    for form in forms:
+        for span in _places(unwrapped.text, form):
+            yield _before(span, [unwrapped])
+
+
+def _places(text: str, value: str) -> Iterator[Span]:
+    at = text.find(value)
+    while at >= 0:
+        yield at, at + len(value)
+        at = text.find(value, at + len(value))
+
+
+def _cuts(text: str) -> list[int]:
+    """Return where a text was cut: at its end, and before the marks of a cut, the last ones."""
+    found, at = [len(text)], len(text)
+    while len(found) < CUTS and (at := text.rfind(CUT, 0, at)) >= 0:
+        found.append(at)
+    return found
+
+
+def _cut_places(text: str, value: str, cuts: Iterable[int]) -> Iterator[Span]:
+    """Yield where the text was cut within the value: what is left is a beginning of it."""
+    for end in cuts if value[:SHORTEST].strip(CUT) else ():
+        at = max(0, end - min(len(value) - 1, LONGEST_CUT))
+        while (at := text.find(value[:SHORTEST], at, end)) >= 0:
+            if value.startswith(text[at:end]):
+                yield at, end
+                break
+            at += 1
+
+
+def _before(span: Span, passes: list[_Pass]) -> Span:
+    """Return where a place of the text that the last pass made was before the first one."""
+    start, end = span
+    for each in reversed(passes):
+        start, end = each.before(start), each.before(end - 1, last=True)
+    return start, end
 
 
 def _secret_spans(text: str) -> list[Span]:
@@ -174,12 +221,15 @@ def _value_end(text: str, start: int, line: int, opened: str | None, to_end_of_l
 
 @lru_cache(maxsize=1024)
 def _in_base64(value: str) -> tuple[str, ...]:
-    """Return what base64 makes of a value, alone or within a longer text (``user:password``)."""
+    """Return what base64 makes of a value, plain or quoted for JSON or an address, alone or within a longer text
+    (``user:password``)."""
     data = value.encode(errors="surrogatepass")
     if len(data) < SHORTEST_LINE or len(data) > 100_000:
         return ()
+    quoted = (json.dumps(value)[1:-1].encode(), quote(data, safe="").encode())
     found = {
-        encode(bytes(before) + data)[-(-before * 8 // 6) : (before + len(data)) * 8 // 6].decode()
+        encode(bytes(before) + spelled)[-(-before * 8 // 6) : (before + len(spelled)) * 8 // 6].decode()
+        for spelled in {data, *quoted}
         for before in range(3)
         for encode in (base64.b64encode, base64.urlsafe_b64encode)
     }
@@ -192,6 +242,7 @@ _ESCAPES = re.compile(
     rf"(?P<units>(?:\\+u{_HEX}{{4}})+)|\\+U(?P<long>000{_HEX}{{5}})|(?P<octets>(?:\\+x{_HEX}{{2}})+)|"
     rf"(?P<space>\\+[nrt])|(?P<slashes>\\+)|%(?:25)*(?P<percent>{_HEX}{{2}})|&(?:amp;)*(?P<entity>#?\w{{1,8}};)"
 )
+_LINE_END = re.compile(r"(?:[\r\n]|\\{1,8}[rn])[ \t]{0,8}")
 _SIGNS = re.compile(r"[\s+\"']+")  # one space where any is; quotes alone are nothing, since some spellings double them
 _LAYERS = 3  # JSON in HTML in a URL
 

@@ -6,15 +6,18 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-# Of a name in lower case, its words joined by "_". Beside what people call a secret only what is one: a `key` may be a
-# column, an `author` a person, and a `tokenizer` is a part of an app.
-_SECRET = re.compile(
-    r"secret|password|passwd|passphrase|pwd|credential|jaas|trust_?store|keystore|(^|_)key_store|authorization|bearer|"
-    r"token(?!i[sz])|storage_?options|connection_?string|basic_?auth|(^|_)sas(_|$)|(^|_)(db_?|user_?)?pass$|"
-    r"(access|private|account|api|signing|encryption|decryption)_?key|"
-    r"(^|_)(sign|ssh|ssl|tls|hmac|aes|rsa|pgp|gpg)_?key|(^|_)(access|amz|goog)_signature$|(^|_)sig$"
+_CAMEL = "(?-i:(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]))"  # where a word begins within camelCase
+# Beside what people call a secret only what is one: a `key` may be a column, an `author` a person, and a `tokenizer` is
+# a part of an app. Forms refuse by it, too. Here "_" stands for any signs between two words, or none.
+_NAME = (
+    "(?i:s(?:ecret|torage_options)|p(?:ass(?:word|wd|phrase)|wd|rivate_key)|c(?:redential|onnection_string)|jaas|"
+    "t(?:rust_store|oken(?!(?-i:i[sz]|(?<=TOKEN)I[SZ])))|keystore|b(?:earer|asic_auth)|"
+    "a(?:uthorization|ccess_key|ccount_key|pi_key)|signing_key|(?:en|de)cryption_key|"
+    "(?=[kspduthargSKPDUTHARG])BEGIN(?:key_store|s(?:asEND|ig$)|(?:db_|user_)?pass$|"
+    "(?:sign|ssh|ssl|tls|hmac|aes|rsa|pgp|gpg)_key|(?:access|amz|goog)_signature$))"
 )
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+_EDGES = {"_": "[^A-Za-z0-9]*", "BEGIN": f"(?:(?<![A-Za-z0-9])|{_CAMEL})", "END": f"(?:(?![A-Za-z0-9])|{_CAMEL})"}
+NAME = re.compile(re.sub("|".join(_EDGES), lambda found: _EDGES[found[0]], _NAME))
 HIDDEN = "(hidden)"
 LONGEST_NAME = 300  # characters: what is longer is no name that somebody gave
 
@@ -24,7 +27,7 @@ def is_secret(name: str) -> bool:
     """Return whether the name of a setting, an option or a part of an address suggests a secret."""
     if len(name) > LONGEST_NAME:
         return True
-    return _SECRET.search(name.lower()) is not None or _SECRET.search(_WORDS.sub("_", name).lower()) is not None
+    return NAME.search(name) is not None
 
 
 def redacted_in_plan(values: Mapping[str, str]) -> dict[str, str]:

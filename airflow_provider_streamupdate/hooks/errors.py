@@ -1,4 +1,4 @@
-"""Turn this package's errors into Airflow's: same message; retried only when trying again can help."""
+"""Turn this package's errors into Airflow's: same message without secrets; retried only when trying again can help."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ except ImportError:  # Airflow 3.1
 
 from ..core import errors
 from ..core.errors import StreamUpdateError
+from ..core.redaction import hide
 from .xcom import plain
 
 # Errors that may not occur on the next try. All others need a change by a person.
@@ -43,9 +44,19 @@ def airflow_errors(context: Any = None) -> Iterator[None]:
         except StreamUpdateError as error:
             raise as_airflow(error) from error
     except AirflowException as error:
-        if context is not None and not isinstance(error, (AirflowRescheduleException, AirflowSkipException)):
-            context["ti"].xcom_push(key=ERROR_KEY, value=plain(str(error)))
+        if not isinstance(error, (AirflowRescheduleException, AirflowSkipException)):
+            _hide_secrets(error)
+            if context is not None:
+                context["ti"].xcom_push(key=ERROR_KEY, value=plain(str(error)))
         raise
+
+
+def _hide_secrets(error: BaseException | None) -> None:
+    """Hide what looks like a secret in an error and in its causes: the task's log shows them all."""
+    while error is not None:
+        if (shown := hide(str(error))) != str(error):
+            error.args = (shown,)
+        error = error.__cause__
 
 
 def by_name(name: str, message: str) -> AirflowException:

@@ -5,6 +5,7 @@ They look like Airflow's templates, but nothing else is rendered: a form's input
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from airflow.sdk.log import mask_secret
 from ..core.errors import InvalidInputError
 from ..core.redaction import redacted
 
-_BEGIN = re.compile(r"\{\{ {0,9}(?:conn|var)\.")
+_BEGIN = re.compile(r"\{\{-?\s{0,9}(?:conn|var)\b")
 _REFERENCE = re.compile(
     r"\{\{ {0,9}(?:"
     r"conn\.(?P<conn>[\w-]{1,200})\.(?P<field>login|password|host|port|schema|extra_dejson\.(?P<extra>[\w-]{1,200}))"
@@ -78,6 +79,9 @@ def _secret(value: Any, missing: str) -> str:
 def secrets_in_conf(conf: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield what of a DAG run's conf looks like a secret: every viewer can read it through Airflow's API."""
     for name, value in (conf or {}).items():
-        if isinstance(value, Mapping):
-            texts = {str(key): item for key, item in value.items() if isinstance(item, str) and not _BEGIN.search(item)}
-            yield from (f"{name} {key!r}" for key, shown in redacted(texts).items() if shown != texts[key])
+        for key, item in value.items() if isinstance(value, Mapping) else ((None, value),):
+            text = item if isinstance(item, str) else json.dumps(item, default=str)
+            setting = {str(name if key is None else key): text}
+            if item is None or isinstance(item, bool) or _BEGIN.search(text) or redacted(setting) == setting:
+                continue
+            yield name if key is None else f"{name} {key!r}"

@@ -1,7 +1,7 @@
 """Convert the values that DAG authors give (native, JSON text from a rendered template, or blank) to typed ones.
 
 A template renders to text unless the DAG asks for native objects, so every mapping, list, duration and optional name
-is also accepted as text.
+is also accepted as text. Errors do not quote mappings and lists: their values may be secrets.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def json_map(value: Any, what: str) -> dict[str, Any]:
         return {}
     parsed = _json(text, what, 'a JSON object such as {"key": "value"}')
     if not isinstance(parsed, dict):
-        raise InvalidInputError(f"{what} must be a JSON object, not {text!r}")
+        raise InvalidInputError(f"{what} must be a JSON object, not {_kind(parsed)}")
     return parsed
 
 
@@ -68,7 +68,7 @@ def text_list(value: Any, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        raise InvalidInputError(f"{what} must be a list of texts, not {value!r}")
+        raise InvalidInputError(f"{what} must be a list of texts, not {_kind(value)}")
     texts = (optional_text(item) for item in value)
     return tuple(text for text in texts if text is not None)
 
@@ -106,7 +106,7 @@ def _json(text: str, what: str, wanted: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InvalidInputError(f"{what} must be {wanted}, but {text!r} does not parse: {error}") from error
+        raise InvalidInputError(f"{what} must be {wanted}, but what was given does not parse: {error}") from None
 
 
 def _scalar(value: Any, what: str) -> str:
@@ -114,4 +114,9 @@ def _scalar(value: Any, what: str) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise InvalidInputError(f"{what} must be text, a number or a boolean, not {value!r}")
+    raise InvalidInputError(f"{what} must be text, a number or a boolean, not {_kind(value)}")
+
+
+def _kind(value: Any) -> str:
+    kind = "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else type(value).__name__
+    return "nothing" if value is None else kind

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException, conf
+from airflow.sdk.log import redact
 
 from ..control.operations.submit import Deployed
 from ..control.review.review import preview_changes
@@ -187,7 +188,7 @@ def _with_report(task: StreamUpdateStepOperator, context: Any, engine: UpdateEng
     report = _run_step(task, context, engine, update)
     if task.step_name == Step.CHECK and update.pending:
         changes = preview_changes(update.registry, str(update.record.old), update.options.application)
-        context["ti"].xcom_push(key="changes_markdown", value=plain(changes))
+        context["ti"].xcom_push(key="changes_markdown", value=plain(redact(changes)))  # of references, too
     return None if report is None else _show(context, update, report)
 
 

@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..core import clock
 from ..core.errors import StreamUpdateError, WaitTimeoutError
+from ..core.redaction import hide
 from ..hooks.errors import by_name
 from ..hooks.streamupdate import StreamUpdateHook
 from ..hooks.xcom import plain
@@ -55,7 +56,7 @@ class StreamUpdateTrigger(BaseTrigger):
         try:
             value = await self._wait()
         except StreamUpdateError as error:
-            event = {"status": "error", "error": type(error).__name__, "message": str(error)}
+            event = {"status": "error", "error": type(error).__name__, "message": hide(str(error))}
         else:
             event = {"status": "done", "value": value}
         yield TriggerEvent(plain(event))

@@ -4,11 +4,14 @@ the form and in a release."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 import click
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import DAG
+from airflow_site import FakeTaskInstance
 
 from airflow_provider_streamupdate.cli.commands.updates import update
 from airflow_provider_streamupdate.control.update.option import Option
@@ -16,6 +19,7 @@ from airflow_provider_streamupdate.control.update.options import OPTIONS, Update
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.registry.update import RUN_FOR_VARIABLE
 from airflow_provider_streamupdate.example_dags.stream_update import PARAMS
+from airflow_provider_streamupdate.hooks.errors import airflow_errors
 from airflow_provider_streamupdate.hooks.settings import Settings
 from airflow_provider_streamupdate.hooks.update_options import APPLICATION_FIELDS, UpdateArguments, update_options
 from airflow_provider_streamupdate.release import FIELDS
@@ -122,3 +126,25 @@ def test_what_a_dag_is_given_arrives(option: Option, tmp_path: Path, monkeypatch
         assert attrs.evolve(changed, **{option.name: option.default}) == usual
     for blank in (None, "", "None"):
         assert asked(**{option.argument: blank}) == usual
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"conf": '{"spark.password": "hunter2",}'},
+        {"conf": '["password=hunter2"]'},
+        {"app_params": {"password": {"value": "hunter2"}}},
+        {"app_params": {"password": ["hunter2"]}},
+        {"app_params": "{'note': 'n', 'password': 'hunter2'}"},
+        {"env_vars": "DB_PASSWORD hunter2"},
+        {"agree": '["password=hunter2'},
+        {"py_files": ["https://u:hunter2@h/x.zip"]},
+        {"application": "https://u:hunter2@h/x.py"},
+    ],
+)
+def test_no_error_of_a_value_quotes_a_secret(given: dict[str, Any]) -> None:
+    """Neither the task's exception, nor its cause, which the log shows, nor XCom, which every viewer can read."""
+    task = FakeTaskInstance()
+    with pytest.raises(AirflowException) as failed, airflow_errors({"ti": task}):
+        update_options({"application": __file__, **given}, Settings(conn_id="c", root="/r"), "me").application.check()
+    assert task.pushed and "hunter2" not in f"{failed.value} {failed.value.__cause__} {task.pushed}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.cli.messages import echo
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.overview import app_document
 from airflow_provider_streamupdate.core import clock
@@ -26,7 +27,10 @@ QUOTED = "cannot log in with hunter2-xyz at s3a://AK:hun/ter2@bucket/in"
 def app(root: Path) -> AppRegistry:
     """A failed driver, an update and a rollback, all of which quote the password."""
     made = Registry(str(root)).app("flights")
-    deploy(made, application=Application(file="application/v1.py", params={"db_pass": "hunter2-xyz"}))
+    deploy(
+        made,
+        application=Application(file="application/v1.py", params={"db_pass": "hunter2-xyz", "url": "x?pw=hunter2-xyz"}),
+    )
     source = SourcePlan(
         name="s", named=True, format="own", location="s3a://AK:hun/ter2@b", options={"apikey": "hunter2"}
     )
@@ -79,3 +83,25 @@ def test_nor_does_the_page(root: Path, app: AppRegistry) -> None:
     """Airflow's masker, which comes after it, does not know what an app was given."""
     found = str(app_document(StreamUpdateClient(str(root)).context, "flights"))
     assert "hunter2" not in found and "hun/ter2" not in found and found.count("cannot log in with (hidden)") > 5
+
+
+def test_what_is_said_beside_the_result_hides_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    echo("no apps under s3://u:hunter2@bucket/x", err=True)
+    assert capsys.readouterr().err == "no apps under s3://***@bucket/x\n"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        *(("list", "--root", f"{scheme}://u:hunter2@localhost:1/x") for scheme in ("s3", "http", "ftp", "nosuch")),
+        ("list", "--root", "/nosuch?password=hunter2"),
+        ("list", "--storage-option", "secret:hunter2"),
+        *(("submit", __file__, option, "password:hunter2") for option in ("--set", "--conf", "--env")),
+        ("submit", __file__, "--env", "DB_PASSWORD hunter2"),
+        ("submit", "https://u:hunter2@h/v1.py"),
+    ],
+)
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_no_error_of_a_command_quotes_a_secret(run: Run, args: tuple[str, ...], form: tuple[str, ...]) -> None:
+    result = run(*args, *form)
+    assert result.exit_code and "hunter2" not in result.stdout + result.stderr

@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import random
+import re
 import shlex
 import time
 import urllib.parse
@@ -14,14 +15,19 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.operations.settings_diff import settings_diff
+from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.address import without_credentials
+from airflow_provider_streamupdate.core.errors import RefusedError, StreamUpdateError, describe
 from airflow_provider_streamupdate.core.redaction import hide, redacted, secret_values, without_secrets
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import FAILED
 from airflow_provider_streamupdate.core.registry.hiding import Hiding
+from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, ParameterChange, check_applications
 from airflow_provider_streamupdate.core.secret_names import HIDDEN, is_secret, redacted_in_plan
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent.reporting import Reporter
+from tests.core.builders import spec
 
 SECRET = (
     *("password", "DB_PASSWORD", "PGPASSWORD", "passwd", "passphrase", "pwd", "db_pass", "dbPass", "smtp.pass"),
@@ -85,6 +91,12 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda value: base64.b64encode(value.encode()).decode(),
     lambda value: base64.urlsafe_b64encode(f"me:{value}".encode()).decode(),
     lambda value: base64.b64encode(f"user:{value}!".encode()).decode(),
+    lambda value: urllib.parse.quote(base64.b64encode(value.encode()).decode(), safe=""),
+    lambda value: base64.b64encode(value.encode()).decode().replace("/", "\\/"),
+    lambda value: base64.encodebytes(f"{'u' * 40}:{value}".encode()).decode().strip(),
+    lambda value: json.dumps(base64.encodebytes(f"{'u' * 55}:{value}".encode()).decode().strip()),
+    lambda value: base64.b64encode(json.dumps({"x": value}).encode()).decode(),
+    lambda value: base64.b64encode(urllib.parse.quote(value, safe="").encode()).decode(),
 )
 
 
@@ -228,6 +240,50 @@ def test_what_a_text_itself_calls_a_secret_is_hidden(text: str, shown: str) -> N
 )
 def test_what_is_no_secret_is_shown(text: str) -> None:
     assert hide(text) == text
+
+
+CUT_SECRET = "Tr0ub4dor&3-horse+battery/staple"
+
+
+@pytest.mark.parametrize("pad", range(3_960, 4_000, 3))
+def test_a_secret_across_the_cut_of_an_error_is_hidden(pad: int) -> None:
+    """It was cut first, and what was left of it was no longer known."""
+    for spell in (str, json.dumps, lambda value: base64.b64encode(value.encode()).decode()):
+        said = describe(StreamUpdateError(f"{'q' * (pad - 1)} {spell(CUT_SECRET)} end"))
+        for text in (said, f"before {said}; what to do"):
+            shown = hide(text, secret_values({"db_password": CUT_SECRET}))
+            assert not re.search("Tr0u|VHIwdWI", shown), shown[-60:]
+    assert hide("no Tr0 is", [CUT_SECRET]) == "no Tr0 is" and hide("a Tr0ub... b", [CUT_SECRET]) == "a (hidden)... b"
+
+
+def test_a_secret_under_another_name_is_hidden_in_what_was_given(tmp_path: Path) -> None:
+    """`--set password=X --set "url=...pw=X"` showed X in the url."""
+    file = tmp_path / "v1.py"
+    file.write_text("")
+    given = {"password": "Rk9-horse", "url": "jdbc:x://h?u=joe&pw=Rk9-horse", "note": "n"}
+    old, new = (
+        spec("v1", application=Application(file=str(file), params={"note": "m"})),
+        spec(
+            "v2",
+            application=Application(
+                file=str(file), params=given, env_vars={"X": "a Rk9-horse"}, master="spark://u:Rk9@h:1"
+            ),
+        ),
+    )
+    shown = Hiding.of([new]).application(new.application)
+    assert shown.params == {"password": HIDDEN, "url": f"jdbc:x://h?u=joe&pw={HIDDEN}", "note": "n"}
+    assert shown.env_vars == {"X": f"a {HIDDEN}"} and shown.master == "spark://***@h:1"
+    assert "Rk9" not in str(settings_diff(old, new)) and len(settings_diff(old, new)) == 5
+    with pytest.raises(RefusedError, match="differ") as refused:
+        check_applications(old.application, new.application, ())
+    assert "Rk9" not in str(refused.value)
+    request = ChangeRequest(
+        id="c", params={**given, "url": "x Rk9-other", "password": "Rk9-other"}, asked_by="me", digest="d"
+    )
+    change = ParameterChange(number=1, at=clock.now(), request=request, before=given, digest_before="d")
+    assert "Rk9" not in str(Hiding().change(change)) and "joe" in str(Hiding().change(change))
+    event = Hiding().event({"event": "changed", "parameters": {**change.changed, "note": [None, "m"]}})
+    assert "Rk9" not in str(event) and event["parameters"]["note"] == [None, "m"]
 
 
 def test_a_driver_writes_no_declared_secret_into_its_status(tmp_path: Path) -> None:

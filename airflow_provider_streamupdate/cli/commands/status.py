@@ -194,7 +194,7 @@ def _figures(found: Glance | UnpromotedVersion) -> tuple[Any, ...]:
 
 
 def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
-    """Return the status without secrets in what drivers and updates report. Parameters are hidden when printed."""
+    """Return the status without secrets in what the app was given and in what drivers and updates report."""
     import attrs
 
     from ...core.registry.hiding import Hiding
@@ -205,6 +205,7 @@ def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
         beside = attrs.evolve(beside, status=hiding.status(beside.status))
     return attrs.evolve(
         found,
+        spec=found.spec and attrs.evolve(found.spec, application=hiding.application(found.spec.application)),
         status=found.status and hiding.status(found.status),
         last_update=found.last_update and hiding.update(found.last_update),
         beside=beside,
@@ -216,9 +217,6 @@ def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None
 
     document: dict[str, Any] = {**to_dict(found), "update": to_dict(found.update)}
     del document["last_update"]
-    if found.spec:
-        for part in ("params", "conf", "env_vars"):
-            document["spec"]["application"][part] = redacted(getattr(found.spec.application, part))
     current = found.current.deployment if found.current else None
     document["driver_log"] = found.launch.log if found.launch else None
     document["changes"] = list(_changes(client, found.app, current)) if current else []
@@ -271,10 +269,12 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
 
 def _changes(client: StreamUpdateClient, app: str, deployment: str) -> Iterator[str]:
     """Yield a line per change in flight: what was changed, when and by whom."""
+    from ...core.registry.hiding import Hiding
+
     for change in client.registry.app(app).changes(deployment):
         if not change.changed:
             continue  # it only kept another change out
-        before, after = redacted(change.before), redacted(change.request.params)
+        before, after = Hiding().change(change)
         values = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in change.changed)
         why = f" (undone: {change.undoes})" if change.undoes else ""
         yield f"{moment(change.at)} by {change.request.asked_by}: {values}{why}"
@@ -282,9 +282,9 @@ def _changes(client: StreamUpdateClient, app: str, deployment: str) -> Iterator[
 
 def _application(application: Application) -> dict[str, str]:
     groups = (
-        ("parameters", redacted(application.params)),
-        ("conf", redacted(application.conf)),
-        ("environment", redacted(application.env_vars)),
+        ("parameters", application.params),
+        ("conf", application.conf),
+        ("environment", application.env_vars),
     )
     facts = {name: "\n".join(f"{key}={value}" for key, value in sorted(group.items())) for name, group in groups}
     return {

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import attrs
 
 from ...core import clock
-from ...core.redaction import redacted
 from ...core.registry.deployment import DeploymentSpec
+from ...core.registry.hiding import Hiding
 from ...core.registry.in_flight import differences
 from ...core.registry.registry import AppRegistry
 
@@ -27,18 +27,18 @@ class Changed:
 
 def settings_diff(old: DeploymentSpec, new: DeploymentSpec) -> tuple[Changed, ...]:
     """Return the differences, sorted by part and key."""
-    one, other = old.application, new.application
+    one, other, hiding = old.application, new.application, Hiding.of([old, new])
     return (
-        *changed("parameters", one.params, other.params),
-        *changed("conf", one.conf, other.conf),
-        *changed("environment", one.env_vars, other.env_vars),
-        *changed("application", {"master": one.master or ""}, {"master": other.master or ""}),
+        *changed("parameters", one.params, other.params, hiding),
+        *changed("conf", one.conf, other.conf, hiding),
+        *changed("environment", one.env_vars, other.env_vars, hiding),
+        *changed("application", {"master": one.master or ""}, {"master": other.master or ""}, hiding),
     )
 
 
-def changed(part: str, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Changed, ...]:
+def changed(part: str, before: Mapping[str, str], after: Mapping[str, str], hiding: Hiding) -> tuple[Changed, ...]:
     """The keys whose values differ. Of a secret it is told that it differs, and nothing else."""
-    shown, made = (redacted(before), redacted(after)), list[Changed]()
+    shown, made = (hiding.settings(before), hiding.settings(after)), list[Changed]()
     for key in differences(dict(before), dict(after)):
         was, now = (values.get(key) for values in shown)
         made.append(Changed(part=part, key=key, before=was, after=f"{now}{HIDDEN_CHANGED}" if was == now else now))

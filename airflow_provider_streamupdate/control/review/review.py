@@ -63,7 +63,7 @@ def review(context: Context, app: str, update: str) -> Review:
     settings = settings_diff(old, new) if old and new else None
     if record.in_place:
         made = [c for c in registry.changes(record.runs) if c.request.id == record.new and c.undoes is None]
-        settings = changed("parameters", made[0].before, made[0].request.params) if made else None
+        settings = changed("parameters", made[0].before, made[0].request.params, hiding) if made else None
     return Review(
         update=hiding.update(record),
         agreed=tuple(Agreed(name=name, because=because) for name, because in {**given, **reasons}.items()),

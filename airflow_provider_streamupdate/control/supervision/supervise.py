@@ -12,7 +12,7 @@ import attrs
 
 from ...core import clock
 from ...core.boundaries import boundary
-from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError
+from ...core.errors import InvalidInputError, LeaseHeldError, StreamUpdateError, cut
 from ...core.registry import supervision
 from ...core.registry.deployment import (
     DEAD_STATES,
@@ -300,7 +300,7 @@ class _Supervisor:
         assert found.current is not None
         drivers = self._context.drivers(app, watch=False)
         log = drivers.last_lines(found.current.deployment)
-        reason = decision.reason[:REASON]
+        reason = cut(decision.reason, REASON)
         supervision.write(app.folder, attrs.evolve(known, gave_up=reason, gave_up_at=clock.now()))
         told = GaveUp(app=app.name, reason=reason)
         self.gave_up[app.name] = told

@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 
 from ..errors import StreamUpdateError
-from ..redaction import hide, secret_values
+from ..redaction import hide, redacted, secret_values
 from .application import Application
 from .deployment import DeploymentSpec, Status
+from .in_flight import ParameterChange
 from .registry import AppRegistry
 from .update import RollbackRecord, UpdateRecord
 
@@ -38,8 +39,27 @@ class Hiding:
             spec for name in deployments or registry.folder.names("deployments") if (spec := _spec(registry, name))
         )
 
+    def also(self, *settings: Mapping[str, str]) -> Hiding:
+        """Return one that hides the secrets in these settings, too."""
+        return Hiding((*secret_values(*settings), *self.values))
+
     def text(self, text: str) -> str:
         return hide(text, self.values)
+
+    def settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Parameters, configuration or environment: a secret may also stand under another name."""
+        return redacted(settings, self.values)
+
+    def application(self, application: Application) -> Application:
+        params, conf = self.settings(application.params), self.settings(application.conf)
+        env_vars, master = self.settings(application.env_vars), self._maybe(application.master)
+        return attrs.evolve(application, params=params, conf=conf, env_vars=env_vars, master=master)
+
+    def change(self, change: ParameterChange) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the parameters before and after a change in flight."""
+        before, after = change.before, change.request.params
+        hiding = self.also(before, after)
+        return hiding.settings(before), hiding.settings(after)
 
     def status(self, status: Status) -> Status:
         if not (status.error or status.reason or any(query.error for query in status.queries.values())):
@@ -61,7 +81,14 @@ class Hiding:
 
     def event(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """An event of a driver."""
-        return {k: self.text(v) if k in _TEXTS and isinstance(v, str) else v for k, v in event.items()}
+        shown = {k: self.text(v) if k in _TEXTS and isinstance(v, str) else v for k, v in event.items()}
+        if isinstance(changed := event.get("parameters"), dict):  # in flight: each before and after
+            pairs = {k: values for k, values in changed.items() if isinstance(values, (list, tuple))}
+            hiding = self.also(*({k: v} for k, values in pairs.items() for v in values if isinstance(v, str)))
+            shown["parameters"] = {
+                k: [v if v is None else hiding.settings({k: str(v)})[k] for v in values] for k, values in pairs.items()
+            }
+        return shown
 
     def _maybe(self, text: str | None) -> str | None:
         return None if text is None else self.text(text)

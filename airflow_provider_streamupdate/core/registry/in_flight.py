@@ -15,7 +15,7 @@ from ..compatibility.verdict import CARRIED, LOSS
 from ..errors import RefusedError
 from ..names import named
 from ..plan.plan import AppPlan, QueryPlan
-from ..redaction import redacted
+from ..redaction import hide, redacted, secret_values
 from .application import Application
 
 _OTHERWISE = "use strategy standby or restart"
@@ -85,7 +85,8 @@ def check_applications(old: Application, new: Application, reloadable: Iterable[
     before, after = old.content(), new.content()
     differ = [part for part in _PARTS if before[part] != after[part]]
     if differ:
-        others = [_PARTS[p] + ("" if p == "code" else _values(before[p], after[p])) for p in differ]
+        secrets = secret_values(*(part for a in (old, new) for part in (a.params, a.conf, a.env_vars)))
+        others = [_PARTS[p] + ("" if p == "code" else _values(before[p], after[p], secrets)) for p in differ]
         raise RefusedError(
             f"besides parameters, these differ from the running deployment's: {', '.join(others)}; leave out what "
             f"is to stay as it is, or {_OTHERWISE}"
@@ -93,16 +94,17 @@ def check_applications(old: Application, new: Application, reloadable: Iterable[
     check_parameters(old.params, new.params, reloadable)
 
 
-def _values(old: Any, new: Any) -> str:
+def _values(old: Any, new: Any, secrets: tuple[str, ...]) -> str:
     """Return both values, where they can be shown: settings, names of files, the master."""
     if isinstance(old, dict):
         changed = differences(old, new)
-        was, now = (redacted({key: values[side] or "not given" for key, values in changed.items()}) for side in (0, 1))
+        sides = ({key: values[side] or "not given" for key, values in changed.items()} for side in (0, 1))
+        was, now = (redacted(side, secrets) for side in sides)
         return f" ({', '.join(f'{key} is {was[key]}, now {now[key]}' for key in changed)})"
     if isinstance(old, list):
         was_named, now_named = (", ".join(name for name, _ in files) or "none" for files in (old, new))
         return "" if was_named == now_named else f" ({was_named}, now {now_named})"
-    return f" ({old or 'not given'}, now {new or 'not given'})"
+    return hide(f" ({old or 'not given'}, now {new or 'not given'})", secrets)
 
 
 def check_parameters(old: dict[str, str], new: dict[str, str], reloadable: Iterable[str]) -> None:

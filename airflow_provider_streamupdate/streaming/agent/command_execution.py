@@ -120,6 +120,7 @@ def _change(driver: DriverContext, request: ChangeRequest) -> None:
     # From here on it counts, for a driver that is started later, too. A creation whose answer is lost may have counted.
     with driver.patiently():
         change = driver.app.add_change(driver.spec.deployment, request, after=len(changes))
+    driver.reporter.hiding = driver.reporter.hiding.also(request.params)
     try:
         driver.reporter.events.add("changed", id=request.id, by=request.asked_by, parameters=change.changed)
         driver.engine.replace()

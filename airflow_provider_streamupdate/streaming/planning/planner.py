@@ -18,7 +18,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...core.compatibility.rules.settings.setting import SHARES
 from ...core.compatibility.rules.sinks import kind_of
 from ...core.difference.request import ExpectedDifference
-from ...core.errors import ApplicationError, StreamUpdateError, describe
+from ...core.errors import ApplicationError, StreamUpdateError, cut, describe
 from ...core.names import confused
 from ...core.plan.expressions import Call, Expression, Literal, Unknown
 from ...core.plan.plan import (
@@ -305,8 +305,7 @@ def _instead(before: str, after: str) -> Iterator[None]:
         raise
     except Exception as error:
         said = " ".join(describe(error).splitlines()[:2])  # a JVM's error has its own on the second line
-        shown = said if len(said) <= 600 else f"{said[:600]}..."
-        raise ApplicationError(f"{before}{shown}{after}") from error
+        raise ApplicationError(f"{before}{cut(said, 600)}{after}") from error
 
 
 def _with_migrations(

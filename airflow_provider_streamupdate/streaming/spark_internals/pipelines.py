@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, describe
+from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, cut, describe
 from .jvm import activate, identity_function, scala_map, scala_object, sequence
 from .queries.writers import file_sink_batch, qualified
 from .settings import session_setting
@@ -215,7 +215,7 @@ def _failures(graph: Any) -> Iterator[str]:
             for failure in sequence(flow.failure()):
                 said = str(failure.getMessage() or failure.toString()).strip()
                 if "upstream" not in str(failure.getClass().getSimpleName()).lower():
-                    yield f"flow {flow.identifier().unquotedString()}: {said[:1000]}"
+                    yield f"flow {flow.identifier().unquotedString()}: {cut(said, 1000)}"
 
 
 def _columns(schema: Any) -> dict[str, str]:

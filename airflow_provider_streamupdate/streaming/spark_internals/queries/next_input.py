@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ....core.compatibility.rules.sources.next_input import MISSING_FILE
+from ....core.errors import cut
 from ..jvm import STREAMING, named, sequence, static
 from ..plans.sources import streaming_leaves
 
@@ -118,7 +119,7 @@ def _message(error: Py4JJavaError | PySparkException) -> str:
     if shown.startswith("["):  # [CONDITION] words
         condition, _, words = shown[1:].partition("]")
         shown = f"{condition}: {words.strip()}"
-    return shown[:600]
+    return cut(shown, 600)
 
 
 def changed_file(spark: SparkSession, files: Mapping[str, int]) -> str | None:

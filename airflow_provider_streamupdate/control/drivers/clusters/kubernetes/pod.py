@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from .....core.errors import cut
+
 ENDED = ("Succeeded", "Failed")
 KILLED = 128  # and the signal's number: the exit code of a process that a signal ended
 GRACE_SECONDS = 30.0  # Kubernetes' own default
@@ -109,4 +111,4 @@ def _reasons(status: Mapping[str, Any], meta: Mapping[str, Any], containers: lis
 
 
 def _with_message(what: str, message: str | None) -> str:
-    return f"{what} ({' '.join(message.split())[:MESSAGE]})" if message else what
+    return f"{what} ({cut(' '.join(message.split()), MESSAGE)})" if message else what
