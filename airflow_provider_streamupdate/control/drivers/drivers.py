@@ -48,9 +48,8 @@ from ...core.snapshots.plan_answer import PLANNED
 from ...core.users import this_user, user_name
 from ..waiting import POLL_SECONDS, wait_for
 from . import process
+from .clusters import Client, cluster_for, cluster_of
 from .clusters import alive as lives_now
-from .clusters import cluster_for, cluster_of
-from .clusters.cluster import Client
 from .driver_log import ERROR_LINES, driver_log
 from .launch_files import LaunchFiles, launch_files
 from .launcher import Launcher, driver_environment, need_launcher

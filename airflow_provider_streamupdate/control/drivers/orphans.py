@@ -11,8 +11,7 @@ from ...core import clock
 from ...core.errors import StreamUpdateError
 from ...core.registry import hot_standby
 from ...core.registry.deployment import FINAL_STATES, Current, DriverState, Launch, Status
-from .clusters import cluster_of
-from .clusters.cluster import Cluster, RunningDriver
+from .clusters import Cluster, RunningDriver, cluster_of
 from .drivers import Drivers
 
 END_SECONDS = 60.0  # a driver may take from its last status to its end

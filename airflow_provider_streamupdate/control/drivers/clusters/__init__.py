@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from ....core.errors import StreamUpdateError
 from ....core.registry.deployment import Launch, Status
 from ..process import Alive
-from .cluster import Cluster
+from .cluster import Client, Cluster, RunningDriver
 from .kubernetes import Kubernetes, KubernetesClientMode
 from .local import Local
 from .yarn import Yarn
+
+__all__ = ["CLUSTERS", "Client", "Cluster", "Living", "RunningDriver", "alive", "cluster_for", "cluster_of"]
 
 # The first cluster that takes a command gets it; Local takes all.
 CLUSTERS: list[Cluster] = [Yarn(), Kubernetes(), KubernetesClientMode(), Local()]
