@@ -385,8 +385,7 @@ def _interruption(
     state: the current driver's. When it is cancelled, an interrupted rollback is looked for, too
     """
     update = update if update is not None and update.under_way(current.deployment) else None
-    rollbacks = registry.rollbacks()[-1:] if state == CANCELLED and not current.cancelled else []
-    rollback = next((each for each in rollbacks if each.under_way(current)), None)
+    rollback = registry.rollback_under_way(current) if state == CANCELLED else None
     if update is None and rollback is None:
         return None
     held = lease.read(registry.folder)

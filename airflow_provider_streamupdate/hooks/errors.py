@@ -56,7 +56,7 @@ def _hide_secrets(error: BaseException | None) -> None:
     while error is not None:
         if (shown := hide(str(error))) != str(error):
             error.args = (shown,)
-        error = error.__cause__
+        error = error.__cause__ or error.__context__
 
 
 def by_name(name: str, message: str) -> AirflowException:

@@ -16,7 +16,7 @@ from airflow_site import FakeTaskInstance
 from airflow_provider_streamupdate.cli.commands.updates import update
 from airflow_provider_streamupdate.control.update.option import Option
 from airflow_provider_streamupdate.control.update.options import OPTIONS, UpdateOptions
-from airflow_provider_streamupdate.core.errors import InvalidInputError
+from airflow_provider_streamupdate.core.errors import InvalidInputError, StreamUpdateError
 from airflow_provider_streamupdate.core.registry.update import RUN_FOR_VARIABLE
 from airflow_provider_streamupdate.example_dags.stream_update import PARAMS
 from airflow_provider_streamupdate.hooks.errors import airflow_errors
@@ -148,3 +148,13 @@ def test_no_error_of_a_value_quotes_a_secret(given: dict[str, Any]) -> None:
     with pytest.raises(AirflowException) as failed, airflow_errors({"ti": task}):
         update_options({"application": __file__, **given}, Settings(conn_id="c", root="/r"), "me").application.check()
     assert task.pushed and "hunter2" not in f"{failed.value} {failed.value.__cause__} {task.pushed}"
+
+
+@pytest.mark.parametrize("cause", ["__cause__", "__context__"])
+def test_an_error_behind_an_error_shows_no_secret(cause: str) -> None:
+    """The task's log shows the whole chain, also what was being handled when the next one came."""
+    behind, error = ValueError("password=hunter2-hunter2"), StreamUpdateError("it failed")
+    setattr(error, cause, behind)
+    with pytest.raises(AirflowException), airflow_errors({"ti": FakeTaskInstance()}):
+        raise error
+    assert "hunter2" not in str(behind)

@@ -175,8 +175,7 @@ def _may_run(context: Context, registry: AppRegistry) -> bool:
     if state not in (CANCELLED, FINISHED) or registry.update_under_way() is not None:
         return True
     current = registry.current()
-    rollbacks = registry.rollbacks()[-1:] if state == CANCELLED and current and not current.cancelled else []
-    if any(rollback.under_way(current) for rollback in rollbacks):
+    if state == CANCELLED and current is not None and registry.rollback_under_way(current) is not None:
         return True
     try:
         check_free(registry, "")

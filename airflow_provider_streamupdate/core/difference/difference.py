@@ -136,15 +136,16 @@ def _outcomes(
     if not pairs:
         yield _Missing("no batch was run by both versions", limits.any)
         return
-    yield from _rows(ROWS_IN, pairs, None)
-    yield from _rows(ROWS_OUT, pairs, limits.max_rows_changed)
+    yield from _rows(ROWS_IN, "rows_in", pairs, None)
+    yield from _rows(ROWS_OUT, "rows_out", pairs, limits.max_rows_changed)
     yield _seconds(pairs, limits.max_slower, timed)
     yield from _state(pairs, limits.max_state_changed)
 
 
-def _rows(name: str, pairs: Sequence[BatchPair], limit: float | None) -> Iterator[ComparedFigure | _Missing]:
-    """Compare the rows of those batches of which both versions report a number."""
-    field = name.replace(" ", "_")
+def _rows(
+    name: str, field: str, pairs: Sequence[BatchPair], limit: float | None
+) -> Iterator[ComparedFigure | _Missing]:
+    """Compare the rows of those batches of which both versions report a number. field: its name in BatchFigures"""
     every = [(pair.batch, getattr(pair.old, field), getattr(pair.new, field)) for pair in pairs]
     known = [each for each in every if None not in each]
     too_few = len(known) < (1 if limit is None else min(MIN_BATCHES, len(pairs)))

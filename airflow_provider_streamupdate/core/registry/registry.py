@@ -25,7 +25,7 @@ from .update import RollbackRecord, UpdateRecord
 
 T = TypeVar("T")
 DELETION = "deletion.json"
-# What an update writes before the new version runs. `tests/cli/test_cli_other_users.py` has one foreign at a time.
+# What an update writes before the new version runs. tests/cli/test_cli_foreign_folders.py closes one at a time.
 WRITTEN = ("", "deployments", "epochs", "lease", "updates", "rollbacks", "snapshots", "objects")
 
 
@@ -358,6 +358,14 @@ class AppRegistry:
         taken = numbers(self.folder.names("rollbacks"))
         found = (self._read(f"rollbacks/{n}.json", RollbackRecord) for n in taken)
         return sorted((record for record in found if record), key=lambda record: record.number)
+
+    def rollback_under_way(self, current: Current) -> RollbackRecord | None:
+        """Return the last rollback if it has not ended, and nobody cancelled the app or started another version since.
+
+        current: who runs, as it was read
+        """
+        last = [] if current.cancelled else self.rollbacks()[-1:]
+        return next((record for record in last if record.under_way(current)), None)
 
     def set_rollback(self, record: RollbackRecord) -> None:
         """The caller holds the lease."""
