@@ -53,7 +53,7 @@ def describe(described: Any, base: Path | None = None, where: str = "the release
 
 def application_of(release: Mapping[str, Any]) -> Application:
     """Return the application of a release, after the cheap checks."""
-    application = application_from(**{field: release[field] for field in APPLICATION_FIELDS})
+    application = application_from(release["application"], release, release["app"])
     application.check()
     return application
 
@@ -82,7 +82,7 @@ def release_needed(client: StreamUpdateClient, release: Mapping[str, Any], try_a
         return (
             False,
             f"app {app} is {status.state}; a schedule does not start what was stopped: "
-            + (status.next_step or f"streamupdate restart {app} continues where it stopped"),
+            + (status.outage.help if status.outage else f"streamupdate restart {app} continues where it stopped"),
         )
     for spec in client.deployments(app):
         record = client.registry.app(app).update(spec.deployment)

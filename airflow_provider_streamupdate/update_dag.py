@@ -62,7 +62,7 @@ def stream_update(*, app: Any, application: Any, **given: Unpack[StreamUpdateArg
         the time
     on_success_callback, on_failure_callback: for the task `outcome`, which ends as the update did: a
         StreamUpdateNotifier, for example
-    py_files, files, app_params, conf, env_vars: see ApplicationOperator
+    py_files, files, app_params, conf, env_vars, application_args, seen_batch: see ApplicationOperator
 
     The options of an update follow. They are templated, and may be the output of another task; a duration is seconds, a
     timedelta or ISO 8601 text.

@@ -56,6 +56,7 @@ value that has no stable text is refused; the report names the function and the 
 |---|---|
 | source column | its type and default. Wider integers under `sum` and `avg`, and any type under `count`, are carried |
 | struct | a field by its name. A struct, list or map used as a whole: the names and order of all its fields |
+| parsed JSON | of the schema of `from_json` the fields that are read. All of it in mode FAILFAST or DROPMALFORMED, with a column of corrupt records, with `spark.sql.json.enablePartialResults=false`, and with options or types not known to leave the other fields alone. Texts that are no JSON may be parsed otherwise from now on |
 | union | what makes the rows of the branch a column comes from |
 | lookup in a table | the join, its condition, and all of the table's plan. Which files and partitions exist is data |
 | table | its files, or its query and database. A Python data source: its class |
@@ -76,6 +77,9 @@ join with a table; aliases, views, SQL text for functions. Seeds of random funct
 
 Each rule names its source and its tests in `core/compatibility/rules/`. `make fuzz N=300` runs random pairs of versions and fails on one silently
 wrong verdict, or over 1% refused that could continue. `make sweep` changes every built-in function, setting and Python construct.
+
+What people change first (`tests/spark/first_changes.py`: 81 changes of 10 app shapes, 536 pairs; `make sweep ARGS="-k first_changes"`), on
+30 November 2026: 357 pairs are carried by themselves, 111 with one flag, 10 with several, 58 are refused with a way on, none without.
 """
 
 

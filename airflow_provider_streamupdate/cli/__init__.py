@@ -32,6 +32,7 @@ for _command in (
     updates.update,
     updates.rollback,
     updates.plan,
+    updates.names,
     updates.check,
     updates.rehearse,
     status.list_apps,

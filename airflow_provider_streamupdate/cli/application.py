@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,18 @@ from .messages import FAILED, USAGE, Failure, echo
 from .option_types import KeyValue
 
 if TYPE_CHECKING:
-    from ..core.registry.application import Application
+    from ..core.registry.application import Application, Script
 
 pairs = KeyValue()
+
+
+seen_batch_option = click.option(
+    "--seen-batch",
+    type=pairs,
+    multiple=True,
+    metavar="QUERY=HOW",
+    help="Of a script: what the query's sink does with a batch id that it has seen; repeatable.",
+)
 
 
 def driver_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,20 +53,17 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @file
+        @click.argument("script_arguments", metavar="[-- ARGUMENTS...]", nargs=-1)
         @click.option("--set", "params", type=pairs, multiple=True, help="A parameter of the app; repeatable.")
+        @click.option("--app", "script_app", metavar="NAME", help="APP_FILE is a plain script: the app of this name.")
+        @seen_batch_option
         @driver_options
         @click.option("--strict", is_flag=True, help="Fail on a parameter that no query function reads.")
         @functools.wraps(function)
         def wrapper(*args: Any, strict: bool, app_file: str, params: Sequence[tuple[str, str]], **given: Any) -> Any:
-            if not app_file:
-                raise click.UsageError("APP_FILE is empty; give the path of a .py file")
-            # absolute: the driver has another working directory
-            application = make_application(_absolute(app_file), given, dict(params))
-            try:
-                application.check()
-            except StreamUpdateError as error:
-                raise Failure.of(error, USAGE) from error
-            with _parameters(strict):
+            script = _script(given)
+            application = checked(app_file, given, dict(params), script)
+            with parameters(strict):
                 return function(*args, application=application, **given)
 
         return wrapper
@@ -64,8 +71,44 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
     return decorate
 
 
+def _script(given: dict[str, Any]) -> Script | None:
+    """Take the options of a script out of a command's arguments."""
+    from ..core.registry.application import Script
+
+    app, arguments = given.pop("script_app"), given.pop("script_arguments")
+    seen_batch = dict(given.pop("seen_batch"))
+    if app is None and (arguments or seen_batch):
+        raise click.UsageError(
+            f"{shlex.join(arguments) or '--seen-batch'} is of a plain script: name its app, too (--app NAME)"
+        )
+    return None if app is None else Script(app=app, arguments=arguments, seen_batch=seen_batch)
+
+
+def checked(file: str, given: dict[str, Any], params: dict[str, str], script: Script | None) -> Application:
+    """Return the application that the arguments of a command describe, after the cheap checks."""
+    if not file:
+        raise click.UsageError("APP_FILE is empty; give the path of a .py file")
+    application = make_application(_absolute(file), given, params, script)  # the driver has another working directory
+    try:
+        application.check()
+    except StreamUpdateError as error:
+        raise Failure.of(error, USAGE) from error
+    return application
+
+
+def script_or_app(
+    file: str, app: str, arguments: tuple[str, ...], is_script: bool, given: dict[str, Any]
+) -> Application:
+    """Return the application that a command describes: a script of app `app`, or a file that defines it."""
+    from ..core.registry.application import Script
+
+    seen_batch = dict(given.pop("seen_batch"))
+    script = Script(app=app, arguments=arguments, seen_batch=seen_batch) if is_script else None
+    return checked(file, given, dict(given.pop("params")), script)
+
+
 @contextlib.contextmanager
-def _parameters(strict: bool) -> Iterator[None]:
+def parameters(strict: bool) -> Iterator[None]:
     """Report parameters that no query function reads on standard error; with `strict`, raise a Failure instead."""
     from ..core.errors import ParameterWarning
 
@@ -84,12 +127,15 @@ def _parameters(strict: bool) -> Iterator[None]:
 application_argument = application_options(click.argument("app_file", metavar="APP_FILE"))
 
 
-def make_application(file: str, given: dict[str, Any], params: dict[str, str] | None = None) -> Application:
+def make_application(
+    file: str, given: dict[str, Any], params: dict[str, str] | None = None, script: Script | None = None
+) -> Application:
     """Take the driver's options out of a command's arguments, and return the application that they describe."""
     from ..core.registry.application import Application
 
     return Application(
         file=file,
+        script=script,
         py_files=_absolute_paths(given.pop("py_files")),
         files=_absolute_paths(given.pop("files")),
         params=params or {},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -12,6 +13,7 @@ import click
 from .. import __version__
 from ..core.errors import InvalidInputError, StreamUpdateError
 from ..core.redaction import hide
+from .acceptance import ARGUMENTS
 from .messages import FAILED, INTERRUPTED, USAGE, Failure
 from .output import print_json
 from .settings import shared
@@ -39,6 +41,14 @@ class Group(click.Group):
         with contextlib.suppress(OSError):  # a closed pipe (| head) is not a failure
             sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        given = list(args)
+        context = super().make_context(info_name, args, parent, **extra)
+        context.meta[ARGUMENTS] = given
+        return context
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         super().add_command(cmd, name)
@@ -69,7 +79,7 @@ def _refusing_empty(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
 def _end(error: click.ClickException, argv: Sequence[str]) -> int:
     error.message = hide(error.message)  # type: ignore[misc] # it may quote an address, a parameter or a log
-    if "--json" in argv:
+    if "--json" in argv or "--format=json" in argv or ("--format", "json") in itertools.pairwise(argv):
         kind = error.kind if isinstance(error, Failure) else type(error).__name__
         document = {"error": {"type": kind, "message": error.message}}
         print_json({**document, **error.details} if isinstance(error, Failure) else document)

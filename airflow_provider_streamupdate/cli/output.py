@@ -175,6 +175,12 @@ def batch_text(batch: int) -> str:
     return "none" if batch < 0 else str(batch)
 
 
+def batches_text(batches: Mapping[str, int]) -> str:
+    """Return the last batch of each query as text, with its name where there are several."""
+    texts = {name: batch_text(batch) for name, batch in sorted(batches.items())}
+    return ", ".join(texts.values() if len(texts) == 1 else (f"{name} {text}" for name, text in texts.items()))
+
+
 markdown_option = click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 
 

@@ -113,11 +113,10 @@ class Need:
     kind: Kind
     severity: Severity
     reason: str  # one plain sentence, without a full stop
-    help: str  # what to do
-    command: str | None = None  # the command that does it; None: no single one does
+    help: str  # what to do, with the command that does it, where one does
     since: str | None = attrs.field(default=None, kw_only=True)  # when it began, ISO; None: not known
-    snapshot: str | None = attrs.field(default=None, kw_only=True)  # the one that the command is about
-    button: Button | None = attrs.field(default=None, kw_only=True)  # the page's, which does what the command does
+    about: str | None = attrs.field(default=None, kw_only=True)  # the snapshot or the new version that it is about
+    button: Button | None = attrs.field(default=None, kw_only=True)  # the page's that does it, too
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.help}"
@@ -126,17 +125,6 @@ class Need:
     def urgency(self) -> tuple[int, int, str]:
         """Sort key: the most urgent first, then the one that has lasted longer."""
         return _SEVERITIES.index(self.severity), _KINDS.index(self.kind), self.since or ""
-
-
-@attrs.frozen(kw_only=True)
-class Interruption:
-    """An update, or a rollback, that no process works on."""
-
-    deployment: str  # the new one; of a rollback, the one that is left
-    step: str  # the last one that was completed
-    since: str  # the last sign of work on it, ISO
-    killed: bool  # the process that worked on it is gone; otherwise it may wait for a DAG's next task
-    back_to: str | None = None  # the deployment that a rollback goes back to; None: an update
 
 
 @attrs.frozen(kw_only=True)
@@ -149,15 +137,6 @@ class Outlook:
 
 
 @attrs.frozen(kw_only=True)
-class Attention:
-    """Everything about an app that a person should know."""
-
-    interrupted: Interruption | None = None  # the update or rollback that no process works on
-    needs: tuple[Need, ...] = ()  # the most urgent first
-    next_step: str | None = None  # what to do about a dead driver or an interrupted update; None: nothing
-
-
-@attrs.frozen(kw_only=True)
 class Evidence:
     """The facts by which an app is judged. The functions read files."""
 
@@ -166,7 +145,7 @@ class Evidence:
     current: Current
     status: Status | None = None
     update: UpdateRecord | None = None  # the last one, ended or not
-    interrupted: Interruption | None = None
+    abandoned: Need | None = None  # the update or rollback that no process works on
     supervision: Outlook = attrs.field(factory=Outlook)
     minutes: Callable[[], Mapping[str, Sequence[Span]]]  # by query, its last hour, oldest first
     # of the last day, the newest first; None: not verified
@@ -180,13 +159,13 @@ class Evidence:
 
 def assess(
     app: AppRegistry, current: Current | None, state: DriverState, status: Status | None, update: UpdateRecord | None
-) -> Attention:
-    """Return what an app needs a person for.
+) -> tuple[Need, ...]:
+    """Return what an app needs a person for, the most urgent first.
 
     state, status: those of the current deployment's driver; update: the last one, ended or not
     """
     if current is None:
-        return Attention()
+        return ()
     if status is not None and status.error:  # it quotes what the driver said
         status = Hiding.in_app(app, current.deployment).status(status)
     now = clock.utc_now()
@@ -196,21 +175,16 @@ def assess(
         current=current,
         status=status,
         update=update,
-        interrupted=_interruption(app, current, update, state),
+        abandoned=_abandoned(app, current, update, state),
         supervision=_outlook(app, current, status) if state in DEAD_STATES else Outlook(),
         minutes=functools.cache(lambda: _minutes(app, current, now)),
         snapshots=lambda: _recent_snapshots(app, now),
     )
-    needed, next_step = needs(evidence, now), None
-    if evidence.interrupted is not None:
-        next_step = next(str(need) for need in needed if need.kind in (Kind.INTERRUPTED, Kind.WAITS))
-    elif state in (*DEAD_STATES, SILENT):
-        next_step = _revival(evidence)
-    return Attention(interrupted=evidence.interrupted, needs=needed, next_step=next_step)
+    return needs(evidence, now)
 
 
 def needs(evidence: Evidence, now: datetime) -> tuple[Need, ...]:
-    """Return what the app needs a person for, the most urgent first."""
+    """Return what the evidence says, the most urgent first."""
     rules = (_driver, _update, _queries, _snapshots)
     return tuple(sorted((need for rule in rules for need in rule(evidence, now)), key=lambda need: need.urgency))
 
@@ -218,8 +192,7 @@ def needs(evidence: Evidence, now: datetime) -> tuple[Need, ...]:
 def unreadable(app: str, problem: str) -> Need:
     """Return the need of an app whose files cannot be read."""
     reason = f"its files cannot be read, so nobody knows whether it runs: {problem}"
-    command = f"streamupdate status {shlex.quote(app)}"  # a folder may be called anything
-    return Need(Kind.UNREADABLE, CRITICAL, reason, "mend what the message names", command)
+    return Need(Kind.UNREADABLE, CRITICAL, reason, "mend what the message names")
 
 
 def with_approval(others: Iterable[Need], update: str, since: str | None) -> tuple[Need, ...]:
@@ -239,10 +212,9 @@ def _driver(evidence: Evidence, now: datetime) -> Iterator[Need]:
     app, state, status, outlook = evidence.app, evidence.state, evidence.status, evidence.supervision
     heard = status.heartbeat_at if status else None
     if state == SUSPENDED:
-        command = f"streamupdate resume {app}"
         reason = "it was suspended on request, and runs no batch"
-        yield Need(Kind.SUSPENDED, INFO, reason, f"{command} lets it go on", command)
-    elif state in (*DEAD_STATES, SILENT) and evidence.interrupted is None:
+        yield Need(Kind.SUSPENDED, INFO, reason, f"streamupdate resume {app} lets it go on")
+    elif state in (*DEAD_STATES, SILENT) and evidence.abandoned is None:
         cause = {FAILED: status.error, STOPPED: status.reason}.get(state) if status else None
         lasted = f" since {clock.format_timestamp(heard)}" if heard and state != FAILED else ""
         yield Need(
@@ -250,14 +222,12 @@ def _driver(evidence: Evidence, now: datetime) -> Iterator[Need]:
             WARNING if state == SILENT or outlook.starts_again else CRITICAL,
             f"its driver is {state}{lasted}{f': {_first_line(cause)}' if cause else ''}",
             _revival(evidence),
-            None if evidence.ongoing else f"streamupdate restart {app}",
             button=None if evidence.ongoing else Button.RESTART,
             since=outlook.gave_up_at or heard,
         )
     elif state in _HEARTBEAT_STATES and (age := _age(heard, now)) > NO_HEARTBEAT:
-        command = f"streamupdate log {app}"
         reason = f"its driver has not been heard for {_duration(age)}"
-        yield Need(Kind.SILENT, WARNING, reason, f"{command} shows what it does", command, since=heard)
+        yield Need(Kind.SILENT, WARNING, reason, f"streamupdate log {app} shows what it does", since=heard)
 
 
 def _revival(evidence: Evidence) -> str:
@@ -279,24 +249,13 @@ def _revival(evidence: Evidence) -> str:
 
 
 def _update(evidence: Evidence, now: datetime) -> Iterator[Need]:
-    update, command = evidence.ongoing, f"streamupdate rollback {evidence.app}"
-    if (stopped := evidence.interrupted) is not None:
-        at, kind = clock.format_timestamp(stopped.since), Kind.INTERRUPTED if stopped.killed else Kind.WAITS
-        advice = f"run the same update again to continue it, or {command}"
-        if stopped.back_to:
-            what = f"the rollback of {stopped.deployment} to {stopped.back_to} was interrupted at {at}"
-            advice = f"the app is down; {command} completes it"
-        elif stopped.killed:
-            what = f"the update to {stopped.deployment} was interrupted at {at} after step {stopped.step!r}"
-        else:
-            what = f"the update to {stopped.deployment} has been waiting since {at}, after step {stopped.step!r}"
-        severity = WARNING if evidence.state in (RUNNING, SUSPENDED) else CRITICAL
-        reason = f"{what}, and no process works on it"
-        yield Need(kind, severity, reason, advice, command, button=Button.ROLLBACK, since=stopped.since)
+    update = evidence.ongoing
+    if evidence.abandoned is not None:
+        yield evidence.abandoned
     elif update is not None and (age := _age(update.started_at, now)) > UPDATE_STUCK:
         reason = f"the update to {update.new} has been under way for {_duration(age)}, after step {update.step!r}"
-        advice = f"look at what it waits for; {command} gives it up"
-        yield Need(Kind.STUCK, WARNING, reason, advice, command, button=Button.ROLLBACK, since=update.started_at)
+        advice = f"look at what it waits for; streamupdate rollback {evidence.app} gives it up"
+        yield Need(Kind.STUCK, WARNING, reason, advice, button=Button.ROLLBACK, since=update.started_at)
 
 
 def _queries(evidence: Evidence, now: datetime) -> Iterator[Need]:
@@ -307,9 +266,8 @@ def _queries(evidence: Evidence, now: datetime) -> Iterator[Need]:
         since = max(query.last_commit_at or status.started_at, status.state_since or status.started_at, key=clock.parse)
         if (query.lag or 0) > 0 and (age := _age(since, now)) > NO_PROGRESS:
             reason = f"query {name} is behind, and has committed nothing for {_duration(age)}"
-            command = f"streamupdate log {evidence.app}"
-            advice = f"look for its batch in the Spark UI; {command} shows what it does"
-            yield Need(Kind.NO_PROGRESS, CRITICAL, reason, advice, command, since=since)
+            advice = f"look for its batch in the Spark UI; streamupdate log {evidence.app} shows what it does"
+            yield Need(Kind.NO_PROGRESS, CRITICAL, reason, advice, since=since)
         else:
             yield from _behind(name, query, evidence, young=_age(status.started_at, now) < GROWING)
         yield from _watermark(name, query, evidence, now)
@@ -366,21 +324,19 @@ def _snapshots(evidence: Evidence, now: datetime) -> Iterator[Need]:
         unverified.append((name, verified.problem if verified else None))
     newest, problem = unverified[0] if unverified else (None, None)
     reason = "it has no verified snapshot of the last 24 hours"
-    command, button = f"streamupdate save-snapshot {app}", Button.SNAPSHOT
+    button, command = Button.SNAPSHOT, f"streamupdate save-snapshot {app}"
     advice = f"{command} takes one; then verify it, or unpause the DAG stream_maintenance, which does both"
     if problem is not None:
         reason = f"{reason}: {newest} failed its verification ({_first_line(problem)})"
     elif newest is not None:
-        command, button = f"streamupdate verify-snapshot {app} {shlex.quote(newest)}", Button.VERIFY
-        advice = f"{command} verifies the newest one"
+        button = Button.VERIFY
+        advice = f"streamupdate verify-snapshot {app} {shlex.quote(newest)} verifies the newest one"
     its = newest if button is Button.VERIFY else None
-    yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, command, button=button, snapshot=its)
+    yield Need(Kind.NO_SNAPSHOT, WARNING, reason, advice, button=button, about=its)
 
 
-def _interruption(
-    registry: AppRegistry, current: Current, update: UpdateRecord | None, state: DriverState
-) -> Interruption | None:
-    """Return the update or rollback that no process works on; None when there is none. Reads only, and never waits.
+def _abandoned(registry: AppRegistry, current: Current, update: UpdateRecord | None, state: DriverState) -> Need | None:
+    """Return the need of an update or rollback that no process works on; None when there is none. Never waits.
 
     state: the current driver's. When it is cancelled, an interrupted rollback is looked for, too
     """
@@ -391,20 +347,30 @@ def _interruption(
     held = lease.read(registry.folder)
     if held is not None and (held.released or (update is not None and held.owner != update.new)):
         held = None  # it is about other work
-    left = rollback is not None and held is not None and held.holder is None  # no task of a DAG continues a rollback
-    if held is not None and not left and _worked_on(held):
+    waits = held is not None and held.holder is None and rollback is None  # a task of a DAG may continue an update
+    if held is not None and (waits or held.holder is not None) and _worked_on(held):
         return None
-    since = held.renewed_at if held else ""
+    since, command = held.renewed_at if held else "", f"streamupdate rollback {registry.name}"
     if update is not None:
-        return Interruption(
-            deployment=update.new,
-            step=update.step,
-            since=since or max([update.started_at, *update.step_times.values()]),
-            killed=held is None or held.holder is not None or left,
-        )
-    assert rollback is not None
-    since, to = since or rollback.started_at, rollback.back_to
-    return Interruption(deployment=rollback.left, step="", since=since, killed=True, back_to=to)
+        at = clock.format_timestamp(since := since or max([update.started_at, *update.step_times.values()]))
+        about, work = update.new, f"the update to {update.new} was interrupted at {at} after step {update.step!r}"
+        if waits:
+            work = f"the update to {update.new} has been waiting since {at}, after step {update.step!r}"
+        advice = f"run the same update again to continue it, or {command}"
+    else:
+        assert rollback is not None
+        at = clock.format_timestamp(since := since or rollback.started_at)
+        about, work = rollback.left, f"the rollback of {rollback.left} to {rollback.back_to} was interrupted at {at}"
+        advice = f"the app is down; {command} completes it"
+    return Need(
+        Kind.WAITS if waits else Kind.INTERRUPTED,
+        WARNING if state in (RUNNING, SUSPENDED) else CRITICAL,
+        f"{work}, and no process works on it",
+        advice,
+        button=Button.ROLLBACK,
+        about=about,
+        since=since,
+    )
 
 
 def _worked_on(held: Lease) -> bool:

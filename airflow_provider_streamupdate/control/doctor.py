@@ -18,6 +18,7 @@ from ..core.redaction import hide
 from ..core.storage import Folder
 from ..core.storage.ownership import command_to_mend, foreign_folders
 from ..core.users import user_name
+from .attention import Kind
 from .drivers.launcher import (
     check_java,
     check_spark_submit,
@@ -36,25 +37,22 @@ _TOLD = re.compile(r"\bversion (\d+\.\d+)\.")
 _NAME_ANOTHER = "name the spark-submit of a Spark installation (--spark-submit, STREAMUPDATE_SPARK_SUBMIT)"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Finding:
-    """The result of one check. `outcome`: OK, WARNING (it works, with a reservation) or FAILED.
-
-    `found` says what was found and, where something is wrong, what to do.
-    """
+    """The result of one check."""
 
     thing: str
-    outcome: str
-    found: str
+    outcome: str  # OK, WARNING (it works, with a reservation) or FAILED
+    found: str  # what was found and, where something is wrong, what to do
 
 
 def examine(spark_submit: str, env_vars: Mapping[str, str], context: Context | None) -> Iterator[Finding]:
     """Run all checks; no file is left behind. `context`: the root's; None without a root."""
-    yield Finding(thing="python", outcome=OK, found=f"{platform.python_version()}{_airflow()}")
+    yield Finding("python", OK, f"{platform.python_version()}{_airflow()}")
     yield _finding_of("spark-submit", lambda: _spark(spark_submit, env_vars))
     yield _finding_of("java", lambda: check_java(spark_environment(spark_submit, env_vars)))
     if context is None:
-        yield Finding(thing="root", outcome=WARNING, found="not checked; name it with --root or STREAMUPDATE_ROOT")
+        yield Finding("root", WARNING, "not checked; name it with --root or STREAMUPDATE_ROOT")
         return
     root = _finding_of("root", lambda: _root(context.registry.folder))
     yield root
@@ -65,9 +63,9 @@ def examine(spark_submit: str, env_vars: Mapping[str, str], context: Context | N
 
 def _finding_of(thing: str, inspect: Callable[[], str]) -> Finding:
     try:
-        return Finding(thing=thing, outcome=OK, found=inspect())
+        return Finding(thing, OK, inspect())
     except StreamUpdateError as error:
-        return Finding(thing=thing, outcome=FAILED, found=hide(str(error)))
+        return Finding(thing, FAILED, hide(str(error)))
 
 
 def _airflow() -> str:
@@ -136,12 +134,9 @@ def _clock(folder: Folder) -> Finding:
         folder.remove(name)
     skew = max(before - 1 - written, written - after - 1, 0.0)  # file times may be of whole seconds
     if skew <= SKEW_SECONDS:
-        return Finding(thing="clock", outcome=OK, found="this machine's clock and the root's agree")
-    return Finding(
-        thing="clock",
-        outcome=WARNING,
-        found=f"this machine's clock and the root's differ by {skew:.0f} s, so displayed times mislead; use NTP",
-    )
+        return Finding("clock", OK, "this machine's clock and the root's agree")
+    found = f"this machine's clock and the root's differ by {skew:.0f} s, so displayed times mislead; use NTP"
+    return Finding("clock", WARNING, found)
 
 
 def _apps(context: Context) -> Iterator[Finding]:
@@ -152,7 +147,7 @@ def _apps(context: Context) -> Iterator[Finding]:
         try:
             yield from _in_cluster(context, name)
         except StreamUpdateError as error:
-            yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=str(error))
+            yield Finding(f"cluster of {name}", WARNING, str(error))
 
 
 def _copies(context: Context, name: str) -> Iterator[Finding]:
@@ -162,12 +157,8 @@ def _copies(context: Context, name: str) -> Iterator[Finding]:
     except StreamUpdateError:
         return  # what cannot be read is told of the app
     for path, other in copies:
-        yield Finding(
-            thing=f"files of {name}",
-            outcome=WARNING,
-            found=f"{registry.folder.path(path)} tells of {other}, so it is a copy and is left out everywhere; remove "
-            "it, or give it its name back",
-        )
+        found = f"{registry.folder.path(path)} tells of {other}, so it is a copy and is left out everywhere; "
+        yield Finding(f"files of {name}", WARNING, f"{found}remove it, or give it its name back")
 
 
 def _owners(context: Context, name: str) -> Iterator[Finding]:
@@ -178,9 +169,9 @@ def _owners(context: Context, name: str) -> Iterator[Finding]:
     user, other = (user_name(path.stat().st_uid) for path in (root, Path(foreign[0])))
     more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
     yield Finding(
-        thing=f"owners of {name}",
-        outcome=FAILED,
-        found=f"{foreign[0]}{more} belongs to {other}, so that {user}, to whom the root belongs, cannot write "
+        f"owners of {name}",
+        FAILED,
+        f"{foreign[0]}{more} belongs to {other}, so that {user}, to whom the root belongs, cannot write "
         f"commands, answers or snapshots there: {command_to_mend(root, app)}",
     )
 
@@ -191,23 +182,20 @@ def _in_cluster(context: Context, name: str) -> Iterator[Finding]:
     drivers, current = context.drivers(registry, watch=False), registry.current_id()
     found = orphans(drivers)
     for problem in found.problems:
-        yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=problem)
+        yield Finding(f"cluster of {name}", WARNING, problem)
     for orphan in found.found:
-        yield Finding(
-            thing=f"cluster of {name}",
-            outcome=FAILED,
-            found=f"{orphan.driver.name} runs and should not: {orphan.why}. A supervisor ends it: streamupdate "
-            f"supervise {name} --once",
-        )
+        why = f"{orphan.driver.name} runs and should not: {orphan.why}"
+        ended = f"{why}. A supervisor ends it: streamupdate supervise {name} --once"
+        yield Finding(f"cluster of {name}", FAILED, ended)
     if current and (grace := drivers.grace_problem(current, drivers.status(current))):
-        yield Finding(thing=f"cluster of {name}", outcome=WARNING, found=grace)
+        yield Finding(f"cluster of {name}", WARNING, grace)
 
 
 def _app(context: Context, name: str) -> str:
     registry = context.registry.existing(name)
     registry.updates()
     found = glance(registry, context.drivers(registry, watch=False), registry.last_update())
-    current, state, status, step = found.current, found.state, found.status, found.next_step
+    current, state, status, outage = found.current, found.state, found.status, found.outage
     if current is None:
         return "was never started"
     if status is not None and (ahead := -clock.age(status.heartbeat_at)) > SKEW_SECONDS:
@@ -215,6 +203,8 @@ def _app(context: Context, name: str) -> str:
             f"the heartbeat of {current.deployment} on {status.host} is {ahead:.0f} s in the future; synchronize "
             "the clocks of that machine and this one with NTP"
         )
-    if step and (found.interrupted is None or found.interrupted.killed):
-        raise StreamUpdateError(f"{current.deployment} is {state}: {step}")
-    return f"{current.deployment} is {state}" + (f"; {step}" if step else "")
+    if outage is None:
+        return f"{current.deployment} is {state}"
+    if outage.kind != Kind.WAITS:
+        raise StreamUpdateError(f"{current.deployment} is {state}: {outage}")
+    return f"{current.deployment} is {state}; {outage}"

@@ -31,7 +31,7 @@ from ..core.registry.update import Step, UpdateRecord
 from ..core.serde import to_dict
 from ..core.snapshots.snapshots import SnapshotStore
 from ..core.storage import Folder
-from .attention import Attention, Need, assess, rank, unreadable
+from .attention import Need, assess, rank, unreadable
 from .drivers.clusters import Living
 from .drivers.drivers import Drivers
 from .operations import hot_standby
@@ -139,13 +139,10 @@ def app_document(context: Context, app: str, cache: DocumentCache | None = None)
     specs = registry.latest_deployments(SHOWN)
     hiding = Hiding.of(specs)
     current, updates = registry.current(), [hiding.update(record) for record in registry.latest_updates(SHOWN)]
-    deployments = [
-        {
-            **_deployment_document(registry, drivers, spec, current, updates, hiding),
-            "runs": _driver_runs(cache, registry, spec.deployment) if spec in specs[-DEPLOYMENTS_SHOWN:] else [],
-        }
-        for spec in specs
-    ]
+    deployments = [_deployment_document(registry, drivers, spec, current, updates, hiding) for spec in specs]
+    for shown in deployments:
+        newest = shown in deployments[-DEPLOYMENTS_SHOWN:]
+        shown["runs"] = _driver_runs(cache, registry, shown["deployment"]) if newest else []
     plan = registry.plan(current.deployment) if current else None
     state, status = drivers.state_and_status(current.deployment) if current else (NEW, None)
     status = status and hiding.status(status)
@@ -158,13 +155,13 @@ def app_document(context: Context, app: str, cache: DocumentCache | None = None)
     return {
         "app": app,
         "state": state,
-        **to_dict(assess(registry, current, state, status, updates[-1] if updates else None)),
+        "needs": to_dict(assess(registry, current, state, status, updates[-1] if updates else None)),
         "way_back": to_dict(way_back(registry, drivers, before)) if before else None,
         "current": to_dict(current),
         "status": to_dict(status),
         "hot_standby": to_dict(hot_standby.wanted_standby(registry, drivers)),
         "deployments": deployments,
-        "stages": list(_stages(status, plan, report)),
+        "stages": list(stages(status, plan, report)),
         "picture": plan and to_dict(graph(plan)),
         "report": report and {**report_data(report), "deployment": checked},
         "difference": difference and {**_difference_document(difference), "deployment": updates[-1].new},
@@ -174,6 +171,14 @@ def app_document(context: Context, app: str, cache: DocumentCache | None = None)
         "left_out": {kind: len(found[:-SHOWN]) for kind, found in every.items()},
         "events": [hiding.event(event) for event in events(registry, current.deployment)] if current else [],
     }
+
+
+def deployments(context: Context, app: str) -> list[dict[str, Any]]:
+    """Return the deployments of an app as JSON, oldest first. NotFoundError for an unknown app."""
+    registry = context.registry.existing(app)
+    drivers, specs = context.drivers(registry, watch=False, alive=Living()), registry.deployments()
+    current, updates, hiding = registry.current(), registry.updates(), Hiding.of(specs)
+    return [_deployment_document(registry, drivers, spec, current, updates, hiding) for spec in specs]
 
 
 def _snapshots(cache: DocumentCache, store: SnapshotStore) -> list[dict[str, Any]]:
@@ -223,7 +228,7 @@ def summary(app: str, found: Glance | Exception) -> dict[str, Any]:
         **_fields(found.current, "deployment", "epoch"),
         **figures(found.status),
         "beside": found.beside and _fields(found.beside, "deployment", "state"),
-        **to_dict(_fields(found, *attrs.fields_dict(Attention))),
+        "needs": to_dict(found.needs),
         "updating_to": found.update.new if found.update else None,
         "last_update": update and {"deployment": update.new, **_fields(update, *_OF_UPDATE)},
     }
@@ -357,8 +362,8 @@ def _cluster_message(drivers: Drivers, spec: DeploymentSpec, state: DriverState,
     return drivers.cluster_message(spec.deployment) if wanted and state in UNEXPLAINED_STATES else None
 
 
-def _stages(
-    status: Status | None, plan: AppPlan | None, report: CompatibilityReport | None
+def stages(
+    status: Status | None, plan: AppPlan | None, report: CompatibilityReport | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the stages of the running version, and those named only in the last report."""
     items = {item.name: item for item in report.items if item.thing == "stage"} if report else {}

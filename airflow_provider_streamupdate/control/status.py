@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from ..core.registry.deployment import (
+    DEAD_STATES,
     FAILED,
     FINAL_STATES,
     LOST,
@@ -21,7 +22,7 @@ from ..core.registry.deployment import (
 )
 from ..core.registry.registry import AppRegistry
 from ..core.registry.update import UpdateRecord
-from .attention import Attention, assess
+from .attention import Kind, Need, assess
 from .drivers import driver_log as logs
 from .drivers.drivers import Drivers
 from .operations import hot_standby
@@ -43,7 +44,7 @@ class UnpromotedVersion:
 
 
 @attrs.frozen(kw_only=True)
-class Glance(Attention):
+class Glance:
     """An app as a list shows it, and what it needs a person for."""
 
     app: str
@@ -52,6 +53,13 @@ class Glance(Attention):
     status: Status | None = None
     last_update: UpdateRecord | None = None  # the one under way, else the last one
     beside: UnpromotedVersion | None = None
+    needs: tuple[Need, ...] = ()  # the most urgent first
+
+    @property
+    def outage(self) -> Need | None:
+        """The need of an app whose driver is dead or silent, or whose update no process works on."""
+        down = self.state in (*DEAD_STATES, SILENT)
+        return next((need for need in self.needs if down or need.kind in (Kind.INTERRUPTED, Kind.WAITS)), None)
 
     @property
     def update(self) -> UpdateRecord | None:
@@ -83,7 +91,7 @@ def glance(registry: AppRegistry, drivers: Drivers, last_update: UpdateRecord | 
         status=driver,
         last_update=last_update,
         beside=unpromoted_version(registry, drivers, current, last_update),
-        **attrs.asdict(assess(registry, current, state, driver, last_update), recurse=False),
+        needs=assess(registry, current, state, driver, last_update),
     )
 
 

@@ -117,5 +117,5 @@ def duration(micros: int) -> str:
         ("s", 1_000_000),
     ):
         if micros % size == 0:
-            return f"{micros // size} {unit}"
+            return f"{micros // size} {unit.removesuffix('s') if micros == size and unit != 's' else unit}"
     return f"{micros} us"

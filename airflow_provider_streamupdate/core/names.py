@@ -42,6 +42,11 @@ def is_name(text: str, allowed: re.Pattern[str] = _ALLOWED) -> bool:
     return len(text) <= MAX_LENGTH and ".." not in text and allowed.fullmatch(text) is not None
 
 
+def is_positional(name: str) -> bool:
+    """Return whether a name is one that things without one have by their order (``aggregate-1``)."""
+    return re.fullmatch(r"[a-z-]+-\d+", name) is not None
+
+
 def meant(name: str, known: Iterable[str]) -> str | None:
     """Return the question whether the known name nearest to `name` was meant; None when none is near."""
     close = difflib.get_close_matches(name, sorted(known), n=1)

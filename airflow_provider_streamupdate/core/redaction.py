@@ -16,7 +16,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from . import address
@@ -57,6 +57,17 @@ def hide(text: str, values: Iterable[str] = ()) -> str:
     return replace_spans(text, _secret_spans(text), HIDDEN)
 
 
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data with each of its texts changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: each_text(item, change) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [each_text(item, change) for item in value]
+    return value
+
+
 def redacted(values: Mapping[str, T], secrets: Iterable[str] = ()) -> dict[str, T | str]:
     """Return the settings, with the values hidden of those whose names suggest a secret, and in other values what looks
     like one, and each of the `secrets`."""
@@ -78,11 +89,6 @@ def secret_values(*settings: Mapping[str, str]) -> tuple[str, ...]:
     found |= {line for line in lines if len(line) >= SHORTEST_LINE}
     shown = (v for v in found if len(v) >= SHORTEST and v.lower() not in _WORDS_OF_ALL_TEXTS)
     return tuple(sorted(shown, key=lambda value: (-len(value), value)))
-
-
-def without_secrets(text: str, *settings: Mapping[str, str]) -> str:
-    """Return the text without the values of settings whose names suggest a secret."""
-    return without(text, secret_values(*settings))
 
 
 def without(text: str, values: Iterable[str]) -> str:

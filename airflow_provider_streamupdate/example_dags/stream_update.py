@@ -46,6 +46,23 @@ PARAMS = {
         title="Python files",
         description="More .py, .zip or .whl files, one per line, for example /apps/flight_windows/lookups.zip.",
     ),
+    "script": Param(
+        False,
+        type="boolean",
+        section=APPLICATION,
+        title="Plain script",
+        description="The application file is a plain PySpark script: it takes arguments and no parameters.",
+    ),
+    "script_arguments": Param(
+        [],
+        type=["null", "array"],
+        items={"type": "string"},
+        **no_secrets(),
+        section=APPLICATION,
+        title="Arguments of the script",
+        description="One per line, for example --limit=5. Without any they are those of the running version. "
+        + SECRETS_BY_NAME,
+    ),
     **update_params(),
 }
 
@@ -56,6 +73,7 @@ dag = build_update_dag(
     app_params="{{ params.parameters | tojson }}",
     conf="{{ params.spark_conf | tojson }}",
     py_files="{{ params.py_files | tojson }}",
+    application_args="{{ (params.script_arguments or []) | tojson if params.script else '' }}",
     **update_templates(),
     dag_kwargs={
         "params": PARAMS,

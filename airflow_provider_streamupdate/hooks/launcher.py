@@ -13,7 +13,7 @@ from airflow.exceptions import AirflowException, AirflowNotFoundException
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import BaseHook
 
-from ..control.drivers.launcher import SparkSubmit, spark_environment
+from ..control.drivers.launcher import SparkSubmit, main_file, spark_environment
 from ..core.errors import EnvironmentProblem, InvalidInputError
 from ..core.registry.application import Application
 from .kubernetes import NAMESPACE, KubernetesSettings, kubernetes_settings
@@ -66,7 +66,7 @@ class ConnectionLauncher:
         self._kubernetes(application)  # its own errors are not the Spark connection's
         try:
             hook = self.spark_hook(application, args, runtime)
-            command: list[str] = hook._build_spark_submit_command(application.file)
+            command: list[str] = hook._build_spark_submit_command(main_file(application, runtime))
         except (AirflowException, RuntimeError, ValueError) as error:
             raise EnvironmentProblem(
                 f"Spark connection {self.spark_conn_id} cannot be used: {error}; correct it in Admin > Connections"

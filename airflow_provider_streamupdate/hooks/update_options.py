@@ -12,12 +12,16 @@ from ..control.update.option import Kind, Option
 from ..control.update.options import OPTIONS, UpdateOptions
 from ..core.errors import InvalidInputError
 from ..core.names import check_keys
-from ..core.registry.application import Application
+from ..core.registry.application import Application, Script
 from .references import resolve_references
 from .settings import Settings
 from .templated_values import blank, optional_text, seconds, text_list, text_map, truth
 
-APPLICATION_FIELDS = ("application", "py_files", "files", "app_params", "conf", "env_vars")
+APPLICATION_FIELDS = (
+    *("application", "py_files", "files", "app_params", "conf", "env_vars", "application_args", "seen_batch"),
+)
+
+_MAPS = ("app_params", "conf", "env_vars", "seen_batch")
 
 
 class UpdateArguments(TypedDict, total=False):
@@ -31,6 +35,8 @@ class UpdateArguments(TypedDict, total=False):
     app_params: Any
     conf: Any
     env_vars: Any
+    application_args: Any
+    seen_batch: Any
     deployment_id: Any
     unset: Any
     reset: Any
@@ -74,7 +80,7 @@ _READ: dict[Kind, Callable[[Any, str], Any]] = {
 
 
 def update_options(
-    given: Mapping[str, Any], settings: Settings, asked_by: str, traceparent: str | None = None
+    given: Mapping[str, Any], settings: Settings, asked_by: str, traceparent: str | None = None, app: Any = None
 ) -> UpdateOptions:
     """Return the update's options. Blank values get the connection's setting, or the default.
 
@@ -82,7 +88,7 @@ def update_options(
     """
     check_names(given)
     return UpdateOptions(
-        application=application_from(**{name: given.get(name) for name in APPLICATION_FIELDS}),
+        application=application_from(given.get("application"), given, app),
         asked_by=asked_by,
         traceparent=traceparent,
         **{o.name: _value(o, given.get(o.argument), o.argument, settings) for o in OPTIONS},
@@ -114,21 +120,26 @@ def _value(option: Option, value: Any, what: str, settings: Settings | None) -> 
     return getattr(settings, option.name, option.default) if blank(value) else _READ[option.kind](value, what)
 
 
-def application_from(
-    application: Any,
-    py_files: Any = None,
-    files: Any = None,
-    app_params: Any = None,
-    conf: Any = None,
-    env_vars: Any = None,
-) -> Application:
+def application_from(application: Any, given: Mapping[str, Any], app: Any = None) -> Application:
     """Return an Application from the values that DAG authors give, which may refer to connections and variables; see
-    ApplicationOperator."""
+    ApplicationOperator.
+
+    given: the values of APPLICATION_FIELDS, some of them; app: the app's name, which a script needs
+    """
+    maps = {name: resolve_references(text_map(given.get(name), name), name) for name in _MAPS}
+    script = None
+    if not blank(given.get("application_args")):
+        texts = enumerate(text_list(given["application_args"], "application_args"))
+        arguments = resolve_references({str(n): text for n, text in texts}, "application_args")
+        script = Script(
+            app=optional_text(app) or "", arguments=tuple(arguments.values()), seen_batch=maps["seen_batch"]
+        )
     return Application(
         file=optional_text(application) or "",
-        py_files=text_list(py_files, "py_files"),
-        files=text_list(files, "files"),
-        params=resolve_references(text_map(app_params, "app_params"), "app_params"),
-        conf=resolve_references(text_map(conf, "conf"), "conf"),
-        env_vars=resolve_references(text_map(env_vars, "env_vars"), "env_vars"),
+        script=script,
+        py_files=text_list(given.get("py_files"), "py_files"),
+        files=text_list(given.get("files"), "files"),
+        params=maps["app_params"],
+        conf=maps["conf"],
+        env_vars=maps["env_vars"],
     )

@@ -69,7 +69,7 @@ def report_of(client: StreamUpdateClient, app: str, update: str | None, links: d
     try:
         registry, status = client.registry.existing(app), client.status(app)
         runs = status.current.deployment if status.current else None
-        found = {"runs": runs, "state": str(status.state), "next_step": status.next_step}
+        found = {"runs": runs, "state": str(status.state), "next_step": status.outage and status.outage.help}
         links = {**links, **_links(client, status)}
         record = registry.update(update) if update else None
         if record is not None:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from ..core import secret_names
 from ..core.address import HIDDEN, without_credentials
 from ..core.compatibility.rules.sources.source_options import DELTA, FILES, ICEBERG, KAFKA, short_format
-from ..core.plan.plan import REDACTED, AppPlan, QueryPlan
+from ..core.plan.plan import AppPlan, QueryPlan
 from ..core.plan.spark_types import ddl
 
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(//(?P<authority>[^/]*))?(?P<path>.*)", re.DOTALL)
@@ -71,7 +72,7 @@ def flow_of(plan: AppPlan) -> Flow:
 
 def at(uri: str | None) -> Named | None:
     """Return the dataset of a path or URI (a folder of files, or a table in one); None where it has no name."""
-    if not uri or uri == REDACTED:
+    if not uri or uri == secret_names.HIDDEN:
         return None
     uri = without_credentials(uri)
     found = _URI.fullmatch(uri)

@@ -9,7 +9,7 @@ from ..control.update.engine import UpdateEngine
 from ..core.errors import ApplicationError
 from ..core.registry.application import Application
 from ..hooks.templated_values import optional_text, text_list, text_map
-from ..hooks.update_options import application_from, update_options
+from ..hooks.update_options import APPLICATION_FIELDS, application_from, update_options
 from .base import AppOperator, StreamUpdateOperator, owner_of, traceparent_of
 
 
@@ -18,8 +18,11 @@ class ApplicationOperator(StreamUpdateOperator):
 
     Every argument is templated; mappings and lists may also be JSON text.
 
-    application: path of the Python file that defines the `StreamingApp`
+    application: path of the Python file that defines the `StreamingApp`, or of a plain script
     app: the app's name; when given, the file must define this app
+    application_args: the arguments of a plain script, which is then run as app `app`; [] for one without. None: the
+        file defines a `StreamingApp`
+    seen_batch: of a script, what the sink of a query does with a batch id that it has seen, by query
     py_files, files: more files for the driver and the executors, as for spark-submit
     app_params: the ``params`` of the query functions (not Airflow's ``params``)
     conf: Spark configuration; it overrides the connection's
@@ -37,11 +40,14 @@ class ApplicationOperator(StreamUpdateOperator):
         "conf",
         "env_vars",
         "digest",
+        "application_args",
+        "seen_batch",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "app_params": "json",
         "conf": "json",
         "env_vars": "json",
+        "application_args": "json",
     }
 
     def __init__(
@@ -55,10 +61,14 @@ class ApplicationOperator(StreamUpdateOperator):
         conf: Mapping[str, Any] | str | None = None,
         env_vars: Mapping[str, Any] | str | None = None,
         digest: str | None = None,
+        application_args: Sequence[str] | str | None = None,
+        seen_batch: Mapping[str, str] | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.application = application
+        self.application_args = application_args
+        self.seen_batch = seen_batch
         self.app = app
         self.py_files = py_files
         self.files = files
@@ -69,9 +79,8 @@ class ApplicationOperator(StreamUpdateOperator):
 
     def described(self) -> Application:
         """Return the application, after the cheap checks: files exist, the code parses, the digest matches."""
-        application = application_from(
-            self.application, self.py_files, self.files, self.app_params, self.conf, self.env_vars
-        )
+        given = {name: getattr(self, name) for name in APPLICATION_FIELDS[1:]}
+        application = application_from(self.application, given, self.app)
         application.check()
         expected = optional_text(self.digest)
         if expected and application.digest() != expected:
@@ -139,7 +148,7 @@ class UpdateTaskOperator(AppOperator):
     def engine(self, context: Any) -> UpdateEngine:
         """Return the engine for these options. InvalidInputError for an invalid option."""
         ti = context["ti"]
-        options = update_options(self.options, self.hook.settings, owner_of(ti), traceparent_of(ti))
+        options = update_options(self.options, self.hook.settings, owner_of(ti), traceparent_of(ti), self.app)
         return UpdateEngine(self.client.context, options, self.log.info)
 
 

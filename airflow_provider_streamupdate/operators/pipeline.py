@@ -65,7 +65,9 @@ class StreamPipelineOperator(StreamUpdateOperator):
         with self.step(context):
             pipeline = Pipeline(
                 self.hook.get_launcher(),
-                application_from(self.pipeline_spec, self.py_files, self.files, None, self.conf, self.env_vars),
+                application_from(
+                    self.pipeline_spec, {n: getattr(self, n) for n in ("py_files", "files", "conf", "env_vars")}
+                ),
                 text_list(self.agree, "agree"),
                 text_map(self.renames, "renames"),
                 self.hook.settings.storage_options,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.log import redact
 
 from ..core.address import without_credentials
-from ..core.redaction import hide
+from ..core.redaction import each_text, hide
 from ..core.registry.hiding import Hiding
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ LONGEST = 20_000  # characters of a text that are shown, and that a request spen
 
 def masked(value: Any) -> Any:
     """Return the same value with every secret hidden, and with long texts cut."""
-    return _each_text(redact(value, max_depth=DEPTH), _hidden)
+    return each_text(redact(value, max_depth=DEPTH), _hidden)
 
 
 def masked_code(value: Any) -> Any:
@@ -29,7 +28,7 @@ def masked_code(value: Any) -> Any:
 
     Code is full of names that suggest a secret; hiding the text behind them would hide the differences.
     """
-    return _each_text(redact(value, max_depth=DEPTH), without_credentials)
+    return each_text(redact(value, max_depth=DEPTH), without_credentials)
 
 
 def reason_of(registry: AppRegistry, record: UpdateRecord) -> str | None:
@@ -44,13 +43,3 @@ def _hidden(text: str) -> str:
         return hide(text)
     shown = hide(text[: 2 * LONGEST])  # it may end within a secret: that part is not shown
     return f"{shown[: max(0, len(shown) - LONGEST)]} ... (cut)"
-
-
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _each_text(item, change) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_each_text(item, change) for item in value]
-    return value

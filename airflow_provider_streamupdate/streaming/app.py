@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from ..core.difference.request import ExpectedDifference
 from ..core.errors import ApplicationError, StreamUpdateError, describe
 from ..core.names import check_name
 from ..core.plan.plan import SEEN_BATCH
-from ..core.registry.deployment import DriverRole
 from . import spark_internals
 from .parameters import MissingParameterError, Parameters, unread
 from .planning.author import Declarations, place
@@ -192,15 +190,30 @@ class StreamingApp:
             seen_batch=dict(self.seen_batch),
         )
 
+    def checkpoints(self) -> dict[str, str]:
+        """Return nothing: every deployment has its own."""
+        return {}
+
+    def check(self) -> None:
+        """Do nothing: a query that the app's file starts is found when it is built."""
+
+    def begin(self) -> None:
+        """Do nothing: the app's file has given its queries away."""
+
+    def finish(self, failed: bool = False) -> None:
+        """Do nothing."""
+
     def main(self, argv: Sequence[str] | None = None) -> None:
         """The driver's entry point: ``run`` (what a launcher calls) or ``plan``. Exits with 0, 1 on failure."""
-        options = _parser(self.name).parse_args(sys.argv[1:] if argv is None else argv)
         from .agent import driver  # not needed to define an app
+        from .agent.arguments import parser_of
+
+        options = parser_of(f"Streaming app {self.name}").parse_args(sys.argv[1:] if argv is None else argv)
 
         sys.exit(driver.plan(self, options) if options.mode == "plan" else driver.run(self, options))
 
 
-def _describe_failure(error: Exception, params: Iterable[str]) -> str:
+def _describe_failure(error: BaseException, params: Iterable[str]) -> str:
     """Describe what a query function raised, where, and what to do."""
     where = place(error)
     at = f"{where} " if where else "its function "
@@ -208,17 +221,18 @@ def _describe_failure(error: Exception, params: Iterable[str]) -> str:
         given = ", ".join(sorted(params)) or "none"
         return f"{at}reads parameter {error.args[0]!r}, which was not set (given: {given}); set it (--set)"
     return (
-        f"{at}raised {type(error).__name__}: {_sentence(error)}; correct it, or its parameters (--set); `streamupdate "
+        f"{at}raised {raised(error)}; correct it, or its parameters (--set); `streamupdate "
         "plan` tries it without starting anything"
     )
 
 
-def _sentence(error: BaseException) -> str:
-    """Return an error's message, without the plan that Spark adds to an AnalysisException."""
+def raised(error: BaseException) -> str:
+    """Return what code raised, without the plan that Spark adds to an AnalysisException: ``KeyError: 'x'``."""
+    text = str(error)
     if isinstance(error, PySparkException):
         first = describe(error).partition(": ")[2].partition("\n")[0].partition(" SQLSTATE")[0]
-        return first.rstrip(" .;") or str(error)
-    return str(error)
+        text = first.rstrip(" .;") or text
+    return f"{type(error).__name__}: {text}"
 
 
 def _writers_by_query(app: str, function: Callable[..., Any], returned: Any) -> Mapping[str, Any]:
@@ -250,41 +264,3 @@ def _checked_writer(where: str, returned: Any) -> DataStreamWriter:
                 f"{where} sets {option} ({options[option]}); remove it: every deployment has its own"
             )
     return returned
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=f"Streaming app {name}. Started by `streamupdate submit` or Airflow through spark-submit.",
-    )
-    modes = parser.add_subparsers(dest="mode", required=True)
-    run = modes.add_parser("run", help="run a deployment that is in the registry")
-    for option in ("root", "app", "deployment"):
-        run.add_argument(f"--{option}", required=True)
-    run.add_argument("--epoch", type=int, required=True)
-    run.add_argument("--role", choices=[str(role) for role in DriverRole], default=str(DriverRole.RUN))
-    run.add_argument(
-        "--follow",
-        type=int,
-        default=0,
-        metavar="N",
-        help="of a standby: run the current deployment's batches, muted, from the last N on",
-    )
-    run.add_argument("--compare-with", metavar="ID", help="of a witness: compare rows with those of this deployment")
-    plan = modes.add_parser("plan", help="write the plan, start nothing")
-    plan.add_argument("--out", required=True, help="file to write the plan (JSON) to")
-    plan.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a parameter")
-    plan.add_argument("--root", help="with --against: the registry's root")
-    plan.add_argument(
-        "--against",
-        help="check against snapshot:NAME, deployment:ID, current, plan:FILE, or nothing: a start without state",
-    )
-    plan.add_argument(
-        "--rehearse", type=int, metavar="K", help="with --against snapshot:[NAME]: run K batches from that snapshot"
-    )
-    plan.add_argument("--scratch", help="with --rehearse: the name of the scratch folder")
-    plan.add_argument("--fork", action="store_true", help="check it as a fork")
-    plan.add_argument("--from-app", help="with --fork: the app that the snapshot belongs to")
-    plan.add_argument("--rename", action="append", default=[], metavar="OLD=NEW", help="a stage's or source's new name")
-    plan.add_argument("--adopt", action="append", default=[], metavar="QUERY=URI", help="check a checkpoint to adopt")
-    plan.add_argument("--agree", action="append", default=[], metavar="NAME", help="a loss that is agreed to")
-    return parser

@@ -4,7 +4,7 @@ sources."""
 from __future__ import annotations
 
 import json
-import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,13 +23,12 @@ from ..core.compatibility.rules.sources.source_options import (
 )
 from ..core.errors import ApplicationError
 from ..core.names import check_name
-from ..core.plan.plan import REDACTED, SourcePlan
+from ..core.plan.plan import SourcePlan
+from ..core.secret_names import redacted_in_plan
 from . import spark_internals
-from .catalyst.tree import Node, alias, parse
+from .catalyst.tree import Node, alias, aliases_above, parse
 
 _PREFIX = "__source__"  # of the alias around the source
-# Plans are compared with older ones, so this stays as it is: what is shown of a plan is hidden by core/redaction.
-_SECRET = re.compile(r"secret|password|passwd|token|credential|access\.?key|jaas|truststore|keystore", re.IGNORECASE)
 
 
 def source(name: str, df: DataFrame) -> DataFrame:
@@ -65,13 +64,14 @@ def plan_sources(
     plans: dict[str, SourcePlan] = {}
     order = []
     found = spark_internals.streaming_sources(df)
-    names = _given_names(analyzed)
+    names, aliases = _given_names(analyzed), _aliases(analyzed, found)
     for details in found:
         leaf = parse(details["leaf"])
         key = output_ids(leaf)
         if key not in plans:
             given = names.get(key) or details["name"]
             plan = _plan(leaf, details, given, len(plans) + 1)
+            plan = attrs.evolve(plan, name=given or aliases.get(key, plan.name))
             plan = attrs.evolve(plan, session=_said_by_the_session(df.sparkSession, plan))
             if any(plan.name == other.name for other in plans.values()):
                 raise ApplicationError(
@@ -101,8 +101,10 @@ def output_ids(leaf: Node) -> str:
 
 
 def without_secrets(options: dict[str, str]) -> dict[str, str]:
-    """Options in lower case, as Spark compares them; values that may be secret are left out of plans."""
-    return {k.lower(): REDACTED if _SECRET.search(k) else v for k, v in sorted(options.items())}
+    """Options in lower case, as Spark compares them; values that may be secret are left out of plans. A connection
+    string stays: it also says which source it is. What is shown of it is hidden (core/redaction)."""
+    hidden = redacted_in_plan(options)
+    return {k.lower(): v if k.lower().endswith("connectionstring") else hidden[k] for k, v in sorted(options.items())}
 
 
 def _given_names(plan: Node) -> dict[str, str]:
@@ -113,6 +115,17 @@ def _given_names(plan: Node) -> dict[str, str]:
         if (name := alias(node, _PREFIX))
         for leaf in streaming_leaves(node)
     }
+
+
+def _aliases(plan: Node, found: list[dict[str, Any]]) -> dict[str, str]:
+    """Return what PySpark's own ``alias()`` right behind `load` says, by the leaf's columns. Of two readings of one
+    place none: nobody would notice that their aliases were exchanged."""
+    places = {
+        output_ids(parse(d["leaf"])): (d["format"], d["table"], d["path"], d["options"].get("path")) for d in found
+    }
+    aliases, several = aliases_above(plan), Counter(map(str, places.values()))
+    leaves = [(output_ids(leaf), aliases.get(id(leaf))) for leaf in streaming_leaves(plan)]
+    return {key: name for key, name in leaves if name and several[str(places.get(key))] == 1}
 
 
 def _plan(leaf: Node, details: dict[str, Any], given: str | None, number: int) -> SourcePlan:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from ..core.errors import ApplicationError
 from ..core.names import check_name
 from . import spark_internals
-from .catalyst.tree import Node, alias, parse
+from .catalyst.tree import Node, alias, aliases_above, parse
 
 _PREFIX = "__stage__"  # of the alias around what the operator reads: its first child, or that of its local limit
 _Path = tuple[int, ...]  # to a node from the top: the index of a child at each node
@@ -45,6 +45,13 @@ def stage(name: str, df: DataFrame) -> DataFrame:
 def stage_names(plan: Node) -> list[str | None]:
     """The names of the stateful operators of an analyzed plan, in pre-order; None for one without a name."""
     return [_name(node) for node in plan.walk() if node.stateful]
+
+
+def stage_aliases(plan: Node) -> list[str | None]:
+    """Return what PySpark's own ``alias()`` right above each of them says: it may be there for a join, so that another
+    one is no other name."""
+    aliases = aliases_above(plan)
+    return [aliases.get(id(node)) for node in plan.walk() if node.stateful]
 
 
 def _nearest(plan: Node, path: _Path, definitions: dict[int, tuple[_Path, Node]]) -> Iterator[tuple[_Path, Node]]:

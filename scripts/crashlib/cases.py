@@ -23,7 +23,7 @@ TASK, OLD, NEW, SUPERVISOR, STORAGE = "task", "old", "new", "supervisor", "stora
 SUPERVISE = "supervise"  # in place of a strategy: no update, a driver that dies
 STAND_BY = "hot-standby"  # the same, where a hot standby takes over
 EVERY = "every"  # in place of a boundary: each of the way in turn, in one update
-# Of commands that are no update and no supervisor: tests/cli/test_cli_command_pairs.py, test_cli_delete_app.py.
+# Of commands that are no update and no supervisor: tests/cli/test_cli_command_pairs.py, test_cli_snapshots.py.
 ELSEWHERE = {"cancelled", "rest-asked", "removing", "standby-unwanted"}
 ELSEWHERE |= {"deletion-noted", "records-removed", "deployments-removed", "snapshots-removed"}
 

@@ -19,9 +19,8 @@ from airflow_provider_streamupdate.control.drivers.launcher import spark_environ
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.boundaries import VARIABLE
 from airflow_provider_streamupdate.core.registry.deployment import Launch
-from tests.ground.kube.conf import conf_of_pods
 from tests.ground.kube.kubelet import Kubelet
-from tests.ground.kube.server import Server, api_server
+from tests.ground.kube.server import Server, api_server, conf_of_pods
 
 MASTER, CONF = "CRASH_MASTER", "CRASH_CONF"  # what the suite's own processes submit with
 END_SECONDS = 60.0
@@ -63,7 +62,8 @@ class Pods(Place):
         """Its pod's processes, and the spark-submit that may be about to make it."""
         process.end(launch, at_once=True)
         try:
-            pid = self.kubelet.process_of(launch.record["pod"]).pid
+            assert launch.submitted is not None
+            pid = self.kubelet.process_of(launch.submitted.name).pid
             processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
         except (StopIteration, psutil.Error):
             return True  # there is none

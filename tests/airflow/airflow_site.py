@@ -12,7 +12,6 @@ import attrs
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-STANDIN = Path(__file__).with_name("standin_spark_submit.py")
 
 
 @attrs.frozen

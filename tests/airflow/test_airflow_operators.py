@@ -1,14 +1,16 @@
-"""What each operator asks for, what it leaves in XCom, and which of its failures are for good; with a real root and
-the stand-in for Spark (see conftest.py)."""
+"""What each operator asks for, what it leaves in XCom, which of its failures are for good, and that none makes a
+mistyped root; with a real root and the stand-in for Spark (see conftest.py)."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,14 @@ from typing import Any
 import pendulum
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, TaskDeferred
+from airflow.sdk import BaseOperator
 from airflow_site import FakeTaskInstance, Site
 
 from airflow_provider_streamupdate.assets import CRASH_LOOP, app_asset
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import InvalidInputError
-from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.get_provider_info import get_provider_info
 from airflow_provider_streamupdate.hooks.templated_values import seconds
 from airflow_provider_streamupdate.operators import supervise
 from airflow_provider_streamupdate.operators.adopt import StreamAdoptOperator
@@ -70,17 +72,12 @@ def restart(app: str = "alarm", **arguments: Any) -> StreamRestartOperator:
     return StreamRestartOperator(task_id="t", app=app, **arguments)
 
 
-def test_plan_gives_plain_data(site: Site, context: Context) -> None:
-    plan = StreamPlanOperator(task_id="t", application=site.application()).execute(context)
-    assert json.loads(json.dumps(plan))["queries"][0]["stages"][0]["name"] == "rooms"
-    assert site.client.apps() == []
-
-
-def test_nothing_that_postgresql_refuses_is_left_in_what_airflow_keeps(site: Site, context: Context) -> None:
+def test_what_airflow_keeps_is_plain_data_that_postgresql_does_not_refuse(site: Site, context: Context) -> None:
     """A NUL in an app's expression comes into the plan, the report and the error; FakeTaskInstance refuses one."""
-    site.submit()
     nul = site.application("v2", STAGES={"rooms": ["split(room, \0)"]})
-    plan = StreamPlanOperator(task_id="t", application=nul).execute(context)
+    plan = json.loads(json.dumps(StreamPlanOperator(task_id="t", application=nul).execute(context)))
+    assert site.client.apps() == []
+    site.submit()
     assert plan["queries"][0]["stages"][0]["definition"]["keys"] == [[["literal", "split(room, \ufffd)", ""]]]
     with pytest.raises(AirflowFailException, match="not compatible"):
         check(nul).execute(context)
@@ -128,10 +125,9 @@ def test_what_no_other_try_would_change_fails_for_good(
     assert "error" in context["ti"].pushed
     if before is is_truncated:
         (site.root / "alarm" / "current.json").unlink()
-        return
-    assert [s.deployment for a in site.client.apps() for s in site.client.deployments(a)] == ["v1"] * (
-        before is not None
-    )
+    else:
+        made_so_far = [s.deployment for a in site.client.apps() for s in site.client.deployments(a)]
+        assert made_so_far == ["v1"] * (before is not None)
 
 
 @pytest.mark.parametrize("bad", ["a/b", ""])
@@ -160,9 +156,7 @@ def test_submit_starts_a_driver_that_outlives_the_task_and_another_try_finds_it(
     deployed = {"app": "alarm", "deployment": "v1", "epoch": 1, "reattached": False}
     assert operator.execute(context) == deployed
     spec = site.client.status("alarm").spec
-    assert spec is not None
-    assert spec.application.params == {"rooms": "3", "strict": "true"}
-    assert spec.owner == "airflow:dag/run/task/-1"
+    assert spec.application.params == {"rooms": "3", "strict": "true"} and spec.owner == "airflow:dag/run/task/-1"
     assert Path(context["ti"].pushed["driver_log"].removeprefix("file://")).is_file()
     assert operator.execute({"ti": FakeTaskInstance(try_number=2)}) == {**deployed, "reattached": True}
     assert site.drivers_alive() == ["v1"]
@@ -282,7 +276,7 @@ def test_durations_of_any_form() -> None:
             seconds(value, "drain_timeout")
 
 
-def test_check_of_a_compatible_version(site: Site, context: Context) -> None:
+def test_check_gives_its_report_and_fails_for_good_where_it_refuses(site: Site, context: Context) -> None:
     site.submit()
     report = check(site.application("v2", STAGES={"rooms": ["room"], "hours": ["hour"]})).execute(context)
     assert report["compatible"] and report["problems"] == []
@@ -290,30 +284,12 @@ def test_check_of_a_compatible_version(site: Site, context: Context) -> None:
     assert "| stage | events/rooms |" in context["ti"].pushed["report_markdown"]
     assert "stage rooms, aggregate, from source" in context["ti"].pushed["report_markdown"]  # an approval task shows it
     assert {n["id"] for n in report["picture"]["queries"][0]["nodes"]} >= {"source source-1", "stage rooms", "sink"}
-
-
-def test_check_of_an_incompatible_version_fails_for_good_with_the_report(site: Site, context: Context) -> None:
-    site.submit()
-    operator = check(site.application("v2", STAGES=OTHER_KEYS), deployment_id="v2")
-    with pytest.raises(AirflowFailException, match=r"not compatible with deployment v1; nothing was stopped") as e:
-        operator.execute(context)
-    assert "events/rooms" in str(e.value)
+    with pytest.raises(AirflowFailException, match=r"(?s)not compatible with deployment v1; nothing.*events/rooms"):
+        check(site.application("v2", STAGES=OTHER_KEYS), deployment_id="v2").execute(context)
     pushed = context["ti"].pushed
     assert pushed["report"]["compatible"] is False
     assert "not compatible" in Path(pushed["report_link"].removeprefix("file://")).read_text()
     assert site.drivers_alive() == ["v1"]
-
-
-def test_rollback_to_a_version_that_failed_is_refused_unless_it_is_named(site: Site, context: Context) -> None:
-    site.submit()
-    site.crash("v1")
-    v2 = Application(file=site.application("v2"))
-    site.client.update(UpdateOptions(application=v2, deployment="v2", strategy="restart"))
-    with pytest.raises(AirflowFailException, match=r"(?s)no version to go back to.*\n- v1: to run it once more"):
-        rollback().execute(context)
-    assert site.drivers_alive() == ["v2"]
-    result = rollback(to="v1").execute(context)
-    assert result is not None and result["deployment"] == "v1" and site.drivers_alive() == ["v1"]
 
 
 def test_restart_goes_on_from_the_deployment_s_own_checkpoint_and_fresh_without_it(
@@ -380,14 +356,6 @@ def test_adopt_gives_the_snapshot_and_a_retry_the_same(
         operator().execute(context)
 
 
-def test_a_checkpoint_of_other_code_fails_for_good(site: Site, context: Context, legacy: str) -> None:
-    application = site.application(FAIL="adopt")
-    operator = StreamAdoptOperator(task_id="t", app="alarm", application=application, checkpoints=legacy)
-    with pytest.raises(AirflowFailException, match="nothing was adopted"):
-        operator.execute(context)
-    assert site.client.apps() == []
-
-
 class OutletEvents(dict[Any, Any]):
     """What a task has of them."""
 
@@ -401,18 +369,6 @@ class OutletEvents(dict[Any, Any]):
 
     def add(self, asset: Any, extra: dict[str, Any]) -> None:
         self.added.append((asset, extra))
-
-
-@pytest.mark.processes
-def test_a_killed_driver_runs_again_when_the_task_ends(site: Site, context: Context) -> None:
-    site.submit()
-    site.client.wait_healthy("alarm")
-    site.crash("v1")
-    operator = StreamSuperviseOperator(task_id="t", run_for=2, interval=0.1)
-    assert operator.execute(context) == [], "it ends by itself, and waits for what it has started"
-    status = site.client.status("alarm")
-    assert (status.state, status.status.epoch) == ("running", 2)
-    assert site.drivers_alive() == ["v1"]
 
 
 @pytest.mark.processes
@@ -434,3 +390,60 @@ def test_a_crash_loop_is_told(site: Site, context: Context, monkeypatch: pytest.
     assert asset == app_asset("alarm") and "after 2 starts in a row" in extra["reason"]
     assert counted == [("crash_loop", {"app": "alarm"})]
     assert operator.outlets == [CRASH_LOOP]
+
+
+MAKE_A_ROOT = {"StreamSubmitOperator", "StreamAdoptOperator"}
+DO_WITHOUT = {"StreamPlanOperator"}  # neither reads a root nor writes to it
+
+
+def classes(*kinds: str) -> Iterator[type[BaseOperator]]:
+    for entry in (entry for kind in kinds for entry in get_provider_info()[kind]):
+        for name in entry["python-modules"]:
+            module = importlib.import_module(name)
+            yield from (
+                c
+                for c in vars(module).values()
+                if inspect.isclass(c) and issubclass(c, BaseOperator) and c.__module__ == name
+            )
+
+
+ALL = {c.__name__: c for c in classes("operators", "sensors")}
+
+
+def made(site: Site, name: str) -> Any:
+    """One of the class, with a value for what it must be given."""
+    values = {
+        "app": "alarm", "application": site.application(), "deployment_id": "v2", "name": "s1",
+        "steps": {"update.plan": "plan"}, "group_id": "update", "options": {"application": site.application()},
+        "step": "check", "new": "v2", "pipeline_spec": str(site.folder / "no.yml"),
+    }  # fmt: skip
+    accepted = {field for cls in ALL[name].__mro__ for field in inspect.signature(cls.__init__).parameters}
+    return ALL[name](task_id="t", **{field: value for field, value in values.items() if field in accepted})
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", sorted(ALL.keys() - MAKE_A_ROOT))
+def test_none_makes_a_root_that_is_not_there(site: Site, context: Context, name: str) -> None:
+    site.root.rmdir()
+    task = made(site, name)
+    context["ti"].states["update.plan"] = "failed"  # the last steps of an update look at the others first
+    if name in DO_WITHOUT:
+        task.execute(context)
+    elif name == "StreamPipelineOperator":  # has nothing to do with a root
+        with pytest.raises(AirflowException, match="is no file"):
+            task.execute(context)
+    else:
+        with pytest.raises(AirflowException) as caught:
+            task.execute(context)
+        assert f"root {site.root} does not exist; correct it" in str(caught.value)
+    assert not site.root.exists()
+
+
+@pytest.mark.parametrize("name", ["running_apps", "all_apps"])
+def test_the_maintenance_dag_says_so(site: Site, name: str) -> None:
+    site.root.rmdir()
+    from airflow_provider_streamupdate.example_dags.stream_maintenance import dag
+
+    with pytest.raises(AirflowException, match=f"root {site.root} does not exist; correct it"):
+        dag.get_task(name).python_callable()
+    assert not site.root.exists()

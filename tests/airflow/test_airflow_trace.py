@@ -6,7 +6,6 @@ import inspect
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,7 +69,6 @@ def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: T
     root, *spans = collector.spans
     steps = [span for span in spans if "streamupdate.step" in attributes(span)]
     assert [s.name for s in steps] == list(STEPS)
-    assert all(before.end_time_unix_nano <= after.start_time_unix_nano for before, after in pairwise(steps))
     for step in steps:  # with its task
         asked_by = f"airflow:update_alarm/{run.run.run_id}/update.{step.name}/-1"
         assert attributes(step)["streamupdate.asked_by"] == asked_by
@@ -112,11 +110,7 @@ def test_the_span_of_a_task_is_the_current_one(monkeypatch: pytest.MonkeyPatch) 
     off = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False).get_tracer("airflow")
     with off.start_as_current_span("worker.plan"):
         assert traceparent_of(Task()) is None
-
-
-def test_without_a_current_span_it_is_what_the_scheduler_gave_where_airflow_keeps_traces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    # Without a current span it is what the scheduler gave, where Airflow keeps traces.
     assert traceparent_of(Task()) is None  # Airflow makes up ids for it, and sends nothing
     monkeypatch.setenv("AIRFLOW__TRACES__OTEL_ON", "True")
     assert traceparent_of(Task()) == CARRIER["traceparent"]

@@ -114,20 +114,15 @@ def test_health_sensor_fails_at_once_when_the_driver_failed(site: Site, context:
     assert "not healthy" in context["ti"].pushed["error"]
 
 
-def test_snapshot_sensor(site: Site, context: Context) -> None:
+def test_snapshot_sensor_waits_for_one_and_refuses_a_damaged_one(site: Site, context: Context) -> None:
     sensor = StreamSnapshotSensor(task_id="t", app="alarm", name="s1", verify=True, poke_interval=0.05, timeout=0.2)
     with pytest.raises(AirflowSensorTimeout):
         sensor.execute(context)  # no such app yet
     site.submit()
     with pytest.raises(AirflowSensorTimeout):
         sensor.execute(context)
-    site.client.save_snapshot("alarm", "s1")
-    assert sensor.execute(context)["name"] == "s1"
-
-
-def test_snapshot_sensor_refuses_a_damaged_one(site: Site, context: Context) -> None:
-    site.submit()
     snapshot = site.client.save_snapshot("alarm", "s1")
+    assert sensor.execute(context)["name"] == "s1"
     file = site.root / "alarm" / snapshot.queries["events"].files[0].object
     file.write_bytes(b"x" * file.stat().st_size)
     unverified = StreamSnapshotSensor(task_id="t", app="alarm", name="s1", timeout=1)

@@ -15,28 +15,13 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "scripts"))
 
-import first_hour  # noqa: E402
 from firsthour import page  # noqa: E402
 from firsthour.orders import Orders  # noqa: E402
-from firsthour.shell import Shell  # noqa: E402
 from firsthour.week import Orders as WeekOrders  # noqa: E402
 
 from airflow_provider_streamupdate.cli import main as streamupdate  # noqa: E402
 
 STEPS = page.steps()
-
-
-@pytest.fixture
-def hour(tmp_path: Path) -> first_hour.FirstHour:
-    return first_hour.FirstHour(tmp_path)
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path, tmp_path / "log")
-
-
-# The page
 
 
 def test_every_command_and_option_of_the_section_exists() -> None:
@@ -47,15 +32,6 @@ def test_every_command_and_option_of_the_section_exists() -> None:
         assert {w for w in words if w.startswith("--")} <= known, line
         seen.add(words[1])
     assert {"init-dags", "doctor", "submit", "update", "restart", "list", "status", "cancel"} <= seen
-
-
-# The shell
-
-
-# The table
-
-
-# The oracle
 
 
 class Written(Orders):
@@ -92,18 +68,13 @@ def written(tmp_path: Path) -> Iterator[Written]:
     return made
 
 
-def test_a_lost_order_is_found(written: Written) -> None:
+def test_what_is_lost_doubled_or_wrong_is_found(written: Written) -> None:
     lost = written.found.pop()
     assert written.problems() == [f"lost: Order(id={lost['id']}, shop={lost['shop']!r}, amount={lost['amount']})"]
-
-
-def test_a_doubled_order_is_found(written: Written) -> None:
-    written.found.append(written.found[0])
+    written.found += [lost, written.found[0]]
     [told] = written.problems()
     assert told.startswith("doubled or made up: Order(id=1,")
-
-
-def test_a_wrong_sum_is_found(written: Written) -> None:
+    written.found.pop()
     written.sums["north"][1] += 1
     assert len(written.problems()) == 1
     written.sums = {}
@@ -120,9 +91,6 @@ def test_the_lines_of_the_version_that_was_taken_back_are_left_out(written: Writ
     written.found += [{**order._asdict(), "version": 3} for order in written.all()]
     assert written.problems() == []
     assert len(written.problems(taken_back=0)) == len(written.all())
-
-
-# The week
 
 
 @pytest.fixture
@@ -179,9 +147,7 @@ def test_a_wrong_number_of_the_week_is_found(week: WeekOrders, query: str, chang
 def test_an_hour_of_the_week_that_is_lost_doubled_or_too_early_is_found(week: WeekOrders) -> None:
     file = week.out / "hours" / "000000.json"
     text = file.read_text()
-    file.write_text(text.split("\n", 1)[1])
-    assert len(week.problems()) == 1
-    file.write_text(text + text.splitlines()[0])
-    assert len(week.problems()) == 1
-    file.write_text(text + json.dumps({"start": 1_800_000_000, "shop": "north", "orders": 1}))
-    assert len(week.problems()) == 1
+    early = json.dumps({"start": 1_800_000_000, "shop": "north", "orders": 1})
+    for changed in (text.split("\n", 1)[1], text + text.splitlines()[0], text + early):
+        file.write_text(changed)
+        assert len(week.problems()) == 1

@@ -83,11 +83,28 @@ class Site:
         path.write_text("".join(f"{name} = {value!r}\n" for name, value in content.items()) + literal)
         return path
 
-    def ok(self, *args: str | Path) -> Result:
-        """Run a command that succeeds."""
+    def ok(self, *args: str | Path, code: int = 0) -> Result:
+        """Run a command that succeeds, or ends with this exit code."""
         result = self.run(*args)
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == code, result.output
         return result
+
+    def refused(self, *args: str | Path, code: int = 1) -> str:
+        """Run a command that fails, and return what it says, in one line."""
+        return " ".join(self.ok(*args, code=code).stderr.split())
+
+    def error(self, *args: str | Path, code: int = 1) -> dict[str, str]:
+        """Run a command that fails, and return its error as JSON has it."""
+        found: dict[str, str] = document(self.ok(*args, "--json", code=code))["error"]
+        return found
+
+    def submit(self, version: str = "v1", *options: str, code: int = 0, **constants: Any) -> Result:
+        """Submit a version as the deployment of its name."""
+        return self.ok("submit", self.application(version, **constants), "--deployment", version, *options, code=code)
+
+    def update(self, version: str, *options: str, code: int = 0, **constants: Any) -> Result:
+        """Update to a version, as the deployment of its name."""
+        return self.ok("update", self.application(version, **constants), "--deployment", version, *options, code=code)
 
     @property
     def client(self) -> StreamUpdateClient:
@@ -167,22 +184,20 @@ def site(tmp_path: Path, run: Run, spark: Path, drivers_world: World | None) -> 
 @pytest.fixture
 def running(site: Site) -> Site:
     """App alarm runs as deployment v1, and has committed batches."""
-    assert site.run("submit", site.application(), "--deployment", "v1").exit_code == 0
+    site.submit()
     site.client.wait_healthy("alarm")
     return site
 
 
 def next_steps(run: Run, app: str) -> dict[str, str]:
     """What each who looks at an app says is next, in one line."""
-    found = {
-        "status": run("status", app).stdout,
-        "status --json": document(run("status", app, "--json"))["next_step"],
-        "list": run("list").stderr,
-        "list --json": document(run("list", "--json"))[0]["next_step"],
-        "the page": StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).app_document(app)["next_step"],
-        "doctor": run("doctor").stdout,
-    }
-    return {name: " ".join((text or "").split()) for name, text in found.items()}
+    needs = {
+        "status --json": document(run("status", app, "--json")), "list --json": document(run("list", "--json"))[0],
+        "the page": StreamUpdateClient(os.environ["STREAMUPDATE_ROOT"]).app_document(app),
+    }  # fmt: skip
+    found = {"status": run("status", app).stdout, "list": run("list").stderr, "doctor": run("doctor").stdout}
+    found |= {name: f"{shown['needs'][0]['reason']}: {shown['needs'][0]['help']}" for name, shown in needs.items()}
+    return {name: " ".join(text.split()) for name, text in found.items()}
 
 
 def until(true: Callable[[], object], what: str, seconds: float = 60.0) -> None:

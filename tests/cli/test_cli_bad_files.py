@@ -1,5 +1,6 @@
 """One bad file of one app (issue 18): whatever is wrong with it, all other apps are listed, no command ends with a
-traceback, and what cannot be read is never called running. Every JSON file of an app, every field of each."""
+traceback, and what cannot be read is never called running. Every JSON file of an app, every field of each. An app whose
+files a newer release wrote is left alone."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.supervision import watch
+from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.errors import CorruptError, StreamUpdateError
@@ -26,22 +28,14 @@ from airflow_provider_streamupdate.core.registry.supervision import Supervision
 from airflow_provider_streamupdate.core.registry.update import RollbackRecord, UpdateRecord
 from tests.core.builders import app_with_snapshots, deploy, set_status, status
 
-from .conftest import Run, document
+from .conftest import Run, Site, document
 
 DEEP = b"[" * 100_000
 # What a whole file may be instead.
 FILES = {
-    "empty": b"",
-    "cut": b'{"state": "run',
-    "bytes": b"\xff\xfe\x00\x01",
-    "deep": DEEP,
-    "null": b"null",
-    "true": b"true",
-    "number": b"7",
-    "text": b'"running"',
-    "list": b"[]",
-    "nothing in it": b"{}",
-}
+    "empty": b"", "cut": b'{"state": "run', "bytes": b"\xff\xfe\x00\x01", "deep": DEEP, "null": b"null",
+    "true": b"true", "number": b"7", "text": b'"running"', "list": b"[]", "nothing in it": b"{}",
+}  # fmt: skip
 # What a field may hold instead.
 VALUES: tuple[Any, ...] = (None, True, -1, 10**30, "", "\x1b]0;../../x\x07", [], {"a": 1})
 
@@ -186,3 +180,32 @@ def test_a_file_without_an_end_is_that_app_s_alone(app: Path, run: Run) -> None:
         path.unlink()
         path.write_bytes(whole)
     assert "flights" in run("status", "flights").stdout
+
+
+def still(app: Path) -> dict[Path, bytes]:
+    """All that no running driver writes by itself."""
+    own = {"checkpoint", "history"}
+    files = (p for p in app.rglob("*") if p.is_file() and own.isdisjoint(p.parts) and "status.json" not in p.name)
+    return {p: p.read_bytes() for p in files if p.suffix != ".log" and p.name != "events.jsonl"}
+
+
+def test_what_a_newer_version_has_written_is_told_before_anything_is_stopped(site: Site) -> None:
+    """Which files it may be is in tests/core/test_formats.py. The running driver reads current.json, too, and ends: it
+    cannot tell any more who may commit."""
+    site.submit()
+    new, top = site.application("v2", named=True), site.folder / "root" / "alarm"  # its app is known without a plan
+    for path in (top / "deployments" / "v1" / "plan.json", top / "current.json"):
+        whole = path.read_bytes()
+        path.write_bytes(json.dumps({**json.loads(whole), "format": 2, "format_since": "0.9.0"}).encode())
+        before = still(top)
+        error = site.error("update", new)
+        assert error["type"] == "NewerFormatError", error
+        assert "use airflow-provider-streamupdate >= 0.9.0" in error["message"] and path.name in error["message"]
+        if path.name == "current.json":
+            wait_for(lambda: None if site.alive() else True, "the end of v1's driver", 60)
+        else:
+            assert still(top) == before and site.alive() == ["v1"]
+        path.write_bytes(whole)
+    assert "NewerFormatError" in str(site.app.status("v1"))
+    site.ok("restart", "alarm")
+    site.ok("update", new)

@@ -37,8 +37,7 @@ COMMANDS = (
 # For each command that is at work, what becomes of one that comes then; for those not named here, USUAL.
 USUAL = {**dict.fromkeys(COMMANDS, REFUSED), "cancel": ENDS_IT, "supervise": LEAVES_IT}
 AT_WORK: dict[str, dict[str, str]] = {
-    "update": {},
-    "rollback": {},
+    "update": {}, "rollback": {},
     "cancel": {
         "rollback": ENDS_IT,
         "cancel": BOTH,
@@ -47,15 +46,9 @@ AT_WORK: dict[str, dict[str, str]] = {
         "standby off": BOTH,
         "delete-app": ENDS_IT,
     },
-    "suspend": {},
-    "restart": {},
-    "supervise": {},
-    "gc": {"cancel": BOTH},
-    "promote": {"cancel": BOTH},
-    "standby on": {},
-    "standby off": {"cancel": BOTH},
-    "delete-app": {"cancel": REFUSED},
-}
+    "suspend": {}, "restart": {}, "supervise": {}, "gc": {"cancel": BOTH}, "promote": {"cancel": BOTH},
+    "standby on": {}, "standby off": {"cancel": BOTH}, "delete-app": {"cancel": REFUSED},
+}  # fmt: skip
 PAIRS = {first: {**USUAL, **others} for first, others in AT_WORK.items()}
 
 

@@ -4,6 +4,7 @@ is gone. All other crash points are drawn by tests/simulation."""
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import attrs
 import pytest
@@ -25,10 +26,18 @@ from .another import client_of, killed_at
 from .conftest import Site
 
 
+def begun(site: Site, told: list[str] | None = None, **options: Any) -> tuple[UpdateEngine, Any]:
+    """An update to v2 that has begun, and its engine."""
+    application = Application(file=str(site.application("v2")))
+    asked = UpdateOptions(application=application, deployment="v2", **options)
+    engine = UpdateEngine(client_of(site).context, asked, (told if told is not None else []).append)
+    return engine, engine.begin()
+
+
 @pytest.mark.parametrize("state", ["running", "failed"])
 def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(running: Site, state: str) -> None:
     """Whether it looks alive or ended, and however old its time."""
-    running.ok("update", running.application("v2"), "--deployment", "v2")
+    running.update("v2")
     registry = running.app
     left = registry.status("v1")
     assert left is not None
@@ -45,11 +54,10 @@ def test_a_heartbeat_of_an_earlier_driver_says_nothing_of_the_one_started_now(ru
 def test_a_snapshot_that_has_the_name_already_is_not_taken_for_the_fresh_one(running: Site, strategy: str) -> None:
     running.ok("save-snapshot", "alarm", "before-v2")
     taken = running.client.snapshot("alarm", "before-v2")
-    v2 = running.application("v2")
-    result = running.run("update", v2, "--deployment", "v2", "--strategy", strategy)
-    assert result.exit_code == 1 and "already has a snapshot 'before-v2'" in result.stderr
+    told = running.update("v2", "--strategy", strategy, code=1).stderr
+    assert "already has a snapshot 'before-v2'" in told
     assert running.alive() == ["v1"] and running.client.snapshot("alarm", "before-v2") == taken
-    running.ok("update", v2, "--deployment", "v3", "--strategy", strategy)
+    running.update("v3", "--strategy", strategy)
     assert running.client.snapshot("alarm", "before-v3").queries["events"].batch > taken.queries["events"].batch
 
 
@@ -89,10 +97,8 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
 ) -> None:
     """Found from outside: its driver ends when nobody works on the update for half an hour, for example because nobody
     has approved it, and then every try of the hand-over failed."""
-    application, client, told = Application(file=str(running.application("v2"))), client_of(running), list[str]()
-    options = UpdateOptions(application=application, deployment="v2", strategy=strategy, verify_for=0, diff=diff)
-    engine = UpdateEngine(client.context, options, told.append)
-    update = engine.begin()
+    told = list[str]()
+    engine, update = begun(running, told, strategy=strategy, verify_for=0, diff=diff)
     for step in strategy_named(strategy).steps[1:]:
         if step == Step.SNAPSHOT_AND_CANCEL:
             for deployment in running.alive()[1:]:
@@ -106,9 +112,7 @@ def test_one_that_does_not_stand_by_any_more_gets_ready_again(
 def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Site) -> None:
     """Neither its heartbeat, nor what it was told and did not come to, nor a checkpoint that it was taken back from."""
     client = client_of(running)
-    options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
-    engine = UpdateEngine(client.context, options)
-    update = engine.begin()
+    engine, update = begun(running)
     first = engine.run(Step.PREPARE, update) or client.drivers("alarm").status("v2")
     running.crash("v2")
     folder = running.app.deployment_folder("v2")
@@ -124,11 +128,8 @@ def test_a_standby_started_again_inherits_nothing_of_the_one_before(running: Sit
 
 
 def test_a_step_of_an_update_that_somebody_has_ended_does_nothing(running: Site) -> None:
-    client = client_of(running)
-    options = UpdateOptions(application=Application(file=str(running.application("v2"))), deployment="v2")
-    engine = UpdateEngine(client.context, options)
-    update = engine.begin()
-    client.rollback("alarm")
+    engine, update = begun(running)
+    client_of(running).rollback("alarm")
     for step in (Step.PREPARE, Step.PROMOTE):
         with pytest.raises(AlreadyExistsError, match="has ended \\(refused\\)"):
             engine.run(step, update)
@@ -142,17 +143,15 @@ def test_what_an_earlier_try_agreed_to_is_asked_again(running: Site, strategy: s
         application=Application(file=file), deployment="v2", strategy=strategy, agree=("events/rooms",)
     )
     killed_at(running, "checked", lambda client: client.update(options))
-    args = ("update", file, "--deployment", "v2", "--strategy", strategy)
-    without = running.run(*args)
-    assert without.exit_code == 1 and "--agree events/rooms" in without.stderr and running.alive() == ["v1"]
-    assert running.app.deployment_ids() == ["v1"]
+    without = running.refused("update", file, "--deployment", "v2", "--strategy", strategy)
+    assert "--agree events/rooms" in without and running.alive() == running.app.deployment_ids() == ["v1"]
 
 
 @pytest.mark.parametrize("literal", [False, True])
 @pytest.mark.parametrize(("strategy", "at"), [("standby", "standby-noted"), ("restart", "snapshotted")])
 def test_the_same_command_goes_on_without_an_id(running: Site, strategy: str, at: str, literal: bool) -> None:
     """It finds its update by its application, with what it takes over from the running version."""
-    running.ok("update", running.application("v2"), "--deployment", "v2", "--set", "limit=3")
+    running.update("v2", "--set", "limit=3")
     file = running.application("v3", named=literal)
     options = UpdateOptions(application=Application(file=str(file)), strategy=strategy)
     killed_at(running, at, lambda client: client.update(client.resolve(options)))

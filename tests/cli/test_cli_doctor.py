@@ -32,7 +32,7 @@ def jar(spark: Path, version: str) -> None:
 
 def test_all_is_well(site: Site, spark: Path, tmp_path: Path) -> None:
     jar(spark, "4.3.0")
-    site.ok("submit", site.application(), "--deployment", "v1")
+    site.submit()
     result = site.ok("doctor", "--json")
     findings = found(result)
     assert {outcome for outcome, _ in findings.values()} == {"ok"}
@@ -46,7 +46,7 @@ def test_all_is_well(site: Site, spark: Path, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     site: Site, spark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site.ok("submit", site.application(), "--deployment", "v1")
+    site.submit()
     registry = site.app
     site.crash("v1")
     status = registry.status("v1")
@@ -114,7 +114,7 @@ def test_an_unsupported_spark_is_refused_before_anything_else(
     site: Site, spark: Path, command: tuple[str, ...]
 ) -> None:
     """It ended with an AttributeError of the driver's, after its start."""
-    site.ok("submit", site.application(), "--deployment", "v1")
+    site.submit()
     before = set((site.folder / "root" / "alarm").rglob("*.json"))
     jar(spark, "4.1.1")
     (site.folder / "spark-pipeline.yml").write_text(PIPELINE)

@@ -16,7 +16,7 @@ from .conftest import Site, document, table
 @pytest.fixture
 def running(site: Site) -> Site:
     """App alarm runs as deployment v1, and has two snapshots."""
-    site.ok("submit", site.application(), "--deployment", "v1")
+    site.submit()
     for name in ("s1", "s2"):
         site.ok("save-snapshot", "alarm", name)
     return site
@@ -45,15 +45,14 @@ def test_a_rehearsal_is_shown_beside_the_old_versions(running: Site) -> None:
 
 
 def test_what_fails_is_1(running: Site) -> None:
-    died = running.run("rehearse", running.application("v2", REHEARSAL="ValueError: no"), "--json")
-    assert died.exit_code == 1
-    assert document(died)["problems"] == ["query events: ValueError: no"]
-    assert document(died)["old"] is None, "there is nothing to compare with"
-    refused = running.run("rehearse", running.application("v2", STAGES={"rooms": ["floor"]}))
-    assert refused.exit_code == 1 and ["verdict", "not", "compatible"] in table(refused)
-    assert "keys changed from [room] to [floor]" in refused.stdout
+    died = running.ok("rehearse", running.application("v2", REHEARSAL="ValueError: no"), "--json", code=1)
+    found = document(died)
+    assert found["problems"] == ["query events: ValueError: no"] and found["old"] is None, "nothing to compare with"
+    refused = running.ok("rehearse", running.application("v2", STAGES={"rooms": ["floor"]}), code=1)
+    assert ["verdict", "not", "compatible"] in table(refused)
+    assert "keys changed: room -> floor" in refused.stdout
     less = running.application("v2", STAGES={"other": ["room"]})
-    assert running.run("rehearse", less).exit_code == 1
+    running.ok("rehearse", less, code=1)
     running.ok("rehearse", less, "--agree", "events/rooms")
     running.ok("rehearse", less, "--rename", "rooms=other")
 
@@ -64,11 +63,10 @@ def test_what_cannot_be_rehearsed_is_2(running: Site) -> None:
         (("--batches", "0"), "BadParameter"),
         (("--markdown",), "UsageError"),
     ):
-        result = running.run("rehearse", running.application("v2"), *args, "--json")
-        assert (result.exit_code, document(result)["error"]["type"]) == (2, kind)
-    running.run("submit", running.application("d1", APP="door"), "--deployment", "d1")
-    result = running.run("rehearse", running.application("d2", APP="door"))
-    assert result.exit_code == 2 and "app door has no snapshot; take one first (save-snapshot)" in result.stderr
+        assert running.error("rehearse", running.application("v2"), *args, code=2)["type"] == kind
+    running.submit("d1", APP="door")
+    told = running.refused("rehearse", running.application("d2", APP="door"), code=2)
+    assert "app door has no snapshot; take one first (save-snapshot)" in told
 
 
 @pytest.mark.parametrize(
@@ -84,33 +82,25 @@ def test_that_the_old_version_cannot_be_rehearsed_does_not_stand_in_the_way(runn
 
 
 def test_an_update_rehearses_first(running: Site) -> None:
-    failing = running.application("v2", REHEARSAL="ValueError: no")
-    result = running.run("update", failing, "--deployment", "v2", "--rehearse", "2", "--json")
-    assert result.exit_code == 1 and document(result)["error"]["type"] == "RehearsalError"
-    assert document(result)["report"]["passed"] is False
-    registry = running.app
-    record = registry.update("v2")
-    assert record is not None and record.outcome == "refused"
-    assert running.alive() == ["v1"]
-    assert running.lease_is_free()
-
-    result = running.ok("update", running.application("v3"), "--deployment", "v3", "--rehearse", "2")
-    record = registry.update("v3")
-    assert record is not None and record.outcome == "promoted"
+    result = document(running.update("v2", "--rehearse", "2", "--json", code=1, REHEARSAL="ValueError: no"))
+    assert result["error"]["type"] == "RehearsalError" and result["report"]["passed"] is False
+    assert running.record("v2").outcome == "refused" and running.alive() == ["v1"] and running.lease_is_free()
+    running.update("v3", "--rehearse", "2")
+    record = running.record("v3")
     steps = sorted(record.step_times, key=lambda s: record.step_times[s])
-    assert steps.index("check") < steps.index("rehearse") < steps.index("prepare")
-    assert registry.folder.exists("updates/v3.rehearsal.report.json")
-    assert [r.new for r in registry.updates()] == ["v2", "v3"]
+    assert record.outcome == "promoted" and steps.index("check") < steps.index("rehearse") < steps.index("prepare")
+    assert running.app.folder.exists("updates/v3.rehearsal.report.json")
+    assert [r.new for r in running.app.updates()] == ["v2", "v3"]
 
 
 def test_an_update_that_is_continued_does_not_rehearse_again(running: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    args = ("update", running.application("v2"), "--deployment", "v2", "--rehearse", "1")
     with monkeypatch.context() as crashing:
         crashing.setattr(standby.Standby, "get_ready", interrupt)
-        assert running.run(*args).exit_code == 130
+        running.update("v2", "--rehearse", "1", code=130)
     assert running.record("v2").step == "rehearse"
     monkeypatch.setattr(rehearse, "rehearse", interrupt)
-    assert running.run(*args).exit_code == 0 and running.alive() == ["v2"]
+    running.update("v2", "--rehearse", "1")
+    assert running.alive() == ["v2"]
 
 
 def interrupt(*_: object, **__: object) -> None:

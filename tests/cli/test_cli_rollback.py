@@ -35,8 +35,8 @@ AGREE = ("--agree", "events/foreachBatch")
 def updated(site: Site, **sink: str) -> Site:
     """App alarm runs as v2, after v1; both write with a function."""
     constants, agree = {"SINK": {"format": "foreachBatch", **sink}}, () if sink else AGREE
-    site.ok("submit", site.application(**constants), "--deployment", "v1", *agree)
-    site.ok("update", site.application("v2", **constants), "--deployment", "v2", *agree)
+    site.submit("v1", *agree, **constants)
+    site.update("v2", *agree, **constants)
     return site
 
 
@@ -44,8 +44,7 @@ def updated(site: Site, **sink: str) -> Site:
 def test_later_ids_are_given_before_the_old_version_runs(site: Site, at: str, code: int) -> None:
     """To a rollback that died, too: it does what it says, or says that it is too late."""
     killed_at(updated(site), at, lambda client: client.rollback("alarm"))
-    again = site.run("rollback", "alarm", "--later-ids", "events")
-    assert again.exit_code == code, again.stderr
+    again = site.ok("rollback", "alarm", "--later-ids", "events", code=code)
     assert ("query events continues with batch ids after those of v2" in again.stderr) is (code == 0)
     [record] = site.app.rollbacks()
     assert record.later_ids == (("events",) if code == 0 else ())
@@ -54,23 +53,21 @@ def test_later_ids_are_given_before_the_old_version_runs(site: Site, at: str, co
 
 
 def test_ids_that_are_given_again_are_named_and_later_ones_come_too_late(site: Site) -> None:
-    told = updated(site).run("rollback", "alarm")
-    assert told.exit_code == 0 and "query events of v1 gets batch ids again that v2 used" in told.stderr
-    assert "roll back with --later-ids events" in told.stderr
-    for command in (("history", "alarm"), ("suspend", "alarm")):
-        site.ok(*command)
-        late = site.run("rollback", "alarm", "--deployment", "v2", "--later-ids", "events")
-        assert late.exit_code == 1 and "v1 of alarm already runs again with its old batch ids" in late.stderr, command
-    assert site.run("rollback", "alarm", "--deployment", "v2", "--timeout", "5").exit_code == 0, "nothing is left to do"
+    told = updated(site).ok("rollback", "alarm").stderr
+    assert "query events of v1 gets batch ids again that v2 used" in told
+    assert "roll back with --later-ids events" in told
+    for command in ("history", "suspend"):
+        site.ok(command, "alarm")
+        late = site.refused("rollback", "alarm", "--deployment", "v2", "--later-ids", "events")
+        assert "v1 of alarm already runs again with its old batch ids" in late, command
+    site.ok("rollback", "alarm", "--deployment", "v2", "--timeout", "5")  # nothing is left to do
 
 
 def test_later_ids_are_for_functions_that_do_not_say_what_they_do(site: Site) -> None:
     updated(site, seen_batch="skips")
     for query, why in (("views", "no query 'views' (its queries: events)"), ("events", "(seen_batch='skips')")):
-        wrong = site.run("rollback", "alarm", "--later-ids", query)
-        assert wrong.exit_code == 2 and why in wrong.stderr and site.alive() == ["v2"]
-    told = site.ok("rollback", "alarm")
-    assert "gets batch ids again" not in told.stderr and site.alive() == ["v1"]
+        assert why in site.refused("rollback", "alarm", "--later-ids", query, code=2) and site.alive() == ["v2"]
+    assert "gets batch ids again" not in site.ok("rollback", "alarm").stderr and site.alive() == ["v1"]
 
 
 def test_an_app_whose_next_version_fails_as_well_is_left_as_it_was_and_can_be_updated(running: Site) -> None:
@@ -78,30 +75,28 @@ def test_an_app_whose_next_version_fails_as_well_is_left_as_it_was_and_can_be_up
     running.crash("v1")
     file = running.folder / "root" / "alarm" / "deployments" / "v1" / "application" / "v1.py"
     file.write_text(file.read_text() + "\nFAIL = 'start'\n")
-    bad = running.application("v2", FAIL="start")
-    result = running.run("update", bad, "--deployment", "v2", "--strategy", "restart")
-    assert result.exit_code == 1 and "v1 does not run, as before the update" in result.stderr
+    restart = ("--strategy", "restart")
+    bad = running.update("v2", *restart, code=1, FAIL="start").stderr
+    assert "v1 does not run, as before the update" in bad
     [record] = running.app.updates()
     assert record.outcome == "rolled-back" and record.old_dead
-    good = running.ok("update", running.application("v3"), "--deployment", "v3", "--strategy", "restart")
-    assert running.alive() == ["v3"], good.stderr
+    running.update("v3", *restart)
+    assert running.alive() == ["v3"]
     file = file.parents[2] / "v3" / "application" / "v3.py"
     file.write_text(file.read_text() + "\nFAIL = 'start'\n")
-    worse = running.run("update", running.application("v4", FAIL="run"), "--deployment", "v4", "--strategy", "restart")
-    assert worse.exit_code == 1 and "does not run, as before" not in worse.stderr, "it ran before the update"
-    assert "last words" in worse.stderr and running.client.status("alarm").update is not None
+    worse = running.update("v4", *restart, code=1, FAIL="run").stderr
+    assert "does not run, as before" not in worse, "it ran before the update"
+    assert "last words" in worse and running.client.status("alarm").update is not None
 
 
 def test_one_that_died_is_completed_and_goes_to_no_other_version(running: Site) -> None:
     """The same command again, without an id: once the old version runs, the current one is not the one to leave."""
     for version in ("v2", "v3"):
-        running.ok("update", running.application(version), "--deployment", version)
+        running.update(version)
     killed_at(running, "rollback-noted", lambda client: client.rollback("alarm"))
-    other = running.run("rollback", "alarm", "--to", "v1")
-    assert other.exit_code == 1 and "the rollback of v3 to v2 is not complete" in other.stderr
+    assert "the rollback of v3 to v2 is not complete" in running.refused("rollback", "alarm", "--to", "v1")
     killed_at(running, "old-runs", lambda client: client.rollback("alarm"))
-    again = running.ok("rollback", "alarm")
-    assert "runs as deployment v2 again" in again.stdout, again.stderr
+    assert "runs as deployment v2 again" in running.ok("rollback", "alarm").stdout
     [record] = running.app.rollbacks()
     assert record.ended_at is not None and record.epoch == running.current.epoch and running.alive() == ["v2"]
     assert running.record("v3").outcome == "rolled-back"
@@ -115,50 +110,46 @@ def needs(site: Site) -> list[str]:
 @pytest.mark.parametrize("then", ["rollback", "restart", "cancel"])
 def test_one_that_died_while_the_app_is_down_is_named_everywhere(running: Site, at: str, then: str) -> None:
     """Until somebody completes it, starts the app otherwise, or cancels it."""
-    running.ok("update", running.application("v2"), "--deployment", "v2")
+    running.update("v2")
     killed_at(running, at, lambda client: client.rollback("alarm"))
     told = "streamupdate rollback alarm completes it"
     listed = document(running.run("list", "--json"))[0]
-    assert listed["state"] == "cancelled" and told in listed["next_step"] and needs(running) == ["update-interrupted"]
+    assert listed["state"] == "cancelled" and told in listed["needs"][0]["help"]
+    assert needs(running) == ["update-interrupted"]
     assert told in running.run("status", "alarm").stdout and told in running.run("doctor").stdout
     for command in (then, "cancel"):
-        assert running.run(command, "alarm").exit_code == 0 and needs(running) == []
+        running.ok(command, "alarm")
+        assert needs(running) == []
 
 
-@pytest.mark.parametrize("strategy", ["standby", "follow"])
-@pytest.mark.parametrize("moment", ["standby-ready", "handover-asked"])
+@pytest.mark.parametrize(("strategy", "moment"), [("standby", "standby-ready"), ("follow", "handover-asked")])
 def test_an_old_version_that_dies_before_it_has_handed_over_is_not_gone_back_to(
     running: Site, monkeypatch: pytest.MonkeyPatch, strategy: str, moment: str
 ) -> None:
     """The new one takes over with every batch after the last one that was committed, once."""
     monkeypatch.setattr(standby, "boundary", lambda name: running.crash("v1") if name == moment else None)
-    result = running.ok("update", running.application("v2"), "--deployment", "v2", "--strategy", strategy)
-    assert running.alive() == ["v2"], result.stderr
+    running.update("v2", "--strategy", strategy)
     old, new = running.commits("v1"), running.commits("v2")
-    assert new == list(range(new[0], new[-1] + 1)) and new[0] <= old[-1] < new[-1]
+    assert running.alive() == ["v2"] and new == list(range(new[0], new[-1] + 1)) and new[0] <= old[-1] < new[-1]
     assert running.client.snapshot("alarm", "before-v2").queries["events"].batch == old[-1]
 
 
 @pytest.mark.parametrize("at", ["old-runs", "rollback-ended", "gone-back"])
-def test_an_update_that_died_in_its_rollback(running: Site, at: str) -> None:
-    """Its record is ended last, so that the update is run again and nothing is left under way."""
+def test_an_update_that_died_in_its_rollback_is_run_again(running: Site, at: str) -> None:
+    """Its record is ended last, so that nothing is left under way."""
     file = str(running.application("v2", FAIL="run"))
     options = UpdateOptions(application=Application(file=file), deployment="v2", strategy="restart", asked_by="me")
     killed_at(running, at, lambda client: client.update(options))
-    record = running.record("v2")
-    assert (record.outcome is None) is (at != "gone-back")
-    again = running.run("update", file, "--deployment", "v2", "--strategy", "restart")
-    assert again.exit_code == 1
-    [note], record = running.app.rollbacks(), running.app.update("v2")
-    assert record is not None and record.outcome == "rolled-back" and note.ended_at is not None
+    assert (running.record("v2").outcome is None) is (at != "gone-back")
+    running.update("v2", "--strategy", "restart", code=1, FAIL="run")
+    [note], record = running.app.rollbacks(), running.record("v2")
+    assert record.outcome == "rolled-back" and note.ended_at is not None and "cannot read" in str(record.reason)
     assert note.epoch == running.current.epoch == 3 and running.alive() == ["v1"]
     assert note.asked_by == "me" and "cannot read" in str(note.reason)
-    assert running.run("rollback", "alarm", "--deployment", "v2").exit_code == 0, "nothing is left to do"
-    assert running.app.update("v2") == record and "cannot read" in str(record.reason)
 
 
 def test_a_step_that_failed_takes_nothing_back_that_another_process_has_completed(running: Site) -> None:
-    running.ok("update", running.application("v2"), "--deployment", "v2")
+    running.update("v2")
     failed = RollbackOptions(reason="the lease was lost")
     with pytest.raises(RefusedError, match="v2 was completed by another process"):
         client_of(running).rollback("alarm", "v2", options=failed)
@@ -174,7 +165,8 @@ def test_an_update_that_nobody_continued_is_closed_by_a_submit_in_its_place(
     app.set_update(UpdateRecord(app="alarm", old="v1", new="v2", started_at=clock.now(), digest="other"))
     submit_v3 = ("submit", running.application("v3"), "--deployment", "v3", "--snapshot", "s1")
     running.ok("save-snapshot", "alarm", "s1")
-    assert running.run(*submit_v3).exit_code == 1 and app.update_under_way(), "v1 runs: it is still about what runs"
+    running.ok(*submit_v3, code=1)
+    assert app.update_under_way(), "v1 runs: it is still about what runs"
     running.ok("save-snapshot", "alarm", "s2", "--cancel")
 
     def die(*args: Any) -> None:
@@ -185,17 +177,14 @@ def test_an_update_that_nobody_continued_is_closed_by_a_submit_in_its_place(
     with monkeypatch.context() as dying:
         if dies:
             dying.setattr(submit, "supersede_left_behind", die)
-        assert running.run(*submit_v3[:-1], "s2").exit_code == (143 if dies else 0)
-    record = app.update("v2")
-    assert record is not None and (record.outcome is None) is (dies == "before")
+        running.ok(*submit_v3[:-1], "s2", code=143 if dies else 0)
+    assert (running.record("v2").outcome is None) is (dies == "before")
     if dies == "before":
-        unnamed = running.run("rollback", "alarm")
-        assert unnamed.exit_code == 1 and "streamupdate rollback alarm --deployment v3" in unnamed.stderr
-    advised = running.run("rollback", "alarm", "--deployment", "v2")
-    assert advised.exit_code == 1 and "has been replaced by v3" in advised.stderr and running.alive() == ["v3"]
-    record = app.update("v2")
-    assert record is not None and record.outcome == "superseded"
-    assert running.run("rollback", "alarm").exit_code == 0 and running.alive() == ["v1"]
+        assert "streamupdate rollback alarm --deployment v3" in running.refused("rollback", "alarm")
+    assert "has been replaced by v3" in running.refused("rollback", "alarm", "--deployment", "v2")
+    assert running.alive() == ["v3"] and running.record("v2").outcome == "superseded"
+    running.ok("rollback", "alarm")
+    assert running.alive() == ["v1"]
 
 
 @pytest.fixture
@@ -260,8 +249,8 @@ def test_rows_that_cannot_be_removed_fail_no_update_and_no_rollback(
         raise StorageError("the disk is gone")
 
     monkeypatch.setattr(follow, "clear_comparison", full)
-    file = running.application("v2", **({"FAIL": "stuck"} if fails else {}))
-    result = running.run("update", file, "--deployment", "v2", "--strategy", "follow", "--drain-timeout", "3")
-    assert result.exit_code == int(fails) and "not all removed: the disk is gone" in result.stderr
+    given: dict[str, Any] = {"FAIL": "stuck"} if fails else {}
+    result = running.update("v2", "--strategy", "follow", "--drain-timeout", "3", code=int(fails), **given)
+    assert "not all removed: the disk is gone" in result.stderr
     assert running.record("v2").outcome == ("rolled-back" if fails else "promoted")
     assert running.alive() == ["v1" if fails else "v2"]

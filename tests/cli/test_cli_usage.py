@@ -1,7 +1,8 @@
-"""Help, options and wrong usage."""
+"""Help, options, wrong usage, a mistyped root, and the commands ``pipeline ...`` where no driver is started."""
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -13,10 +14,13 @@ import pytest
 from airflow_provider_streamupdate.cli import main
 from airflow_provider_streamupdate.cli.option_types import Duration, KeyValue
 from airflow_provider_streamupdate.core.errors import InvalidInputError
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.hooks.update_options import verify_for
-from tests.core.builders import app_with_snapshots
+from airflow_provider_streamupdate.pipelines import record as records
+from airflow_provider_streamupdate.pipelines.record import FlowRecord, Phase, PipelineRecord
+from tests.core.builders import app_with_snapshots, query_plan
 
-from .conftest import Run, document
+from .conftest import Run, Site, document
 
 COMMANDS = tuple(main.commands)
 BAD_NAMES = ("a/b", "")
@@ -150,23 +154,23 @@ def test_a_bad_name_is_2_and_nothing_is_asked(run: Run, root: Path, name: str) -
 
 @pytest.mark.parametrize("command", ["submit", "update", "plan", "check"])
 def test_an_application_file_that_is_missing_or_does_not_parse_is_2(run: Run, tmp_path: Path, command: str) -> None:
-    missing = run(command, tmp_path / "nix.py")
-    assert missing.exit_code == 2
-    assert missing.stderr == (
-        f"Error: application file {tmp_path}/nix.py does not exist; "
-        "give the path of the .py file that defines the app\n"
-    )
-    (tmp_path / "folder").mkdir()
-    empty = run(command, tmp_path / "folder")
-    assert empty.exit_code == 2 and f"{tmp_path}/folder is a folder; give the path of the .py file" in empty.stderr
+    folder, broken = tmp_path / "folder", tmp_path / "broken.py"
+    folder.mkdir()
+    broken.write_text("def broken(:\n")
+    give = "give the path of the .py file that defines the app"
+    for path, told in (
+        (tmp_path / "nix.py", f"Error: application file {tmp_path}/nix.py does not exist; {give}\n"),
+        (folder, f"{folder} is a folder; {give}\n"),
+    ):
+        result = run(command, path)
+        assert result.exit_code == 2 and told in result.stderr
     for name in ("v2.py", "v1.py", "notes.txt"):
-        (tmp_path / "folder" / name).touch()
-    assert run(command, tmp_path / "folder").stderr.endswith("defines the app (it holds v1.py, v2.py)\n")
-    (tmp_path / "broken.py").write_text("def broken(:\n")
-    broken = run(command, tmp_path / "broken.py", "--json")
-    assert broken.exit_code == 2
-    assert document(broken)["error"]["type"] == "ApplicationError"
-    assert "does not parse as Python" in document(broken)["error"]["message"]
+        (folder / name).touch()
+    assert run(command, folder).stderr.endswith("defines the app (it holds v1.py, v2.py)\n")
+    result = run(command, broken, "--json")
+    error = document(result)["error"]
+    assert (result.exit_code, error["type"]) == (2, "ApplicationError")
+    assert "does not parse as Python" in error["message"]
 
 
 # The root
@@ -178,18 +182,17 @@ def test_a_root_that_cannot_be_written_stops_submit(run: Run, spark: Path, tmp_p
     (tmp_path / "app.py").write_text("APP = 'alarm'\n")
     where = "/proc/streamupdate" if bad == "/proc" else tmp_path / "file" / "root"
     result = run("submit", tmp_path / "app.py", "--root", where, "--json")
-    assert result.exit_code == 1
     error = document(result)["error"]
-    assert error["type"] == "StorageError" and "is writable for this user" in error["message"]
+    assert (result.exit_code, error["type"]) == (1, "StorageError") and "is writable for this user" in error["message"]
 
 
 def test_a_root_on_a_server_that_cannot_be_reached_is_told(run: Run) -> None:
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
         result = run("list", "--root", f"ftp://127.0.0.1:{taken.getsockname()[1]}/root", "--json")
-    assert result.exit_code == 1
     error = document(result)["error"]
-    assert error["type"] == "StorageError" and "cannot be reached: ConnectionRefusedError" in error["message"]
+    assert (result.exit_code, error["type"]) == (1, "StorageError")
+    assert "cannot be reached: ConnectionRefusedError" in error["message"]
 
 
 # Values
@@ -221,5 +224,100 @@ def test_a_new_version_runs_for_10_seconds_before_it_is_called_healthy(monkeypat
 
 
 def test_pairs_keep_further_equal_signs() -> None:
-    assert KeyValue().convert("a=b=c", None, None) == ("a", "b=c")
-    assert KeyValue().convert("a=", None, None) == ("a", "")
+    for text, pair in (("a=b=c", ("a", "b=c")), ("a=", ("a", ""))):
+        assert KeyValue().convert(text, None, None) == pair
+
+
+MAKE_A_ROOT = {"submit", "adopt"}
+DO_WITHOUT = {"plan", "names", "init-dags"}  # neither reads a root nor writes to it
+GROUPS = {"pipeline"}  # its record lies in its own storage
+READ_A_ROOT = main.commands.keys() - MAKE_A_ROOT - GROUPS
+VALUES = {
+    "app": "alarm", "deployment": "v1", "apps": "alarm", "name": "s1", "checkpoints": "/data/checkpoint",
+    "switch": "on", "update": "v1",
+}  # fmt: skip
+
+
+@pytest.fixture
+def missing(root: Path) -> Path:
+    root.rmdir()
+    return root
+
+
+def arguments(site: Site, command: str) -> list[str]:
+    """Something for each argument that the command takes."""
+    values = {**VALUES, "app_file": str(site.application()), "folder": str(site.folder)}
+    taken = [p for p in main.commands[command].params if isinstance(p, click.Argument) and p.name in values]
+    return [values[str(p.name)] for p in taken]
+
+
+@pytest.mark.parametrize("command", sorted(READ_A_ROOT))
+def test_no_other_command_makes_a_root_that_is_not_there(site: Site, missing: Path, command: str) -> None:
+    result = site.run(command, *arguments(site, command))
+    assert not missing.exists()
+    if command in DO_WITHOUT:
+        assert result.exit_code == 0, result.output
+        return
+    assert result.exit_code == (2 if command in ("check", "rehearse") else 1), result.output
+    told = " ".join((result.stdout if command == "doctor" else result.stderr).split())
+    mend = "correct it, or create the folder (only `submit` and `adopt` create a root)"
+    assert f"root {missing} does not exist; {mend}" in told
+    if command != "doctor":
+        error = document(site.run(command, *arguments(site, command), "--json"))["error"]
+        assert error["type"] == "StorageError" and f"root {missing} does not exist" in error["message"]
+
+
+@pytest.mark.parametrize("command", ["submit", "adopt"])
+def test_a_root_is_made_by_what_succeeds_alone(site: Site, missing: Path, command: str) -> None:
+    """A mistyped one would be listed, and called ok."""
+    checkpoint = site.folder / "checkpoint"
+    for name in ("commits", "offsets"):
+        (checkpoint / name).mkdir(parents=True)
+    bad = site.application("bad", FAIL="plan")
+    more = ["--app", "alarm", "--plan-from", bad, checkpoint] if command == "adopt" else [bad]
+    assert site.run(command, *more, "--root", missing / "and" / "deeper").exit_code and not missing.exists()
+    site.submit()
+    assert os.listdir(missing) == ["alarm"]
+
+
+def is_of_an_app(command: click.Command) -> bool:
+    """Whether its first argument is an app."""
+    return [p.name for p in command.params if isinstance(p, click.Argument)][:1] == ["app"]
+
+
+@pytest.mark.parametrize("command", sorted(name for name, found in main.commands.items() if is_of_an_app(found)))
+def test_an_app_that_is_not_there_is_told_before_anything_is_said_to_be_done(site: Site, command: str) -> None:
+    assert site.refused(command, *arguments(site, command)).startswith("Error: no app 'alarm' under")
+
+
+def test_a_root_that_is_a_file_is_told(run: Run, missing: Path) -> None:
+    missing.write_text("")
+    result = run("list")
+    assert result.exit_code == 1 and f"root {missing} is not a folder" in result.stderr
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    flow = FlowRecord(plan=query_plan(name="counts"), folder="_checkpoints/counts/counts", version=2, batch=7)
+    record = PipelineRecord(pipeline="flights", spark_version="4.3.0", flows={"counts": flow}, phase=Phase.RUNNING)
+    records.write(Folder.open(str(tmp_path)), record)
+    return tmp_path
+
+
+def test_the_status_of_a_pipeline(run: Run, storage: Path, root: Path) -> None:
+    told = run("pipeline", "status", storage)
+    lines = [line.split() for line in told.stdout.splitlines()]
+    assert told.exit_code == 0 and ["pipeline", "flights"] in lines and ["phase", "running"] in lines
+    assert ["counts", "2", "7", "daily"] in lines
+    assert document(run("pipeline", "status", storage, "--json"))["flows"]["counts"]["version"] == 2
+    none = run("pipeline", "status", root)
+    assert none.exit_code == 1 and "streamupdate pipeline adopt" in none.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "adopt", "run"])
+def test_a_spec_that_is_no_file_is_wrong_usage(run: Run, tmp_path: Path, command: str) -> None:
+    told = run("pipeline", command, tmp_path / "no.yml")
+    assert told.exit_code == 2 and "is no file; give the path of spark-pipeline.yml" in told.stderr
+    if command == "check":
+        told = run("pipeline", command, tmp_path / "no.yml", "--markdown", "--json")
+        assert told.exit_code == 2 and "exclude each other" in told.stdout

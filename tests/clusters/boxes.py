@@ -16,7 +16,7 @@ from pathlib import Path
 from airflow_provider_streamupdate.control.drivers import process
 from airflow_provider_streamupdate.control.drivers.clusters.cluster import Client, Cluster, Prepared
 from airflow_provider_streamupdate.control.drivers.launcher import master_of
-from airflow_provider_streamupdate.core.registry.deployment import Launch, Status
+from airflow_provider_streamupdate.core.registry.deployment import Launch, Status, Submitted
 
 # The driver's first process notes itself before it looks whether the box is closed, and `end` closes the box before it
 # looks for the note: one of them sees the other.
@@ -25,7 +25,7 @@ BEGIN = 'echo $$ > "$0/pid.new" && mv "$0/pid.new" "$0/pid" && [ ! -e "$0/closed
 
 
 class Boxes(Cluster):
-    """``record``: the ``box``."""
+    """A driver's name is its box."""
 
     name = "boxes"
 
@@ -35,13 +35,13 @@ class Boxes(Cluster):
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         folder = Path((master_of(command) or "").removeprefix("box:"))
         box = str(folder / hashlib.sha256("|".join(driver).encode()).hexdigest()[:16])
-        return Prepared(["/bin/sh", "-c", SUBMIT, box, BEGIN, *command], {"box": box}, handed_over=True)
+        return Prepared(["/bin/sh", "-c", SUBMIT, box, BEGIN, *command], Submitted(name=box))
 
     def alive_check(self, many: bool = False) -> process.Alive:
         return _alive
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
-        box = Path(launch.record["box"])
+        box = box_of(launch)
         box.mkdir(parents=True, exist_ok=True)
         (box / "closed").touch()
         process.end(launch)
@@ -51,7 +51,12 @@ class Boxes(Cluster):
         return True
 
     def log_of(self, launch: Launch, application: str | None) -> str | None:
-        return f"of what submitted it; the driver's own: {launch.record['box']}/log"
+        return f"of what submitted it; the driver's own: {box_of(launch)}/log"
+
+
+def box_of(launch: Launch) -> Path:
+    assert launch.submitted is not None
+    return Path(launch.submitted.name)
 
 
 def session_of(box: Path) -> int:
@@ -69,5 +74,5 @@ def lives(box: Path) -> bool:
 def _alive(launch: Launch, status: Status | None = None) -> bool | None:
     if launch.killed:
         return False
-    box = Path(launch.record["box"])
+    box = box_of(launch)
     return lives(box) if (box / "pid").exists() else process.alive(launch, status)

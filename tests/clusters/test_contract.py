@@ -4,7 +4,6 @@ example of a kind of one's own."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -51,8 +50,7 @@ class Case:
             1,
             note,
             cluster=self.cluster.name,
-            record=prepared.record,
-            handed_over=prepared.handed_over,
+            submitted=prepared.submitted,
         )
 
     def client(self) -> Client:
@@ -99,18 +97,15 @@ def ended(pid: int) -> None:
     wait_for(lambda: True if not exists(pid) else None, f"the end of {pid}", 60)
 
 
-def test_names_are_unlike_and_one_takes_a_command(case: Case) -> None:
+def test_one_takes_a_command_and_runs_what_is_found_by_a_record(case: Case) -> None:
     assert len({c.name for c in clusters.CLUSTERS}) == len(clusters.CLUSTERS)
     assert cluster_for(case.command("app.py")) is case.cluster
     assert cluster_for(["spark-submit", "app.py"]).name == "local", "whatever is not known"
-
-
-def test_what_is_run_ends_with_the_application_and_is_found_by_a_record(case: Case) -> None:
+    # what is run ends with the application and is found by a record
     one, other = (case.cluster.prepare(case.command("app.py", "run"), ("root", "app", d, "1"), {}) for d in ("a", "b"))
     assert one.command[-2:] == other.command[-2:] == ["app.py", "run"]
     assert one == case.cluster.prepare(case.command("app.py", "run"), ("root", "app", "a", "1"), {})
-    assert json.loads(json.dumps(one.record)) == one.record
-    assert not one.handed_over or one.record != other.record
+    assert one.submitted is None or one.submitted != other.submitted
 
 
 def test_a_driver_is_started_found_by_its_record_and_ended_alone(case: Case, tmp_path: Path) -> None:
@@ -121,12 +116,14 @@ def test_a_driver_is_started_found_by_its_record_and_ended_alone(case: Case, tmp
     found = from_json(notes[0], Launch, "the registry")  # as from another process
     assert found == made and cluster_of(found) is case.cluster
     assert alive(found) in (True, None) and Living()(found) in (True, None)
+    told = case.cluster.log_of(made, "application_1_1")
+    assert (told is None) == (made.submitted is None), "whose log it is"
     assert case.cluster.end(found, case.client) is True
     ended(pid)
     assert exists(other)
     assert case.cluster.end(found, case.client) is True, "once more: it has ended"
     assert alive(attrs.evolve(found, killed=True)) is False
-    if not found.handed_over:
+    if found.submitted is None:
         assert alive(found) is False is Living()(found)
     case.cluster.end(beside, case.client)
     ended(other)
@@ -135,10 +132,8 @@ def test_a_driver_is_started_found_by_its_record_and_ended_alone(case: Case, tmp
 def test_one_whose_submitter_is_gone_is_ended_all_the_same(case: Case, tmp_path: Path) -> None:
     made = case.start(tmp_path, "a")
     pid = running(tmp_path / "a")
-    if made.handed_over:
-        wait_for(
-            lambda: True if process.alive_check()(attrs.evolve(made, handed_over=False)) is False else None, "it", 60
-        )
+    if made.submitted:
+        wait_for(lambda: True if process.alive_check()(attrs.evolve(made, submitted=None)) is False else None, "it", 60)
         assert exists(pid)
     case.cluster.end(made, case.client)
     ended(pid)
@@ -156,15 +151,6 @@ def test_one_that_was_never_begun_does_not_begin_later(case: Case, tmp_path: Pat
     pid = running(tmp_path / "b")
     assert not (tmp_path / "a").exists()
     case.cluster.end(follower, case.client)
-    ended(pid)
-
-
-def test_whose_log_it_is_is_told(case: Case, tmp_path: Path) -> None:
-    made = case.start(tmp_path, "a")
-    pid = running(tmp_path / "a")
-    told = case.cluster.log_of(made, "application_1_1")
-    assert (told is None) == (not made.handed_over)
-    case.cluster.end(made, case.client)
     ended(pid)
 
 

@@ -107,6 +107,7 @@ class Answers:
         self.error: str | None = None
         self.deleted: list[PodState] = []
         self.config_maps: list[str] = []
+        self.meanwhile: Callable[[], object] = lambda: None  # while they are listed
 
     def get(self, name: str) -> PodState | None:
         if self.error:
@@ -114,6 +115,7 @@ class Answers:
         return next((p for p in self.pods if p.name == name), None)
 
     def find(self, labels: dict[str, str]) -> list[PodState]:
+        self.meanwhile()
         if self.error:
             raise DriverError(self.error)
         return [p for p in self.pods if labels.items() <= p.labels.items()]
@@ -134,18 +136,18 @@ class Answers:
 
 
 def prepared(answers: Answers) -> tuple[Kubernetes, Launch]:
-    cluster = Kubernetes(lambda place: answers)  # type: ignore[arg-type,return-value]
+    cluster = Kubernetes(lambda place: answers)
     made = cluster.prepare([*SUBMIT, "app.py", "run"], ("s3://b/root", "flights", "v1", "3"), {})
     launch = Launch(
         epoch=3, host="elsewhere", pid=4, log="", launched_at="2026-01-01T00:00:00+00:00",
-        cluster="kubernetes", record=made.record, handed_over=True,
+        cluster="kubernetes", submitted=made.submitted,
     )  # fmt: skip
     return cluster, launch
 
 
 def its(launch: Launch, uid: str = "1", phase: str = "Running", root: str | None = None) -> PodState:
-    labels = {"spark-role": "driver", **launch.record["labels"], **({names.ROOT: root} if root else {})}
-    meta = {"name": launch.record["pod"], "uid": uid, "labels": labels}
+    labels = {"spark-role": "driver", **launch.submitted.labels, **({names.ROOT: root} if root else {})}
+    meta = {"name": launch.submitted.name, "uid": uid, "labels": labels}
     return PodState.of({"metadata": meta, "status": {"phase": phase}})
 
 
@@ -171,7 +173,7 @@ def test_whether_a_driver_lives(many: bool) -> None:
 def test_a_pod_that_lacks_what_its_submitter_makes_next_never_runs() -> None:
     answers = Answers()
     cluster, launch = prepared(answers)
-    meta = {"name": launch.record["pod"], "uid": "1", "labels": launch.record["labels"]}
+    meta = {"name": launch.submitted.name, "uid": "1", "labels": launch.submitted.labels}
     volumes = [{"configMap": {"name": "conf"}}, {"configMap": {"name": "other", "optional": True}}]
 
     def alive(age: float, told: Status | None = None, phase: str = "Pending") -> bool | None:
@@ -212,12 +214,11 @@ def test_the_command_keeps_its_settings_and_gets_the_pod_s_name_and_labels() -> 
     end = made.command.index("local:///app.py")
     assert made.command[end:] == command[-4:], "the application's own words"
     found = settings(made.command[:end])
-    assert found["spark.kubernetes.driver.pod.name"] == made.record["pod"]
+    assert found["spark.kubernetes.driver.pod.name"] == made.submitted.name
     assert found["spark.kubernetes.submission.waitAppCompletion"] == "true", "the user's"
     for kind in ("driver", "executor"):
         assert found[f"spark.kubernetes.{kind}.label.streamupdate-deployment"] == "v1"
-    assert (made.record["where"]["namespace"], made.record["where"]["context"]) == ("streams", "prod")
-    assert made.handed_over
+    assert (made.submitted.place.namespace, made.submitted.place.context) == ("streams", "prod")
 
 
 @pytest.mark.parametrize(
@@ -228,17 +229,24 @@ def test_the_server_is_the_one_spark_takes(master: str, address: str) -> None:
     assert where(["spark-submit", "--master", master, "app.py"], {}).server == address
 
 
-def test_client_mode_is_a_driver_on_this_machine_whose_executors_have_labels() -> None:
+def test_plans_and_client_mode_are_on_this_machine() -> None:
     command = ["spark-submit", "--master", "k8s://https://h", "app.py", "run"]
     cluster = cluster_for(command)
     made = cluster.prepare(command, ("/root", "flights", "v1", "3"), {})
-    assert isinstance(cluster, Local) and not made.handed_over and made.command[-2:] == command[-2:]
+    assert isinstance(cluster, Local) and made.submitted is None and made.command[-2:] == command[-2:]
     found = settings(made.command)
     assert found["spark.kubernetes.executor.label.streamupdate-app"] == "flights"
     assert "spark.kubernetes.driver.pod.name" not in found
+    # a plan is made on this machine without pods
+    command = [*SUBMIT, "--conf", "a=b", "app.py", "plan"]
+    here = on_this_machine(command)
+    assert (master_of(here), in_cluster(here)) == ("local[*]", False)
+    assert here[-4:] == command[-4:] and cluster_for(here).name == "local"
+    given = ["spark-submit", "--master", "k8s://https://h", "--deploy-mode", "client", "app.py"]
+    assert on_this_machine(given) == given, "who asks for client mode has pods that reach it"
 
 
-def test_what_spark_submit_needs_to_bring_files_to_a_pod_is_asked_for_before_anything() -> None:
+def test_what_is_checked_before_anything_is_started() -> None:
     answers = Answers()
     cluster = prepared(answers)[0]
     with pytest.raises(EnvironmentProblem, match=r"spark\.kubernetes\.file\.upload\.path is needed"):
@@ -248,9 +256,7 @@ def test_what_spark_submit_needs_to_bring_files_to_a_pod_is_asked_for_before_any
     answers.error = "the API server does not answer"
     with pytest.raises(DriverError, match="does not answer"):
         cluster.check(command, {})
-
-
-def test_a_name_that_somebody_s_pod_has_is_told_before_anything_is_started() -> None:
+    # a name that somebody's pod has is told before anything is started
     answers = Answers()
     cluster, launch = prepared(answers)
     command = [*SUBMIT, "--conf", "spark.kubernetes.file.upload.path=s3a://b/up", "app.py"]
@@ -283,19 +289,10 @@ def test_settings_of_spark_defaults_count(tmp_path: Path) -> None:
         cluster_for(command).check(command, {})
 
 
-def test_a_plan_is_made_on_this_machine_without_pods() -> None:
-    command = [*SUBMIT, "--conf", "a=b", "app.py", "plan"]
-    here = on_this_machine(command)
-    assert (master_of(here), in_cluster(here)) == ("local[*]", False)
-    assert here[-4:] == command[-4:] and cluster_for(here).name == "local"
-    given = ["spark-submit", "--master", "k8s://https://h", "--deploy-mode", "client", "app.py"]
-    assert on_this_machine(given) == given, "who asks for client mode has pods that reach it"
-
-
 def test_all_drivers_of_an_app_are_found_by_their_labels() -> None:
     answers = Answers()
     cluster, launch = prepared(answers)
-    labels = launch.record["labels"]
+    labels = launch.submitted.labels
 
     def put(name: str, phase: str = "Running", **changed: str) -> None:
         own = {f"streamupdate-{k}" if k != "role" else "spark-role": v for k, v in changed.items()}
@@ -322,7 +319,7 @@ def test_how_long_a_pod_may_take_to_end_is_known() -> None:
     answers = Answers()
     cluster, launch = prepared(answers)
     assert cluster.grace_seconds(launch) is None, "it has no pod"
-    labels = {"name": launch.record["pod"], "uid": "1", "labels": launch.record["labels"]}
+    labels = {"name": launch.submitted.name, "uid": "1", "labels": launch.submitted.labels}
     for spec, seconds in (({}, 30.0), ({"terminationGracePeriodSeconds": 600}, 600)):
         answers.pods = [PodState.of({"metadata": labels, "spec": spec, "status": {"phase": "Running"}})]
         assert cluster.grace_seconds(launch) == seconds

@@ -18,10 +18,9 @@ from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Ku
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import api as module
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.api import Pods
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod import PodState
-from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.settings import Where
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, EnvironmentProblem, StreamUpdateError
-from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.registry.deployment import Launch, PodPlace
 from tests.core.builders import status
 
 pytest.importorskip("kubernetes")
@@ -71,15 +70,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def pods(server: Server, **files: str) -> Pods:
-    return Pods(Where(server=server.address, namespace="streams", files=files))
+    return Pods(PodPlace(server=server.address, namespace="streams", files=files))
 
 
 def launch(server: Server) -> Launch:
     command = ["spark-submit", "--master", f"k8s://{server.address}", "--deploy-mode", "cluster", "a.py"]
-    record = Kubernetes().prepare(command, ("r", "a", "v1", "1"), {}).record
+    submitted = Kubernetes().prepare(command, ("r", "a", "v1", "1"), {}).submitted
     return Launch(
         epoch=1, host="elsewhere", pid=4, log="", launched_at=clock.now(), cluster="kubernetes",
-        record=record, handed_over=True,
+        submitted=submitted,
     )  # fmt: skip
 
 
@@ -111,15 +110,12 @@ def test_what_is_no_answer_kills_nobody(server: Server, case: str) -> None:
         pods(server).get("x")
 
 
-def test_an_answer_that_is_cut_is_an_error(server: Server) -> None:
+def test_the_api_server_s_own_404_is_believed_and_a_cut_answer_is_an_error(server: Server) -> None:
+    server.answer = lambda path: (404, GONE)
+    assert pods(server).get("x") is None
     server.answer, server.promised = lambda path: (200, b'{"items":['), 5000
     with pytest.raises(DriverError, match="does not answer"):
         pods(server).find({})
-
-
-def test_the_api_server_s_own_404_is_believed(server: Server) -> None:
-    server.answer = lambda path: (404, GONE)
-    assert pods(server).get("x") is None
 
 
 def test_one_look_asks_an_api_server_that_is_away_once(server: Server) -> None:
@@ -162,7 +158,7 @@ def test_from_now_on_shows_nothing_of_before(server: Server) -> None:
     server.answer = answer
     assert list(pods(server).follow_log(X, 0, lambda: False)) == []
     asked = [path for path in server.asked if "/log" in path]
-    assert [re.search(r"sinceSeconds=(\d+)", path)[1] for path in asked] == ["1", "2", "2"]  # type: ignore[index]
+    assert [re.search(r"sinceSeconds=(\d+)", path)[1] for path in asked] == ["1", "2", "2"]
     assert not any("tailLines" in path for path in asked)
 
 

@@ -12,7 +12,6 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import clusters
 from airflow_provider_streamupdate.control.drivers.clusters.cluster import RunningDriver
 from airflow_provider_streamupdate.control.drivers.clusters.kubernetes import Kubernetes
-from airflow_provider_streamupdate.control.drivers.clusters.kubernetes.pod import PodState
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.orphans import END_SECONDS, orphans, why_over
 from airflow_provider_streamupdate.control.supervision.supervise import SuperviseOptions, _Supervisor
@@ -23,6 +22,8 @@ from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, LO
 from airflow_provider_streamupdate.core.registry.hot_standby import HotStandby
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from tests.core.builders import deploy, set_status, spec, status
+
+from .test_kubernetes import Answers, its
 
 LAUNCH = Launch(epoch=3, host="h", pid=1, log="", launched_at="2026-01-01T00:00:00+00:00")
 KILLED = attrs.evolve(LAUNCH, killed=True)
@@ -63,49 +64,27 @@ def test_which_driver_s_time_is_over(case: str) -> None:
     of = None if case == "no app has it" else "v1"
     driver = RunningDriver(name="pod p", label="v1", epoch=epoch, end=lambda: None)
     told_at = ended(heard) if isinstance(heard, float) else heard
-    told = why_over(driver, of, launch, state, told_at, current, updating)  # type: ignore[arg-type]
+    told = why_over(driver, of, launch, state, told_at, current, updating)
     assert (told is None) if why is None else (why in (told or ""))
 
 
-class Pods:
-    """Those of a test; while they are listed, `meanwhile` happens."""
-
-    def __init__(self) -> None:
-        self.found: list[PodState] = []
-        self.deleted: list[str] = []
-        self.meanwhile = lambda: None
-
-    def find(self, labels: dict[str, str]) -> list[PodState]:
-        self.meanwhile()
-        return [pod for pod in self.found if labels.items() <= pod.labels.items()]
-
-    def get(self, name: str) -> PodState | None:
-        return next((pod for pod in self.found if pod.name == name), None)
-
-    def delete(self, pod: PodState, grace: int) -> None:
-        self.deleted.append(pod.name)
-        self.found.remove(pod)
-
-
 @pytest.fixture
-def pods(monkeypatch: pytest.MonkeyPatch) -> Pods:
-    made = Pods()
-    cluster = Kubernetes(lambda place: made)  # type: ignore[arg-type,return-value]
+def pods(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    made = Answers()
+    cluster = Kubernetes(lambda place: made)
     monkeypatch.setattr(clusters, "CLUSTERS", [cluster, *clusters.CLUSTERS])
     return made
 
 
-def start(app: AppRegistry, pods: Pods, deployment: str, epoch: int, parent: str | None = None) -> None:
+def start(app: AppRegistry, pods: Answers, deployment: str, epoch: int, parent: str | None = None) -> None:
     """A deployment whose driver runs in a pod."""
     if deployment not in [known.deployment for known in app.deployments()]:
         app.create_deployment(spec(deployment, parent=parent))
     command = ["spark-submit", "--master", "k8s://https://h", "--deploy-mode", "cluster", "a.py"]
-    record = clusters.CLUSTERS[0].prepare([*command], ("root", app.name, deployment, str(epoch)), {}).record
-    launch = attrs.evolve(LAUNCH, epoch=epoch, cluster="kubernetes", record=record, handed_over=True)
+    submitted = clusters.CLUSTERS[0].prepare([*command], ("root", app.name, deployment, str(epoch)), {}).submitted
+    launch = attrs.evolve(LAUNCH, epoch=epoch, cluster="kubernetes", submitted=submitted)
     app.set_launch(deployment, launch)
-    labels = {"spark-role": "driver", **record["labels"]}
-    meta = {"name": record["pod"], "uid": record["pod"], "labels": labels}
-    pods.found.append(PodState.of({"metadata": meta, "status": {"phase": "Running"}}))
+    pods.pods.append(its(launch, uid=submitted.name))
     set_status(app, deployment, status(epoch=epoch))
 
 
@@ -116,7 +95,7 @@ def found(app: AppRegistry, root: Path, everywhere: bool = True) -> list[str]:
 
 
 @pytest.fixture
-def app(tmp_path: Path, pods: Pods) -> AppRegistry:
+def app(tmp_path: Path, pods: Answers) -> AppRegistry:
     """v1 runs in epoch 1, in a pod."""
     registry = Registry(str(tmp_path)).app("flights")
     deploy(registry, "v1")
@@ -124,16 +103,16 @@ def app(tmp_path: Path, pods: Pods) -> AppRegistry:
     return registry
 
 
-def test_one_that_was_started_while_pods_were_listed_is_none(app: AppRegistry, pods: Pods, tmp_path: Path) -> None:
-    pods.meanwhile = lambda: start(app, pods, "v2", 2, "v1") if len(pods.found) == 1 else None
-    assert found(app, tmp_path) == [] and len(pods.found) == 2
+def test_one_that_was_started_while_pods_were_listed_is_none(app: AppRegistry, pods: Answers, tmp_path: Path) -> None:
+    pods.meanwhile = lambda: start(app, pods, "v2", 2, "v1") if len(pods.pods) == 1 else None
+    assert found(app, tmp_path) == [] and len(pods.pods) == 2
 
 
-def test_a_hot_standby_outlives_restarts_of_its_leader(app: AppRegistry, pods: Pods, tmp_path: Path) -> None:
+def test_a_hot_standby_outlives_restarts_of_its_leader(app: AppRegistry, pods: Answers, tmp_path: Path) -> None:
     start(app, pods, "v1-standby-1", 2, "v1")
     hot_standby.write(app.folder, HotStandby(deployment="v1-standby-1", asked_by="me", asked_at=clock.now()))
     for epoch in (2, 3, 4):
-        pods.found = [pod for pod in pods.found if "standby" in pod.name]
+        pods.pods = [pod for pod in pods.pods if "standby" in pod.name]
         app.claim(Current(deployment="v1", epoch=epoch, promoted=True))
         start(app, pods, "v1", epoch)
         assert found(app, tmp_path) == []
@@ -142,10 +121,10 @@ def test_a_hot_standby_outlives_restarts_of_its_leader(app: AppRegistry, pods: P
 
 
 def test_pods_of_deployments_that_are_gone_are_ended_by_a_supervisor(
-    app: AppRegistry, pods: Pods, tmp_path: Path
+    app: AppRegistry, pods: Answers, tmp_path: Path
 ) -> None:
-    labels = {**pods.found[0].labels, "streamupdate-deployment": "v0"}
-    pods.found.append(attrs.evolve(pods.found[0], name="su-flights-v0-1-driver", labels=labels))
+    labels = {**pods.pods[0].labels, "streamupdate-deployment": "v0"}
+    pods.pods.append(attrs.evolve(pods.pods[0], name="su-flights-v0-1-driver", labels=labels))
     for everywhere in (True, False):
         assert found(app, tmp_path, everywhere) == [
             "pod su-flights-v0-1-driver: no deployment of the app is its own any more"
@@ -156,11 +135,11 @@ def test_pods_of_deployments_that_are_gone_are_ended_by_a_supervisor(
     supervisor = _Supervisor(client.context, options)
     supervisor.check_apps()
     supervisor.close()
-    assert pods.deleted == ["su-flights-v0-1-driver"]
+    assert [pod.name for pod in pods.deleted] == ["su-flights-v0-1-driver"]
     assert any("runs and should not" in line for line in told)
 
 
-def test_an_app_of_another_cluster_costs_no_look(tmp_path: Path, pods: Pods) -> None:
+def test_an_app_of_another_cluster_costs_no_look(tmp_path: Path, pods: Answers) -> None:
     registry = Registry(str(tmp_path)).app("flights")
     deploy(registry, "v1")
     pods.meanwhile = lambda: pytest.fail("nobody is to be asked")
@@ -173,14 +152,13 @@ def test_a_usual_look_reads_nothing_else(app: AppRegistry, tmp_path: Path, monke
     assert orphans(drivers, everywhere=False).found == []
 
 
-def test_a_place_that_does_not_answer_hides_no_other_one(app: AppRegistry, pods: Pods, tmp_path: Path) -> None:
+def test_a_place_that_does_not_answer_hides_no_other_one(app: AppRegistry, pods: Answers, tmp_path: Path) -> None:
     start(app, pods, "v0", 1)
     launch = app.launch("v0")
-    assert launch is not None
-    elsewhere = {**launch.record, "where": {**launch.record["where"], "server": "https://gone"}}
-    app.set_launch("v0", attrs.evolve(launch, record=elsewhere))
+    place = attrs.evolve(launch.submitted.place, server="https://gone")
+    app.set_launch("v0", attrs.evolve(launch, submitted=attrs.evolve(launch.submitted, place=place)))
     looks = [lambda: None, lambda: (_ for _ in ()).throw(DriverError("https://gone does not answer"))]
-    pods.meanwhile = lambda: looks.pop(0)()  # type: ignore[func-returns-value]
-    app.set_launch("v1", attrs.evolve(app.launch("v1"), epoch=2))  # type: ignore[type-var]
+    pods.meanwhile = lambda: looks.pop(0)()
+    app.set_launch("v1", attrs.evolve(app.launch("v1"), epoch=2))
     seen = orphans(StreamUpdateClient(str(tmp_path)).drivers("flights", watch=False))
     assert len(seen.problems) == 1 and any("later driver, of epoch 2" in orphan.why for orphan in seen.found)

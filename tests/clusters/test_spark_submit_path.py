@@ -23,8 +23,8 @@ def installed(tmp_path: Path, monkeypatch) -> Path:
     return script
 
 
-def test_a_relative_path_is_that_of_the_caller(installed, monkeypatch) -> None:
-    """A driver is started in a folder of its own, where the relative path leads nowhere."""
+def test_a_path_is_that_of_the_caller_and_a_link_is_kept(installed, monkeypatch, tmp_path) -> None:
+    # A driver is started in a folder of its own, where the relative path leads nowhere.
     relative = "spark/bin/spark-submit"
     assert find_spark_submit(relative) == str(installed)
     monkeypatch.setenv("STREAMUPDATE_SPARK_SUBMIT", relative)
@@ -32,21 +32,15 @@ def test_a_relative_path_is_that_of_the_caller(installed, monkeypatch) -> None:
     monkeypatch.delenv("STREAMUPDATE_SPARK_SUBMIT")
     monkeypatch.setenv("SPARK_HOME", "spark")
     assert find_spark_submit() == str(installed)
-
-
-def test_a_link_is_kept(installed, tmp_path) -> None:
-    """The Python beside it is that of the environment it was installed into, not of where a link leads."""
+    # The Python beside it is that of the environment it was installed into, not of where a link leads.
     link = tmp_path / "venv" / "spark-submit"
     link.parent.mkdir()
     link.symlink_to(installed)
     assert find_spark_submit("venv/spark-submit") == str(link)
 
 
-def test_a_name_is_looked_for_on_path(installed, monkeypatch) -> None:
-    monkeypatch.setenv("PATH", str(installed.parent))
-    assert find_spark_submit("spark-submit") == str(installed) == find_spark_submit()
-
-
-def test_a_name_that_is_not_there_is_left_as_it_is(installed) -> None:
+def test_a_name_is_looked_for_on_path_or_left_as_it_is(installed, monkeypatch) -> None:
     assert find_spark_submit() == "spark-submit"
     assert find_spark_submit("spark4-submit") == "spark4-submit"
+    monkeypatch.setenv("PATH", str(installed.parent))
+    assert find_spark_submit("spark-submit") == str(installed) == find_spark_submit()

@@ -9,6 +9,7 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import attrs
 
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, Snapshot, SnapshotKind
+from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, write_minutes
+from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.plan.expressions import (
     Branch,
     Call,
@@ -50,9 +53,7 @@ from airflow_provider_streamupdate.core.plan.plan import (
     Step,
     Watermark,
 )
-from airflow_provider_streamupdate.core.plan.plan import (
-    Path as RowPath,
-)
+from airflow_provider_streamupdate.core.plan.plan import Path as RowPath
 from airflow_provider_streamupdate.core.plan.visitors import union
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import Current, DeploymentSpec, Launch, QueryStatus, Status
@@ -309,11 +310,7 @@ def spec(deployment: str = "v1", app: str = "flights", **changes: Any) -> Deploy
 
 def status(state: str = "running", epoch: int = 1, **changes: Any) -> Status:
     query = QueryStatus(
-        batch=7,
-        first_batch=0,
-        last_commit_at=clock.now(),
-        processed_rows_per_second=120.5,
-        state_rows={"daily": 42},
+        batch=7, first_batch=0, last_commit_at=clock.now(), processed_rows_per_second=120.5, state_rows={"daily": 42}
     )
     values: dict[str, Any] = {
         "state": state,
@@ -350,6 +347,15 @@ def write_json(registry: AppRegistry, path: str, value: Any) -> None:
     from airflow_provider_streamupdate.core.serde import to_json
 
     registry.folder.write(path, to_json(value))
+
+
+def write_spans(registry: AppRegistry, *spans: Span, deployment: str = "v1", epoch: int = 1, query: str = "q") -> None:
+    """The minutes of a driver, in the files of their hours."""
+    hours: dict[datetime, list[Span]] = {}
+    for one in spans:
+        hours.setdefault(hour_of(clock.parse(one.at)), []).append(one)
+    for hour, found in hours.items():
+        write_minutes(registry.folder, hour, Minutes(deployment=deployment, epoch=epoch, spans={query: tuple(found)}))
 
 
 def app_with_snapshots(root: Path, names: Iterable[str] = ("s1",), app: str = "flights") -> AppRegistry:

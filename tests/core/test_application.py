@@ -91,9 +91,7 @@ def test_the_digest_tells_whether_two_run_alike(application: Application, tmp_pa
     Path(application.file).write_text("# another\n")
     digests.add(application.digest())
     assert len(digests) == 7 and digest not in digests
-
-
-def test_default_ids_are_short_and_unused() -> None:
+    # default ids are short and unused
     digest = "0123456789abcdef"
     assert default_deployment_id("a", digest, {"01234567", "01234567-2"}) == "01234567-3"
 
@@ -121,20 +119,24 @@ def updated(running: Application, unset: tuple[str, ...] = (), again: bool = Fal
     return without(inherit(running, new), options, "deployment v1 of flights", again)
 
 
-def test_what_is_not_given_is_that_of_the_running_version(running: Application) -> None:
-    """Old behaviour: nothing was taken over; `--set limit=7` alone dropped the parameter input."""
+def test_what_is_not_given_is_that_of_the_running_version_unless_it_is_unset(running: Application) -> None:
+    # Old behaviour: nothing was taken over; `--set limit=7` alone dropped the parameter input.
     made = updated(running, params={"limit": "7"})
     assert made.file.endswith("v2.py") and made.params == {"input": "/in", "limit": "7"}
     assert (made.conf, made.master, made.env_vars, made.py_files) == (
         running.conf, running.master, running.env_vars, running.py_files
     )  # fmt: skip
-
-
-def test_what_is_unset_is_gone(running: Application) -> None:
     unset = ("limit", "conf=spark.sql.shuffle.partitions", "env=TZ", "option=master", "option=py-files")
     made = updated(running, unset)
     assert made.params == {"input": "/in"}
     assert (made.conf, made.env_vars, made.master, made.py_files) == ({}, {}, None, ())
+    # an earlier try may have removed it
+    assert updated(running, ("gone",), again=True).params == running.params
+    # set and unset contradict each other
+    with pytest.raises(InvalidInputError, match="limit is both set and unset"):
+        updated(running, ("limit",), params={"limit": "7"})
+    with pytest.raises(InvalidInputError, match="nothing to unset"):
+        UpdateOptions(application=running, unset=("limit",), reset=True)
 
 
 @pytest.mark.parametrize(
@@ -152,17 +154,6 @@ def test_a_name_that_the_running_version_does_not_have_is_an_error(
 ) -> None:
     with pytest.raises(InvalidInputError, match=words):
         updated(running, (unset,))
-
-
-def test_an_earlier_try_may_have_removed_it(running: Application) -> None:
-    assert updated(running, ("gone",), again=True).params == running.params
-
-
-def test_set_and_unset_contradict_each_other(running: Application) -> None:
-    with pytest.raises(InvalidInputError, match="limit is both set and unset"):
-        updated(running, ("limit",), params={"limit": "7"})
-    with pytest.raises(InvalidInputError, match="nothing to unset"):
-        UpdateOptions(application=running, unset=("limit",), reset=True)
 
 
 def test_changes_are_told_with_both_values_and_without_secrets(running: Application) -> None:

@@ -16,7 +16,6 @@ import airflow_provider_streamupdate
 from airflow_provider_streamupdate.control.client import Operation, StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers import runtime
 from airflow_provider_streamupdate.control.drivers.clusters import CLUSTERS
-from airflow_provider_streamupdate.control.operations.snapshots.snapshot import save_snapshot
 from airflow_provider_streamupdate.control.update.strategies import STRATEGIES
 
 PACKAGE = Path(airflow_provider_streamupdate.__file__).parent
@@ -111,14 +110,21 @@ def test_arrows_point_down() -> None:
             assert name.split(".")[1] in below[room], f"{module} imports {name}"
 
 
-def test_pipelines_are_known_to_two_doors_only() -> None:
-    """Its command and its operator; and what of it travels to the driver knows nothing of control."""
+def test_who_may_know_of_pipelines_and_of_updates() -> None:
+    # Its command and its operator; and what of it travels to the driver knows nothing of control.
     pipelines = f"{NAME}.pipelines"
     users = {m for m, found in GRAPH_OF_TYPES.items() if any(n.startswith(pipelines) for n in found)}
     outside = {m for m in users if not m.startswith(pipelines)}
     assert outside == {f"{NAME}.operators.pipeline", f"{NAME}.cli.commands.pipeline"}
     driver = with_all_it_imports(f"{pipelines}.driver.command_line")
     assert f"{pipelines}.record" in driver and not [m for m in driver if m.startswith(f"{NAME}.control")]
+    # Of control's modules only those that look at an update's record, and the client, import from control.update.
+    update = f"{NAME}.control.update"
+    users = {
+        m.removeprefix(f"{NAME}.control.") for m, found in GRAPH.items() if any(n.startswith(update) for n in found)
+    }
+    outside = {m for m in users if not m.startswith(("update", NAME))}
+    assert outside == {"client", "history", "metrics", "overview", "status"}
 
 
 def with_all_it_imports(module: str) -> set[str]:
@@ -157,7 +163,7 @@ CORE = (
     *("storage", "processes", "history", "difference", "plan", "checkpoint", "compatibility", "registry"),
     *("slo", "snapshots", "coordination"),
 )
-STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "engine", "agent")
+STREAMING = ("catalyst", "code", "spark_internals", "planning", "restore", "engine", "agent", "scripts")
 
 
 @pytest.mark.parametrize(("side", "rooms"), [("core", CORE), ("streaming", STREAMING)])
@@ -227,7 +233,7 @@ def test_a_cluster_is_known_by_its_name_in_its_folder_only() -> None:
     for _, node, where in nodes(ast.Compare, CLUSTER_FOLDER):
         constants, operands = compared(node)
         assert constants.isdisjoint(others), where
-        assert not any(operand.endswith((".cluster", "launch.record")) for operand in operands), where
+        assert not any(operand.endswith((".cluster", "launch.submitted")) for operand in operands), where
     inside = {m for m in MODULES if m.startswith(f"{NAME}.control.drivers.clusters.")}
     asked = {m for m, found in GRAPH.items() if found & inside and not m.startswith(f"{NAME}.control.drivers.clusters")}
     assert inside and not asked, "one comes in by the folder's door"
@@ -247,16 +253,6 @@ def test_a_storage_is_known_by_its_kind_in_its_folder_only() -> None:
     assert inside and not asked, "one comes in by the folder's door"
 
 
-def test_nothing_below_updates_knows_of_them() -> None:
-    """Of control's modules only those that look at an update's record, and the client, import from control.update."""
-    update = f"{NAME}.control.update"
-    users = {
-        m.removeprefix(f"{NAME}.control.") for m, found in GRAPH.items() if any(n.startswith(update) for n in found)
-    }
-    outside = {m for m in users if not m.startswith(("update", NAME))}
-    assert outside == {"client", "history", "metrics", "overview", "status"}
-
-
 def test_the_client_is_composed_of_operations() -> None:
     """It inherits nothing, and no operation knows it: each gets a context, which the client has."""
     assert StreamUpdateClient.__bases__ == (object,)
@@ -269,12 +265,6 @@ def test_the_client_is_composed_of_operations() -> None:
     users = {m for m, found in GRAPH_OF_TYPES.items() if client in found}
     assert f"{NAME}.hooks.streamupdate" in users
     assert not [m for m in users if m.startswith((f"{NAME}.control.", f"{NAME}.core.", f"{NAME}.streaming."))]
-
-
-def test_an_operation_is_a_method_of_the_client(tmp_path: Path) -> None:
-    client = StreamUpdateClient(str(tmp_path))
-    assert client.apps() == [] and list(inspect.signature(client.deployments).parameters) == ["app"]
-    assert client.save_snapshot.__doc__ == save_snapshot.__doc__ and StreamUpdateClient.save_snapshot is save_snapshot
 
 
 def test_a_strategy_is_known_by_its_name_in_its_folder_only() -> None:

@@ -16,9 +16,10 @@ import pytest
 from airflow_provider_streamupdate.control import attention as rule
 from airflow_provider_streamupdate.control.attention import (
     Evidence,
-    Interruption,
     Kind,
+    Need,
     Outlook,
+    Severity,
     needs,
     rank,
     unreadable,
@@ -26,15 +27,17 @@ from airflow_provider_streamupdate.control.attention import (
 )
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.overview import needs_of, summary
+from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Verified
+from airflow_provider_streamupdate.core.coordination import lease
 from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, minute_of, write_minutes
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import Current, DriverState, QueryStatus
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
-from airflow_provider_streamupdate.core.registry.update import UpdateRecord
+from airflow_provider_streamupdate.core.registry.update import Step, UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 
-from .builders import app_with_snapshots, deploy, set_status, status
+from .builders import app_with_snapshots, deploy, set_status, status, write_spans
 
 NOW = datetime(2026, 11, 24, 20, 0, 30, tzinfo=timezone.utc)
 SOUND = [("s1", Verified(at="2026-11-24T20:00:00+00:00", files=1))]
@@ -60,7 +63,7 @@ def found(state: str = "running", **changes: Any) -> Evidence:
     snapshots = read["snapshots"] if read["snapshots"] is not None else SOUND
     facts = {**read, "minutes": read["minutes"] or {}, "snapshots": snapshots}
     readers = {name: lambda value=value: value for name, value in facts.items()}
-    return Evidence(**values, **readers, **changes)  # type: ignore[arg-type]
+    return Evidence(**values, **readers, **changes)
 
 
 def minutes(count: int = 60, **of: Any) -> tuple[Span, ...]:
@@ -77,11 +80,12 @@ def minutes(count: int = 60, **of: Any) -> tuple[Span, ...]:
 
 def update(**changes: Any) -> UpdateRecord:
     values = {"app": "flights", "old": "v1", "new": "v2", "started_at": ago(60), "step": "check"}
-    return UpdateRecord(**{**values, **changes})  # type: ignore[arg-type]
+    return UpdateRecord(**{**values, **changes})
 
 
-def stopped(killed: bool) -> Interruption:
-    return Interruption(deployment="v2", step="check", since=ago(300), killed=killed)
+def stopped(killed: bool) -> Need:
+    kind = Kind.INTERRUPTED if killed else Kind.WAITS
+    return Need(kind, Severity.WARNING, "no process works on it", "run it again", since=ago(300))
 
 
 GAVE_UP = Outlook(forecast="it is in a crash loop", gave_up_at=ago(9))
@@ -113,9 +117,9 @@ def older(minute: int) -> float:
         (found(update=update(started_at=ago(3700))), ["update-stuck"]),
         (found(update=update(started_at=ago(3700), outcome="promoted")), []),
         (found(update=update(started_at=ago(3700), old="v0")), []),  # of what does not run
-        (found(update=update(), interrupted=stopped(killed=True)), ["update-interrupted"]),
-        (found(update=update(started_at=ago(9999)), interrupted=stopped(killed=False)), ["update-waits"]),
-        (found("lost", update=update(), interrupted=stopped(killed=True)), ["update-interrupted"]),
+        (found(update=update(), abandoned=stopped(killed=True)), ["update-interrupted"]),
+        (found(update=update(started_at=ago(9999)), abandoned=stopped(killed=False)), ["update-waits"]),
+        (found("lost", update=update(), abandoned=stopped(killed=True)), ["update-interrupted"]),
         (found(queries={"q": query(lag=9e9, active=False)}), []),
         (found(queries=BEHIND), ["behind"]),  # nothing was written down: whether it grows is not known
         (found(queries={"q": query(lag=9_000.0, processed_rows_per_second=None)}), ["behind"]),
@@ -151,8 +155,7 @@ def test_what_an_app_needs_somebody_for(app: Evidence, kinds: list[str]) -> None
 
 def test_the_most_urgent_need_comes_first_and_so_does_its_app() -> None:
     many = needs(
-        found(queries={"a": query(lag=1.0, last_commit_at=ago(4000)), "q": query(lag=9000.0)}, snapshots=[]),
-        NOW,
+        found(queries={"a": query(lag=1.0, last_commit_at=ago(4000)), "q": query(lag=9000.0)}, snapshots=[]), NOW
     )
     assert [each.kind for each in many] == [Kind.NO_PROGRESS, Kind.BEHIND, Kind.NO_SNAPSHOT]
     apps = {
@@ -169,17 +172,17 @@ def test_the_most_urgent_need_comes_first_and_so_does_its_app() -> None:
 
 
 def test_an_update_that_waits_for_a_person_is_neither_stuck_nor_left() -> None:
-    for app in (found(update=update(started_at=ago(9999))), found(update=update(), interrupted=stopped(False))):
+    for app in (found(update=update(started_at=ago(9999))), found(update=update(), abandoned=stopped(False))):
         app = attrs.evolve(app, snapshots=list)
         made = with_approval(needs(app, NOW), "v2", ago(259_200))
         assert [each.kind for each in made] == [Kind.WAITS, Kind.NO_SNAPSHOT] and "an approval" in made[0].reason
-    killed = found("lost", update=update(), interrupted=stopped(True))
+    killed = found("lost", update=update(), abandoned=stopped(True))
     assert [each.kind for each in with_approval(needs(killed, NOW), "v2", None)] == [Kind.INTERRUPTED, Kind.WAITS]
 
 
 def test_a_need_says_since_when_and_what_helps() -> None:
     [lost] = needs(found("lost"), NOW)
-    assert (lost.since, lost.command, lost.button) == (ago(1), "streamupdate restart flights", "restart")
+    assert (lost.since, lost.button) == (ago(1), "restart")
     assert "streamupdate restart flights continues from its own checkpoint" in lost.help
     [watched] = needs(
         found("lost", supervision=Outlook(forecast="a supervisor starts it again", starts_again=True)), NOW
@@ -192,19 +195,14 @@ def test_a_need_says_since_when_and_what_helps() -> None:
     [worse] = needs(found("failed", update=update(new="v1", old="v0", outcome="promoted")), NOW)
     assert "streamupdate rollback flights goes back to the version before" in worse.help
     [dies] = needs(found("lost", update=update()), NOW)
-    assert dies.command is None and dies.button is None and "streamupdate rollback flights" in dies.help
-    [waits] = needs(found(update=update(), interrupted=stopped(False)), NOW)
-    assert "run the same update again to continue it, or streamupdate rollback flights" in waits.help
-    assert (waits.severity, waits.button) == ("warning", "rollback")
+    assert dies.button is None and "streamupdate rollback flights" in dies.help
     [behind] = needs(found(queries=BEHIND, minutes={"q": minutes(lag=lambda n: 1000.0 + 100 * n)}), NOW)
     assert behind.since == (minute_of(NOW) - timedelta(minutes=39)).isoformat(), "the lag was 3100 for the first time"
     [bare] = needs(found(snapshots=[]), NOW)
-    assert (bare.button, bare.snapshot) == ("snapshot", None)
+    assert (bare.button, bare.about) == ("snapshot", None)
     [there] = needs(found(snapshots=[("nightly", None)]), NOW)
-    assert (there.button, there.snapshot, there.command) == (
-        *("verify", "nightly"),
-        "streamupdate verify-snapshot flights nightly",
-    )
+    assert (there.button, there.about) == ("verify", "nightly")
+    assert there.help.startswith("streamupdate verify-snapshot flights nightly ")
     [broken] = needs(found(snapshots=[("nightly", Verified(at=ago(9), files=0, problem="a file is gone"))]), NOW)
     assert broken.button == "snapshot" and "nightly failed its verification (a file is gone)" in broken.reason
 
@@ -213,9 +211,7 @@ def test_a_command_that_is_offered_is_one_command_to_a_shell() -> None:
     """A folder under the root may be called anything."""
     odd = "x; rm -rf ~"
     [there] = needs(found(snapshots=[(odd, None)]), NOW)
-    for command in (unreadable(odd, "it is no name").command, there.command):
-        assert command is not None and shlex.split(command)[-1] == odd
-    assert f"'{odd}' verifies the newest one" in there.help
+    assert shlex.split(there.help)[:4] == ["streamupdate", "verify-snapshot", "flights", odd]
 
 
 def test_the_thresholds_are_those_of_the_alerts() -> None:
@@ -229,9 +225,6 @@ def test_the_thresholds_are_those_of_the_alerts() -> None:
     }.items():
         assert threshold in expressions[alert], alert
     assert "[15m]" in expressions["StreamAppLagGrows"] and rule.GROWING == 15 * 60
-
-
-# What is read
 
 
 @pytest.fixture
@@ -275,6 +268,20 @@ def test_a_verified_snapshot_of_the_last_day_is_enough(tmp_path: Path, app: AppR
     assert kinds(tmp_path) == ["no-verified-snapshot"], "a copy made by hand is no snapshot"
 
 
+def test_an_update_that_waits_for_a_task_is_not_called_interrupted(tmp_path: Path, app: AppRegistry) -> None:
+    verify(app, "s2")
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at=clock.now(), step=Step.CHECK))
+    held = lease.acquire(app.folder, "v2")
+    assert kinds(tmp_path) == []
+    quiet = attrs.evolve(held, renewed_at=ago(100, datetime.now(timezone.utc)), uptime=None)
+    app.folder.write("lease/1.json", to_json(quiet))
+    assert kinds(tmp_path) == ["update-waits"]
+    outage = StreamUpdateClient(str(tmp_path)).status("flights", watch=False).outage
+    assert outage is not None and (outage.severity, outage.button, outage.about) == ("warning", "rollback", "v2")
+    assert "has been waiting since" in outage.reason and "after step 'check', and no process works" in outage.reason
+    assert outage.help == "run the same update again to continue it, or streamupdate rollback flights"
+
+
 def test_a_lag_is_judged_by_the_minutes_of_the_driver_that_runs(tmp_path: Path, app: AppRegistry) -> None:
     verify(app, "s2")
     now = datetime.now(timezone.utc)
@@ -283,13 +290,9 @@ def test_a_lag_is_judged_by_the_minutes_of_the_driver_that_runs(tmp_path: Path, 
     assert kinds(tmp_path) == ["behind"]
 
     def write(epoch: int, lags: list[float], deployment: str = "v1") -> None:
-        of_hours: dict[datetime, list[Span]] = {}
-        for n, lag in enumerate(reversed(lags)):
-            at = minute_of(now) - timedelta(minutes=n + 1)
-            of_hours.setdefault(hour_of(at), []).insert(0, Span(at=at.isoformat(), lag=lag))
-        for hour, spans in of_hours.items():
-            made = Minutes(deployment=deployment, epoch=epoch, spans={"windows": tuple(spans)})
-            write_minutes(app.folder, hour, made)
+        moments = [minute_of(now) - timedelta(minutes=len(lags) - n) for n in range(len(lags))]
+        spans = [Span(at=at.isoformat(), lag=lag) for at, lag in zip(moments, lags, strict=True)]
+        write_spans(app, *spans, deployment=deployment, epoch=epoch, query="windows")
 
     write(1, [2e6 - 1000 * n for n in range(30)])
     assert kinds(tmp_path) == [], "it catches up"

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint, _full_and_changes
+from airflow_provider_streamupdate.core.checkpoint.fence import fence, unfence
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
 from airflow_provider_streamupdate.core.errors import CorruptError, InvalidInputError, NotFoundError
 from airflow_provider_streamupdate.core.snapshots.adoption import find_checkpoint
 from airflow_provider_streamupdate.core.storage import Folder
 
-from .builders import CheckpointFiles, golden, rocksdb_zip
+from .builders import CONF, CheckpointFiles, rocksdb_zip
 
 
 @pytest.fixture
@@ -31,31 +32,6 @@ def paths(exported: QuerySnapshot, below: str = "") -> list[str]:
     return sorted(f.path for f in exported.files if f.path.startswith(below))
 
 
-# Checkpoints as Spark wrote them
-
-
-def test_a_rocksdb_checkpoint_of_spark(tmp_path: Path) -> None:
-    folder = golden("rocksdb", tmp_path)
-    exported = Checkpoint(folder).export(carry_in_flight=False)
-    assert (exported.batch, exported.in_flight) == (3, None)
-    assert exported.query_id == "f580603d-3d93-4be7-8140-965fcb49e5a0"
-    assert exported.watermark_ms == 1357182000000
-    assert exported.conf["spark.sql.shuffle.partitions"] == "2"
-    assert paths(exported, "offsets") == ["offsets/2", "offsets/3"]
-    assert paths(exported, "commits") == ["commits/2", "commits/3"]
-    assert paths(exported, "sources") == ["sources/0/0", "sources/0/1", "sources/0/2"]
-    zips = [p for p in paths(exported, "state") if p.endswith(".zip")]
-    assert zips == [f"state/{operator}/{partition}/4.zip" for operator in (0, 1) for partition in (0, 1)]
-    assert [p for p in paths(exported, "state/1/0/SSTs") if p.endswith(".sst")] == [
-        "state/1/0/SSTs/000009-d80aab0d-daa9-4e55-b9c0-caafc50d1304.sst",
-        "state/1/0/SSTs/000010-0212dd67-a0c8-4f1a-8ff0-c4a287ae9249.sst",
-    ]
-    assert {f.path: f.size for f in exported.files} == {f.path: folder.size(f.path) for f in exported.files}
-
-
-# Which batch
-
-
 def test_the_batch_is_the_last_committed_one_whatever_state_files_are_there(files: CheckpointFiles) -> None:
     for number in range(3):
         files.batch(number, commit=number < 2)
@@ -65,20 +41,12 @@ def test_the_batch_is_the_last_committed_one_whatever_state_files_are_there(file
     assert paths(exported) == ["commits/0", "commits/1", "metadata", "offsets/0", "offsets/1", "state/0/0/2.zip"]
 
 
-def test_a_stopped_query_s_logged_batch_is_carried_on_purpose(files: CheckpointFiles) -> None:
-    files.batch(0)
-    files.batch(1, commit=False)
-    files.rocksdb(0, 0, 1)
-    exported = export(files, carry_in_flight=True)
-    assert (exported.batch, exported.in_flight) == (0, 1)
-    assert paths(exported, "offsets") == ["offsets/0", "offsets/1"]
-    assert paths(exported, "commits") == ["commits/0"]
-
-
 def test_the_watermark_is_what_the_next_batch_starts_with(files: CheckpointFiles) -> None:
     files.batch(0)
     files.batch(1)
-    assert export(files).watermark_ms == 1500  # commits/1 says it, offsets/1 has 1000
+    exported = export(files)
+    assert exported.watermark_ms == 1500  # commits/1 says it, offsets/1 has 1000
+    assert (exported.conf, exported.query_id) == (CONF, "11111111-2222-3333-4444-555555555555")
 
 
 def test_before_the_first_commit_there_is_nothing_to_carry(files: CheckpointFiles) -> None:
@@ -90,44 +58,21 @@ def test_before_the_first_commit_there_is_nothing_to_carry(files: CheckpointFile
         export(files, carry_in_flight=True)
 
 
-# State files
-
-
-def test_a_rocksdb_version_brings_the_files_its_zip_names_and_no_others(files: CheckpointFiles) -> None:
-    files.batch(0)
-    files.batch(1)
-    files.rocksdb(0, 0, 1, ["000008-a.sst"])
-    files.rocksdb(0, 0, 2, ["000009-b.sst", "000010-c.sst"])
-    wanted = ["state/0/0/2.zip", "state/0/0/SSTs/000009-b.sst", "state/0/0/SSTs/000010-c.sst"]
-    assert paths(export(files), "state") == wanted
-
-
-def test_changelogs_are_taken_from_the_newest_older_zip_on(files: CheckpointFiles) -> None:
+def test_state_is_taken_from_the_newest_whole_file_on_and_a_zip_with_the_files_it_names(files: CheckpointFiles) -> None:
     for number in range(4):
         files.batch(number)
     files.rocksdb(0, 0, 1, ["000008-old.sst"])
-    files.rocksdb(0, 0, 2, ["000009-b.sst"])
+    files.rocksdb(0, 0, 2, ["000009-b.sst", "000010-c.sst"])
     for version in (2, 3, 4, 5):
         files.state(f"0/0/{version}.changelog")
-    assert paths(export(files), "state") == [
-        "state/0/0/2.zip",
-        "state/0/0/3.changelog",
-        "state/0/0/4.changelog",
-        "state/0/0/SSTs/000009-b.sst",
-    ]
-
-
-def test_deltas_are_taken_from_the_newest_snapshot_on_with_their_checksums(files: CheckpointFiles) -> None:
-    for number in range(4):
-        files.batch(number)
     for name in ("1.delta", "2.delta", "2.snapshot", "3.delta", "3.delta.crc", "4.delta", "5.delta"):
-        files.state(f"0/0/{name}")
-    assert paths(export(files), "state") == [
-        "state/0/0/2.snapshot",
-        "state/0/0/3.delta",
-        "state/0/0/3.delta.crc",
-        "state/0/0/4.delta",
+        files.state(f"1/0/{name}")
+    assert paths(export(files), "state/0") == [
+        *("state/0/0/2.zip", "state/0/0/3.changelog", "state/0/0/4.changelog"),
+        *("state/0/0/SSTs/000009-b.sst", "state/0/0/SSTs/000010-c.sst"),
     ]
+    names = ("2.snapshot", "3.delta", "3.delta.crc", "4.delta")
+    assert paths(export(files), "state/1") == [f"state/1/0/{name}" for name in names]
 
 
 def test_named_stores_and_spark_s_descriptions_are_taken(files: CheckpointFiles) -> None:
@@ -149,10 +94,7 @@ def without(files: CheckpointFiles, path: str) -> None:
     ("damage", "told"),
     [
         (lambda files: files.batch(1, sources=['{"logOffset":2}']), "has no files for version 2"),
-        (
-            lambda files: without(files, "state/0/0/SSTs/8-a.sst"),
-            r"8-a\.sst is missing",
-        ),
+        (lambda files: without(files, "state/0/0/SSTs/8-a.sst"), r"8-a\.sst is missing"),
         *(
             (lambda files, data=data: files.state("0/0/1.zip", data), r"1\.zip is not a RocksDB version file")
             for data in (b"no zip", rocksdb_zip({})[:40], b"")
@@ -175,9 +117,6 @@ def test_what_is_damaged_is_told(files: CheckpointFiles, damage: Callable[[Check
     damage(files)
     with pytest.raises(CorruptError, match=told):
         export(files)
-
-
-# Logs
 
 
 def test_an_offset_log_by_name_is_understood(files: CheckpointFiles) -> None:
@@ -246,7 +185,10 @@ def test_the_offsets_of_the_batch_in_flight_decide_how_far_the_log_goes(files: C
     for number in range(3):
         files.source_log(str(number), (f"{number}.json", number))
     assert paths(export(files), "sources") == ["sources/0/0"]
-    assert paths(export(files, carry_in_flight=True), "sources") == ["sources/0/0", "sources/0/1"]
+    carried = export(files, carry_in_flight=True)
+    assert paths(carried, "sources") == ["sources/0/0", "sources/0/1"]
+    assert (carried.batch, carried.in_flight, paths(carried, "commits")) == (0, 1, ["commits/0"])
+    assert paths(carried, "offsets") == ["offsets/0", "offsets/1"]
 
 
 def test_a_source_that_is_used_twice_has_two_lines_and_one_folder(files: CheckpointFiles) -> None:
@@ -265,32 +207,21 @@ def test_a_source_that_is_used_twice_has_two_lines_and_one_folder(files: Checkpo
 versions = st.sets(st.integers(1, 12))
 
 
-@given(zips=versions, changelogs=versions, version=st.integers(1, 12))
-def test_the_chosen_files_lead_to_the_version_without_a_gap(zips: set[int], changelogs: set[int], version: int) -> None:
-    have = {f"{n}.zip" for n in zips} | {f"{n}.changelog" for n in changelogs}
+@given(st.sampled_from([("zip", "changelog"), ("snapshot", "delta")]), versions, versions, st.integers(1, 12))
+def test_the_chosen_files_lead_to_the_version_without_a_gap(
+    kinds: tuple[str, str], whole: set[int], parts: set[int], version: int
+) -> None:
+    full, part = kinds
+    have = {f"{n}.{full}" for n in whole} | {f"{n}.{part}" for n in parts}
     base, changes = _full_and_changes(have, version)
     start = int(base.split(".")[0]) if base else 0
-    possible = [n for n in {*zips, 0} if n <= version and set(range(n + 1, version + 1)) <= changelogs]
+    possible = [n for n in {*whole, 0} if n <= version and set(range(n + 1, version + 1)) <= parts]
     if possible:
         assert start == max(possible)
-        assert changes == [f"{n}.changelog" for n in range(start + 1, version + 1)]
+        assert [*changes] == [f"{n}.{part}" for n in range(start + 1, version + 1)]
         assert {*changes, *([base] if base else [])} <= have
     else:
         assert (base, changes) == (None, [])
-
-
-@given(deltas=versions, snapshots=versions, version=st.integers(1, 12))
-def test_so_do_those_of_the_default_store(deltas: set[int], snapshots: set[int], version: int) -> None:
-    have = {f"{n}.delta" for n in deltas} | {f"{n}.snapshot" for n in snapshots}
-    base, changes = _full_and_changes(have, version)
-    if base or changes:
-        start = int(base.split(".")[0]) if base else 0
-        assert [*changes] == [f"{n}.delta" for n in range(start + 1, version + 1)]
-    else:
-        assert version not in snapshots and not set(range(1, version + 1)) <= deltas
-
-
-# Which folder is a checkpoint
 
 
 def test_the_folder_of_a_pipeline_s_flow_names_its_newest_checkpoint(tmp_path: Path) -> None:
@@ -307,3 +238,29 @@ def test_an_empty_folder_and_the_offsets_of_a_checkpoint_are_none(tmp_path: Path
         with pytest.raises(InvalidInputError, match="is not a checkpoint: it has no metadata and no offsets"):
             find_checkpoint(str(tmp_path))
         (tmp_path / "0").write_text("v1\n{}\n")
+
+
+# A fence keeps every later batch of a checkpoint from beginning, whatever its driver does meanwhile
+
+
+@pytest.mark.parametrize("meanwhile", [[], [3], [3, 4, 5]], ids=["nothing", "the next batch", "more than are kept"])
+def test_it_blocks_the_batch_after_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: list[int]
+) -> None:
+    checkpoint = Checkpoint(Folder.open(str(tmp_path)))
+    for batch in range(3):
+        checkpoint.folder.write(f"offsets/{batch}", b"v1\n{}\n1")
+    create, calls = Folder.create, []
+
+    def slow(folder: Folder, relative: str, data: bytes, nonce: str | None = None) -> bool:
+        calls.append(relative)
+        for batch in meanwhile if len(calls) == 1 else ():
+            folder.write(f"offsets/{batch}", b"v1\n{}\n1")
+            folder.remove(f"offsets/{batch - 2}")
+        return create(folder, relative, data, nonce)
+
+    monkeypatch.setattr(Folder, "create", slow)
+    assert fence(checkpoint) == 3 + len(meanwhile) == checkpoint.fenced()
+    assert checkpoint.logged_batch() == 2 + len(meanwhile)
+    unfence(checkpoint)
+    assert checkpoint.fenced() is None

@@ -61,15 +61,12 @@ def test_what_depends_on_a_column_s_type(aggregate: str, old: str, new: str, ver
     assert ("stage.column-type" in found.rules) == (verdict == "refused")
 
 
-def test_a_key_that_is_computed() -> None:
+def test_a_computed_key_and_a_field_beside_one() -> None:
     types = {"source-1.a": "int"}, {"source-1.a": "bigint"}
     plain = keyed("source-1.a")
     assert judged(plain, *types).verdict == "carried"  # the state's own types are equal here
     computed = keyed("cast(source-1.a, dataType=string)")
     assert judged(computed, *types).verdict == "refused"
-
-
-def test_a_field_is_no_part_of_its_neighbour() -> None:
     stage = keyed("source-1.user.id", aggregate="max(source-1.user.idle)")
     old = {"source-1.user.id": "bigint", "source-1.user.idle": "int"}
     found = judged(stage, old, {**old, "source-1.user.id": "string"})
@@ -78,11 +75,7 @@ def test_a_field_is_no_part_of_its_neighbour() -> None:
 
 def test_a_state_function_s_input() -> None:
     definition = {"keys": ["source-1.k"], "code": "#1", "input": ["x = source-1.x"], "timeout": "NoTimeout"}
-    stage = {
-        "kind": "apply-in-pandas-with-state",
-        "operator": "applyInPandasWithState",
-        "definition": definition,
-    }
+    stage = {"kind": "apply-in-pandas-with-state", "operator": "applyInPandasWithState", "definition": definition}
     assert judged(stage, {"source-1.x": "int"}, {"source-1.x": "bigint"}).verdict == "carried"
     found = judged(stage, {"source-1.x": "int"}, {"source-1.x": "double"})
     assert (found.verdict, found.rules) == ("carried with loss", ("stage.input-type",))

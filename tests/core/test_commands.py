@@ -48,8 +48,7 @@ def test_a_failed_attempt_can_be_repeated(deployment: Folder) -> None:
     box = CommandBox(deployment, 1)
     first = box.issue(SNAPSHOT, snapshot="s1")
     box.answer(first, error="no space left")
-    result = box.result(first)
-    assert result is not None and result.error == "no space left"
+    assert box.result(first).error == "no space left"
     second = box.issue(SNAPSHOT, snapshot="s1")
     assert second != first and [c.name for c in box.pending()] == [second]
 

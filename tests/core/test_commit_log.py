@@ -65,8 +65,17 @@ def state_files(files: CheckpointFiles) -> list[str]:
     return [f.path.removeprefix("state/") for f in exported.files if f.path.startswith("state/")]
 
 
-def test_the_lineage_of_a_changelog_that_spark_wrote() -> None:
+def test_lineages_of_changelogs_that_spark_wrote() -> None:
     assert read_lineage(OF_SPARK, "4.changelog") == LINEAGE_OF_SPARK
+    later = {version + 7: state_id for version, state_id in LINEAGE_OF_SPARK.items()}
+    changed = with_lineage(OF_SPARK, later, "4.changelog")
+    assert read_lineage(changed, "11.changelog") == later
+    assert with_lineage(changed, LINEAGE_OF_SPARK, "11.changelog") != OF_SPARK  # it is not compressed
+    back = b"".join(lz4.Blocks(with_lineage(changed, LINEAGE_OF_SPARK, "11.changelog")))
+    assert back == b"".join(lz4.Blocks(OF_SPARK))
+    [content] = lz4.Blocks(OF_SPARK)
+    [header] = [lz4.raw_blocks(content)[:21]]
+    assert (header[13:21], header[8] & 15) == (OF_SPARK[13:21], OF_SPARK[8] & 15)  # length, checksum; level
 
 
 @given(lineage=st.dictionaries(st.integers(1, 10**6), st.uuids().map(str), max_size=60), block=st.integers(7, 1 << 15))
@@ -114,16 +123,6 @@ def test_changelogs_are_taken_by_lineage_from_the_newest_zip_it_names(files: Che
     assert state_files(files) == ["0/0/3_c.zip", "0/0/4_d.changelog", "0/0/4_d.changelog.crc"]
 
 
-def test_a_join_s_four_stores_have_an_id_each(files: CheckpointFiles) -> None:
-    stores = [f"{side}-{part}" for side in ("left", "right") for part in ("keyToNumValues", "keyWithIndexToValue")]
-    commit(files, 0, {"0": [["a", "b", "c", "d"]]})
-    wanted = [f"0/0/{store}/1_{name}.changelog" for store, name in zip(stores, "abcd", strict=True)]
-    for path in wanted:
-        files.state(path, changelog({}))
-        files.state(path.replace("1_", "1_x"), changelog({}))
-    assert state_files(files) == wanted
-
-
 @pytest.mark.parametrize(
     ("ids", "problem"),
     [
@@ -141,13 +140,16 @@ def test_what_the_entry_names_must_be_there(files: CheckpointFiles, ids: dict, p
         Checkpoint(files.folder).export(carry_in_flight=False)
 
 
-def test_a_gap_in_the_lineage_s_files_is_told(files: CheckpointFiles) -> None:
+def test_what_the_lineage_names_must_be_there_and_fit(files: CheckpointFiles) -> None:
     for number in range(3):
         commit(files, number, {"0": [["c"]]})
     files.state("0/0/1_a.zip", rocksdb_zip({}))
     files.state("0/0/3_c.changelog", changelog({1: "a", 2: "b"}))
     with pytest.raises(CorruptError, match="no files for version 3 and id c"):
         Checkpoint(files.folder).export(carry_in_flight=False)
+    # a lineage that the format has no room for
+    with pytest.raises(StreamUpdateError, match=r"4\.changelog would name 1000 earlier files"):
+        with_lineage(OF_SPARK, dict.fromkeys(range(1000), "i" * 36), "4.changelog")
 
 
 def test_a_restore_rewrites_the_entries_for_the_new_operator_ids(files: CheckpointFiles, tmp_path: Path) -> None:
@@ -180,9 +182,6 @@ def test_a_restore_rewrites_the_entries_for_the_new_operator_ids(files: Checkpoi
     ]
 
 
-# Blocks
-
-
 END = b"LZ4Block\x15" + bytes(12)
 
 
@@ -200,24 +199,9 @@ def test_checksums_that_are_known(data: bytes, seed: int, found: int) -> None:
     assert xxhash32(data, seed) == found
 
 
-def test_the_checksum_of_a_block_that_spark_wrote() -> None:
-    [content] = lz4.Blocks(OF_SPARK)
-    [header] = [lz4.raw_blocks(content)[:21]]
-    assert (header[13:21], header[8] & 15) == (OF_SPARK[13:21], OF_SPARK[8] & 15)  # length, checksum; level
-
-
 @given(st.binary(max_size=70_000))
 def test_what_is_written_is_read(data: bytes) -> None:
     assert b"".join(lz4.Blocks(lz4.raw_blocks(data) + END)) == data
-
-
-def test_a_changelog_of_spark_with_another_lineage_keeps_its_rows() -> None:
-    later = {version + 7: state_id for version, state_id in LINEAGE_OF_SPARK.items()}
-    changed = with_lineage(OF_SPARK, later, "4.changelog")
-    assert read_lineage(changed, "11.changelog") == later
-    assert with_lineage(changed, LINEAGE_OF_SPARK, "11.changelog") != OF_SPARK  # it is not compressed
-    back = b"".join(lz4.Blocks(with_lineage(changed, LINEAGE_OF_SPARK, "11.changelog")))
-    assert back == b"".join(lz4.Blocks(OF_SPARK))
 
 
 @given(
@@ -231,8 +215,3 @@ def test_blocks_after_the_lineage_stay_as_they_are(lineage: dict[int, str], shif
     assert read_lineage(after, "x") == {version + shift: i for version, i in lineage.items()}
     assert b"".join(lz4.Blocks(after)).endswith(b"]\xff\xff\xff\xff")
     assert after.endswith(before[-21:])
-
-
-def test_a_lineage_that_the_format_has_no_room_for() -> None:
-    with pytest.raises(StreamUpdateError, match=r"4\.changelog would name 1000 earlier files"):
-        with_lineage(OF_SPARK, dict.fromkeys(range(1000), "i" * 36), "4.changelog")

@@ -12,7 +12,15 @@ from airflow_provider_streamupdate.core.compatibility import compatibility
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare, migrations
 from airflow_provider_streamupdate.core.compatibility.migration import Migration
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
-from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EMPTY, IGNORED, LOSS, MIGRATED, REFUSED
+from airflow_provider_streamupdate.core.compatibility.verdict import (
+    CARRIED,
+    DEAD_END,
+    EMPTY,
+    IGNORED,
+    LOSS,
+    MIGRATED,
+    REFUSED,
+)
 from airflow_provider_streamupdate.core.errors import InvalidInputError
 from airflow_provider_streamupdate.core.plan.expressions import Column, Output
 from airflow_provider_streamupdate.core.plan.plan import (
@@ -63,7 +71,7 @@ def reading(*sources: SourcePlan, **changes: Any) -> QueryPlan:
     return query_plan(sources=sources, **changes)
 
 
-def test_an_unchanged_plan_is_carried_as_a_whole() -> None:
+def test_what_is_no_change() -> None:
     found = report(query_plan(), query_plan())
     assert found.compatible and found.problems == [] and found.outcome == "compatible"
     assert [(i.thing, i.name, i.verdict) for i in found.items] == [
@@ -71,6 +79,11 @@ def test_an_unchanged_plan_is_carried_as_a_whole() -> None:
         ("sink", "windows/noop", CARRIED),
         ("stage", "windows/daily", CARRIED),
     ]
+    # the watermark of a new source is no change
+    mark = "source-1.t delayed by 1000 ms"
+    old = query_plan(watermarks=(mark,))
+    new = query_plan(sources=(*old.sources, source_plan("more")), watermarks=("more.t delayed by 9 ms", mark))
+    assert verdicts(report(old, new), "watermark") == {}
 
 
 # Stages and sources are matched by name
@@ -117,13 +130,6 @@ def test_unnamed_sources_that_may_have_swapped_are_refused(change: dict[str, Any
     one, two = (source_plan(f"source-{n}", named=False) for n in (1, 2))
     found = report(reading(one, two), reading(attrs.evolve(one, **change), attrs.evolve(two, location="/source-1")))
     assert verdicts(found, "source") == {"windows/source-1": REFUSED, "windows/source-2": REFUSED}
-
-
-def test_the_watermark_of_a_new_source_is_no_change() -> None:
-    mark = "source-1.t delayed by 1000 ms"
-    old = query_plan(watermarks=(mark,))
-    new = query_plan(sources=(*old.sources, source_plan("more")), watermarks=("more.t delayed by 9 ms", mark))
-    assert verdicts(report(old, new), "watermark") == {}
 
 
 def test_spark_s_own_names_are_kept_to_and_kept() -> None:
@@ -217,7 +223,7 @@ def test_a_stage_that_changed(old: dict[str, Any], new: dict[str, Any], verdict:
 def test_losses_are_told_together_and_agreed_to_by_one_name() -> None:
     new = function(code="#2", input=["a = s.c", "b = s.b"])
     [item] = [i for i in pair_of(FUNCTION, new).items if i.thing == "stage"]
-    assert item.rules == ("stage.code", "stage.input") and "[a = s.a] became [a = s.c]" in item.reason
+    assert item.rules == ("stage.code", "stage.input") and "input changed: s.a -> s.c in a = s.c" in item.reason
     assert pair_of(FUNCTION, new, agree=("windows/it",)).compatible
 
 
@@ -237,9 +243,6 @@ def test_types_of_the_state_at_the_same_place() -> None:
         assert "value type of the state room changed" in refusal(report(old, new))
 
 
-# Agreement
-
-
 def delayed(milliseconds: int) -> QueryPlan:
     return query_plan(watermarks=(f"source-1.t delayed by {milliseconds} ms",))
 
@@ -254,12 +257,12 @@ MORE = app_plan(query_plan(), query_plan(name="more"))
             query_plan(A, B),
             query_plan(A),
             "windows/b",
-            "stage windows/b: the new version has no stage with this name; agree to it with --agree windows/b",
+            "stage windows/b: the new version has no stage with this name; put it back: keep stage b in the new "
+            "version; lose it: agree to it with --agree windows/b",
         ),
         (reading(source_plan("a"), source_plan("b")), reading(source_plan("a")), "windows/b", "--agree windows/b"),
         (MORE, app_plan(query_plan()), "more", "--agree more"),
-        (delayed(1000), delayed(500), "windows:watermark", "watermark delay changed from [source-1.t 1 s]"),
-        (delayed(1000), delayed(2000), "windows:watermark", "watermark delay changed from [source-1.t 1 s]"),
+        (delayed(1000), delayed(2000), "windows:watermark", "watermark delay changed (t: 1 s -> "),
         (attrs.evolve(MORE, version=0), MORE, "flights", "streamupdate restart"),
     ],
 )
@@ -288,9 +291,6 @@ def test_names_that_are_mistakes(new: QueryPlan, options: dict[str, Any], told: 
         report(query_plan(A, B), new, **options)
 
 
-# Renames
-
-
 @pytest.mark.parametrize("renames", [{"a": "orders", "b": "clicks"}, {"a": "z"}, {"a": "b", "b": "a"}])
 def test_sources_of_a_union_may_be_renamed(renames: dict[str, str]) -> None:
     """The order of the branches' texts is another one then."""
@@ -307,8 +307,7 @@ def test_sources_of_a_union_may_be_renamed(renames: dict[str, str]) -> None:
         assert verdicts(found) == {"windows/daily": verdict}
 
 
-def test_a_stage_under_another_name_is_carried_by_a_rename_and_refused_without() -> None:
-
+def test_a_stage_under_another_name_is_carried_by_a_rename_which_is_hinted_at() -> None:
     def above(daily: str, source: str) -> Aggregation:
         text = expression(f"concat({daily}.count, 'daily.x')")
         return Aggregation(keys=(Output(daily, Column(source, "x")), text), aggregates=(expression("count(1)"),))
@@ -326,19 +325,27 @@ def test_a_stage_under_another_name_is_carried_by_a_rename_and_refused_without()
     for key in ("daily", "windows/daily"):
         found = report(old, new, renames={key: "per_day", "source-1": "flights"})
         assert found.compatible and verdicts(found) == {"windows/top": CARRIED, "windows/per_day": CARRIED}
-
-
-def test_a_rename_is_hinted_at_and_two_stages_may_swap_their_names() -> None:
+    # a rename is hinted at and two stages may swap their names
     old, new = (query_plan(stage_plan(name)) for name in ("daily", "per_day"))
     assert "--rename windows/daily=per_day carries its state" in report(old, new).problems[0]
     unnamed = query_plan(stage_plan("aggregate-1", named=False))
     other = query_plan(stage_plan(definition={"keys": ["source-1.x"], "aggregates": ["count(1)"]}))
-    assert "name it with stage()" in report(unnamed, other).problems[0]
+    assert "name it with stage() or .alias()" in report(unnamed, other).problems[0]
     swapped = query_plan(attrs.evolve(A, name="b"), attrs.evolve(B, name="a"))
     assert set(verdicts(report(query_plan(A, B), swapped, renames={"a": "b", "b": "a"})).values()) == {CARRIED}
 
 
-# Where migrations come in
+def test_a_refusal_names_the_ways_on_and_the_one_that_loses_the_state_last() -> None:
+    seen = {"kind": "deduplicate", "operator": "dedupe"}
+    old, new = (query_plan(stage_plan(definition={"keys": [key]}, **seen)) for key in ("s.a", "upper(s.a)"))
+    [item] = [i for i in report(old, new).items if i.blocks]
+    assert item.reason == "keys changed: s.a -> upper(s.a)" and item.details == "old: [s.a]; new: [upper(s.a)]"
+    back, write, agree, restart = item.next_steps
+    assert back == "put it back: make it s.a again" and write.startswith("carry it: write a migration function for ")
+    assert agree.endswith("--agree 'windows/daily:same=REASON'") and agree.startswith("carry it: ")
+    assert restart.startswith("lose it: give the changed stage another")
+    assert report(old, new).problems == ["; ".join((f"stage windows/daily: {item.reason}", *item.next_steps))]
+    assert report(old, new, agree=("windows/daily:same=it is in capitals",)).problems == []
 
 
 def test_a_migration_takes_the_place_of_a_refusal_and_its_losses_need_agreement(
@@ -364,9 +371,6 @@ def test_a_migration_takes_the_place_of_a_refusal_and_its_losses_need_agreement(
     assert migrations(*plans) == {}
 
 
-# Versions of Spark
-
-
 @pytest.mark.parametrize(
     ("old", "new", "verdict"),
     [
@@ -385,9 +389,6 @@ def test_which_spark_reads_the_state_of_which(old: str, new: str, verdict: str |
         assert told in refusal(found)
 
 
-# The report
-
-
 def test_the_markdown_names_everything_and_survives_pipes_and_line_ends() -> None:
     old = query_plan(stage_plan("a", definition={"keys": ["'x | y'"]}), stage_plan("b", 1))
     new = query_plan(stage_plan("a", definition={"keys": ["'x\ny'"]}))
@@ -395,8 +396,10 @@ def test_the_markdown_names_everything_and_survives_pipes_and_line_ends() -> Non
     assert lines[0] == "Compatibility of the new version of **flights** with snapshot s1: **not compatible**"
     assert lines[2] == "```text" and "stage a, aggregate" in "\n".join(lines[3 : lines.index("```")])
     rows = [line.replace("\\|", "") for line in lines[lines.index("|---|---|---|---|---|") + 1 :]]
-    assert len(rows) == 4 and all(row.count("|") == 6 for row in rows)
-    assert rows[2].startswith("| stage | windows/a | refused | keys changed") and rows[3].endswith("| agreed |")
+    end = rows.index("")
+    assert end == 4 and all(row.count("|") == 6 for row in rows[:end])
+    assert rows[end + 1].startswith("stage windows/a: keys changed: ") and rows[end + 3].startswith("- put it back: ")
+    assert rows[2].startswith("| stage | windows/a | refused | (below)") and rows[3].endswith("| agreed |")
 
 
 def at(location: str) -> QueryPlan:
@@ -435,3 +438,9 @@ def test_a_reason_holds_no_secret(old: QueryPlan, new: QueryPlan, told: str) -> 
     found = report(old, new)
     assert any(told in item.reason for item in found.items), [item.reason for item in found.items]
     assert "hunter" not in found.to_markdown() and not any("hunter" in item.reason for item in found.items)
+
+
+def test_a_refusal_without_a_way_on_says_that_it_is_a_dead_end() -> None:
+    later, earlier = (attrs.evolve(app_plan(query_plan()), spark_version=version) for version in ("4.3.0", "4.2.1"))
+    [item] = [i for i in report(later, earlier).items if i.blocks]
+    assert item.next_steps == ["put it back: make it 4.3.0 again", DEAD_END]

@@ -26,7 +26,7 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, NotFoundError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Current, Launch
+from airflow_provider_streamupdate.core.registry.deployment import Current, Launch, Submitted
 from airflow_provider_streamupdate.core.registry.driver_settings import DriverSettings
 from airflow_provider_streamupdate.core.registry.output_log import OutputLog, own_log
 from airflow_provider_streamupdate.core.storage import Folder
@@ -139,7 +139,7 @@ def test_what_is_submitted_is_followed_from_spark_submit_to_the_driver(
     monkeypatch.setattr(log_tail, "FOLLOW_SECONDS", 0.01)
     cluster = Elsewhere(looks)
     monkeypatch.setattr(driver_log, "cluster_of", lambda _launch: cluster)
-    app = Logged(tmp_path, "of spark-submit\n", handed_over=True).app
+    app = Logged(tmp_path, "of spark-submit\n", submitted=Submitted(name="tag")).app
     found = list(follow_log(app, "v1", 10, lambda: False))
     assert found == [*(["of spark-submit"] if looks else []), "of the driver"]
 

@@ -67,27 +67,29 @@ def app(tmp_path: Path) -> AppRegistry:
 
 
 def agent(app: AppRegistry, engine: Engine) -> Agent:
-    return Agent(app, "one", 1, engine, pace=QUICK)  # type: ignore[arg-type]
+    return Agent(app, "one", 1, engine, pace=QUICK)
+
+
+def end(app: AppRegistry, engine: Engine) -> tuple[str, str, str | None]:
+    """The state, error and reason that a driver ended with, as failed."""
+    assert agent(app, engine).run() == 1
+    status = app.status("one")
+    return status.state, status.error, status.reason
 
 
 def test_its_queries_finish_their_batches_and_it_has_failed(app: AppRegistry) -> None:
     engine = Engine(asks="ended")
-    assert agent(app, engine).run() == 1
-    status = app.status("one")
-    assert status is not None and (status.state, status.error, status.reason) == ("failed", f"{TOLD_TO_END}", "evicted")
+    assert end(app, engine) == ("failed", f"{TOLD_TO_END}", "evicted")
     assert engine.done.index("drain") < engine.done.index("stop")
-    states = [
-        line for line in (app.deployment_folder("one").read("events.jsonl") or b"").splitlines() if b"state" in line
-    ]
+    lines = (app.deployment_folder("one").read("events.jsonl") or b"").splitlines()
+    states = [line for line in lines if b"state" in line]
     assert [b"running" in s or b"draining" in s for s in states[-3:]] == [True, True, False]
 
 
 @pytest.mark.parametrize("during", ["build", "check_start"])
 def test_a_start_is_interrupted(app: AppRegistry, during: str) -> None:
     engine = Engine(asks=during)
-    assert agent(app, engine).run() == 1
-    status = app.status("one")
-    assert status is not None and (status.state, status.error) == ("failed", TOLD_TO_END)
+    assert end(app, engine)[:2] == ("failed", TOLD_TO_END)
     assert "start" not in engine.done and "drain" not in engine.done
 
 
@@ -98,18 +100,12 @@ def test_a_suspended_one_stays_suspended(app: AppRegistry) -> None:
     real = engine.on_termination
 
     def suspended(then: Callable[[], None]) -> None:
-        def rest() -> None:
-            made.driver.reporter.report(state="suspended")
-            then()
+        real(lambda: (made.driver.reporter.report(state="suspended"), then()))
 
-        real(rest)
-
-    engine.on_termination = suspended  # type: ignore[method-assign]
+    engine.on_termination = suspended
     made.run()
-    status = app.status("one")
-    assert status is not None and status.state == "suspended"
-    current = app.current()
-    assert current is not None and asked_to_end(app, current, status)
+    assert app.status("one").state == "suspended"
+    assert asked_to_end(app, app.current(), app.status("one"))
 
 
 def test_a_command_is_carried_out_first(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +113,7 @@ def test_a_command_is_carried_out_first(app: AppRegistry, monkeypatch: pytest.Mo
     engine, order = Engine(), list[str]()
     made = agent(app, engine)
     made.driver.reporter.report(state="running")
-    engine.drain = lambda: order.append("drain")  # type: ignore[method-assign]
+    engine.drain = lambda: order.append("drain")
     begun, evicted = threading.Event(), threading.Event()
 
     def obey(*_: object) -> None:
@@ -159,8 +155,6 @@ def test_what_else_went_wrong_is_told(app: AppRegistry) -> None:
     def drain() -> None:
         raise RuntimeError("the sink is full")
 
-    engine.drain = drain  # type: ignore[method-assign]
-    assert agent(app, engine).run() == 1
-    status = app.status("one")
-    assert status is not None and status.error is not None
-    assert status.error.startswith(TOLD_TO_END) and "the sink is full" in status.error
+    engine.drain = drain
+    _, error, _ = end(app, engine)
+    assert error.startswith(TOLD_TO_END) and "the sink is full" in error

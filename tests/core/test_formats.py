@@ -60,7 +60,7 @@ def app(tmp_path: Path) -> AppRegistry:
     return made
 
 
-def test_each_class_of_the_table_is_there_and_has_one_format() -> None:
+def test_the_table_has_a_format_for_each_class_and_a_kind_for_each_path() -> None:
     for holds, form in FORMATS.items():
         if form is EVENT:
             continue
@@ -72,9 +72,6 @@ def test_each_class_of_the_table_is_there_and_has_one_format() -> None:
     for file in FILES:
         assert file.format is None or FORMATS[file.format.holds] is file.format, file.path
         assert (file.format is None) == bool(file.why), file.path
-
-
-def test_a_path_is_of_one_kind() -> None:
     for path, kinds in {
         "updates/v2.json": 1,
         "updates/v2.report.json": 1,
@@ -90,10 +87,13 @@ def test_a_path_is_of_one_kind() -> None:
         assert len(files_of(path)) == kinds, path
 
 
-def test_what_is_written_says_its_version_and_is_read_without_it() -> None:
+def test_what_is_written_says_its_version_and_comes_back() -> None:
     text = to_json(LAUNCH)
     assert json.loads(text) | {"format": 1, "format_since": "0.1.0"} == json.loads(text)
     assert from_json(text, Launch, "x") == LAUNCH
+    text = to_json(app_plan())
+    assert from_json(text, AppPlan, "x") == app_plan()
+    assert to_json(from_json(text, AppPlan, "x")) == text
 
 
 def test_a_newer_file_is_refused_with_the_version_that_reads_it() -> None:
@@ -183,32 +183,20 @@ def test_a_plan_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     assert PlanFile.read(str(path)).plan == app_plan()
 
 
-def test_the_table_is_light_to_import() -> None:
+def test_the_table_is_light_to_import_and_the_page_is_what_it_says() -> None:
     code = "import sys; import airflow_provider_streamupdate.core.formats; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert not {"cattrs", "fsspec", "psutil", "tenacity"} & set(loaded.stdout.split())
-
-
-def test_the_page_is_what_the_table_says() -> None:
-    """scripts/formats_docs.py writes it."""
+    # scripts/formats_docs.py writes it.
     made = runpy.run_path(str(REPOSITORY / "scripts" / "formats_docs.py"))["page"]()
     assert (REPOSITORY / "docs" / "reference" / "formats.md").read_text() == made
-
-
-# Values that are written and read
-
-
-def test_a_plan_comes_back_equal_and_in_the_same_bytes() -> None:
-    text = to_json(app_plan())
-    assert from_json(text, AppPlan, "x") == app_plan()
-    assert to_json(from_json(text, AppPlan, "x")) == text
 
 
 @given(st.integers(0, 400))
 def test_truncated_text_is_told_with_its_place(length: int) -> None:
     text = to_json(spec())
     cut = text.rstrip()[: min(length, len(text.rstrip()) - 1)]
-    with pytest.raises(CorruptError, match=r"^/root/spec\.json is not valid JSON .*truncated or altered"):
+    with pytest.raises(CorruptError, match=r"^/root/spec\.json is not valid JSON .*truncated or altered.*backup"):
         from_json(cut, DeploymentSpec, "/root/spec.json")
 
 

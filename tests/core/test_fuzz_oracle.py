@@ -9,17 +9,7 @@ from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, EM
 from tests.fuzz.carry import WrongVerdictError, carry
 from tests.fuzz.meaning import goes_on
 from tests.fuzz.oracle import Clock, Oracle
-from tests.fuzz.spec import (
-    Aggregate,
-    Deduplicate,
-    Filter,
-    Function,
-    Session,
-    Spec,
-    Step,
-    Swap,
-    Window,
-)
+from tests.fuzz.spec import Aggregate, Deduplicate, Filter, Function, Session, Spec, Step, Swap, Window
 
 N = Function("count", "*", "n")
 S = Function("sum", "a", "s")
@@ -42,16 +32,14 @@ def totals(*functions: Function, keys: tuple[str, ...] = ("k",), window: Window 
     return Aggregate(name="totals", keys=keys, functions=functions, window=window)
 
 
-def test_a_version_goes_on_with_carried_and_migrated_state() -> None:
+def test_a_version_goes_on_with_what_is_carried_migrated_and_merged() -> None:
     old = spec(totals(N), mode="update")
     new = spec(totals(N, LATEST), mode="update")
     before = Oracle(old)
     read(old, [row("a", 5), row("a", 6)], oracle=before)
     states = carry(old, before.states, new, {"totals": MIGRATED}, before.clock)
     assert read(new, [row("a", 2)], oracle=Oracle(new, states, Clock())) == [[{"k": "a", "n": 3, "latest": 2}]]
-
-
-def test_windows_and_keys_are_merged() -> None:
+    # windows and keys are merged
     old = spec(totals(N, keys=("k", "k2"), window=Window(10, 10)), mode="update", watermark=60)
     new = spec(totals(N, window=Window(20, 20)), mode="update", watermark=60)
     before = Oracle(old)
@@ -85,18 +73,14 @@ def test_what_does_not_change_a_stage_goes_on() -> None:
     old = spec(totals(N, S), mode="update")
     assert goes_on(old, spec(Filter("a", ">", 1), Swap("k2", "k"), Swap("k", "k2"), totals(S, N), mode="update"))
     assert goes_on(old, spec(Deduplicate(name="once", columns=("k",)), totals(N), mode="update"))
-
-
-def test_a_function_that_is_asked_for_twice_is_kept_once() -> None:
+    # a function that is asked for twice is kept once
     twice = attrs.evolve(S, alias="more")
     old, new, other = (
         spec(Session(name="visits", keys=("k",), functions=functions, gap=5), watermark=0)
         for functions in ((N, S), (N, S, twice), (N, S, LATEST))
     )
     assert goes_on(old, new) and goes_on(new, old) and not goes_on(old, other)
-
-
-def test_checkpoint_format_v2_stays_in_rocksdb() -> None:
+    # checkpoint format v2 stays in rocksdb
     old = attrs.evolve(spec(totals(N)), store="rocksdb", checkpoint_format=2)
     assert not goes_on(old, attrs.evolve(old, store="hdfs", checkpoint_format=1))
     assert goes_on(old, attrs.evolve(old, store="changelog"))

@@ -16,6 +16,8 @@ from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.core.storage import Folder
 from tests.golden import DEPLOYMENT, FOLDER, STORES, kept, unpack
 
+from .test_listed import bucket
+
 
 def test_the_archives_are_small_and_all_there() -> None:
     assert {("4.2", store) for store in STORES} <= set(kept())  # what an older Spark wrote is the hardest
@@ -40,6 +42,9 @@ def test_an_export_takes_what_spark_would_load(spark: str, store: str, tmp_path:
         state = {f for f in files if f.startswith("state/") and not {"_metadata", "_stateSchema"} & set(f.split("/"))}
         assert state == _state(plan, query.name, folder, batch)
         assert all(folder.size(f.path) == f.size for f in exported.files)
+        there = bucket(folder)
+        for in_flight in (False, True):  # what one listing of a bucket tells is what asking for each folder tells
+            assert Checkpoint(there).export(in_flight) == Checkpoint(folder).export(in_flight)
 
 
 def _state(plan: AppPlan, query: str, folder: Folder, batch: int) -> set[str]:

@@ -111,29 +111,23 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Failing:
 
 
 def successor(state: str) -> Status:
-    return Status(
-        state=state,
-        epoch=2,
-        heartbeat_at=clock.now(),
-        started_at=clock.now(),
-        host=socket.gethostname(),
-        pid=os.getpid(),
-    )
+    now, here = clock.now(), socket.gethostname()
+    return Status(state=state, epoch=2, heartbeat_at=now, started_at=now, host=here, pid=os.getpid())
 
 
 def driver(app: AppRegistry, engine: Queries | None = None, pace: Pace = QUICK) -> Agent:
     """Of deployment `one`."""
-    return Agent(app, "one", 1, engine or Queries(app), pace=pace)  # type: ignore[arg-type]
+    return Agent(app, "one", 1, engine or Queries(app), pace=pace)
 
 
 def standing_by(app: AppRegistry, pace: Pace = QUICK) -> Agent:
     """The driver of deployment `two`."""
-    return Agent(app, "two", 2, Queries(app), Standby, pace)  # type: ignore[arg-type]
+    return Agent(app, "two", 2, Queries(app), Standby, pace)
 
 
 def hand_over(app: AppRegistry, agent: Agent | None = None) -> tuple[Agent, Queries, Exception | None]:
     agent = agent or driver(app)
-    queries: Queries = agent.driver.engine  # type: ignore[assignment]
+    queries: Queries = agent.driver.engine
     agent.driver.box.issue(commands.SNAPSHOT, snapshot="s", cancel=True, successor="two")
     (command,) = agent.driver.box.pending()
     try:
@@ -250,8 +244,7 @@ def test_an_answer_that_cannot_be_written_ends_no_driver(app: AppRegistry, fail:
     fail("write", f"commands/1/{name}.result.json", times=10)
     serve(agent.driver)
     assert queries.looks == 0 and agent.driver.final is not None and agent.driver.final[0] == "stopped"
-    result = agent.driver.box.result(name)
-    assert result is not None and "does not know the command 'dance'" in str(result.error)
+    assert "does not know the command 'dance'" in str(agent.driver.box.result(name).error)
     events = (app.deployment_folder("one").read("events.jsonl") or b"").decode()
     assert events.count('"event": "command"') == 1
 

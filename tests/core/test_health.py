@@ -15,13 +15,13 @@ from airflow_provider_streamupdate.core.registry.deployment import FINAL_STATES,
 
 from .builders import app_plan, live_snapshot, query_plan, status
 
-GOOD = QueryStatus(batch=11, first_batch=10, state_rows={"daily": 100}, lag=10.0)
+GOOD = QueryStatus(batch=11, first_batch=10, state_rows={"daily": 100}, source_lag={"clicks": 10.0})
 # counted from the batch it went on from
 COUNTED = attrs.evolve(GOOD, rows_batch=11, removed_rows={"daily": 0}, removed_since=9)
 
 
 def baseline(**changes: Any) -> Snapshot:
-    return live_snapshot(**{"state_rows": {"daily": 100}, "lag": 10.0, **changes})
+    return live_snapshot(**{"state_rows": {"daily": 100}, "source_lag": {"clicks": 10.0}, **changes})
 
 
 def reasons(query: QueryStatus, before: Snapshot | None = None, batches: int = 2) -> tuple[str, ...]:
@@ -31,16 +31,13 @@ def reasons(query: QueryStatus, before: Snapshot | None = None, batches: int = 2
 
 
 def test_it_must_run_for_a_while() -> None:
-    """Since its first commit, or since the driver's start when there was nothing to commit."""
+    # Since its first commit, or since the driver's start when there was nothing to commit.
     for query in (attrs.evolve(GOOD, first_commit_at=_ago(30)), QueryStatus(idle=True)):
         at = status(queries={"windows": query}, started_at=_ago(30))
         assert assess("v2", "running", at, run_for=20).healthy
         health = assess("v2", "running", at, run_for=40)
         assert health.reasons == ("it must run for 40 s",) and not health.failed
-
-
-def test_the_time_that_a_driver_stood_by_does_not_count() -> None:
-    """A new version without input was promoted a second after the hand-over, for the minutes it had stood by."""
+    # A new version without input was promoted a second after the hand-over, for the minutes it had stood by.
     stood_by = status(queries={"windows": QueryStatus(idle=True)}, started_at=_ago(300))
     at = attrs.evolve(stood_by, first_idle_at={"windows": _ago(5)})
     assert assess("v2", "running", at, run_for=20).reasons == ("it must run for 20 s",)
@@ -93,29 +90,25 @@ def test_batches_count_from_the_start_of_this_driver(first: int | None, batch: i
     assert well or "of 2 batches since its start" in found[0]
 
 
-def test_an_idle_query_hides_neither_one_that_has_stopped_nor_one_that_leaves_input_unread() -> None:
+def test_lag_must_come_back_to_where_it_was() -> None:
+    assert reasons(attrs.evolve(GOOD, source_lag={"clicks": 15.0}), baseline()) == ()
+    assert reasons(attrs.evolve(GOOD, source_lag={"clicks": 16.0}), baseline()) == (
+        "query windows is 16 rows behind; it was 10",
+    )
+    busy = attrs.evolve(GOOD, source_lag={"clicks": 60.0}, input_rows_per_second=100.0, batch_seconds=0.5)
+    assert reasons(busy, baseline()) == (), "one batch's worth of rows is always on its way"
+    assert reasons(attrs.evolve(GOOD, source_lag={}), baseline()) == ()
+    # what a new source has to read does not count
+    added = attrs.evolve(GOOD, source_lag={"clicks": 10.0, "orders": 1_000_000.0})
+    assert reasons(added, baseline()) == ()
+    slow = attrs.evolve(GOOD, source_lag={"clicks": 16.0, "orders": 0.0})
+    assert reasons(slow, baseline()) == ("query windows is 16 rows behind; it was 10",)
+    # an idle query hides neither one that has stopped nor one that leaves input unread
     idle = QueryStatus(batch=9, idle=True)
     stopped = attrs.evolve(GOOD, active=False, error="boom")
     assert assess("v2", "running", status(queries={"a": idle, "b": stopped})).reasons == ("query b has stopped",)
-    unread = attrs.evolve(idle, lag=16.0)
+    unread = attrs.evolve(idle, source_lag={"clicks": 16.0})
     assert reasons(unread, baseline()) == ("query windows is 16 rows behind; it was 10",)
-
-
-def test_lag_must_come_back_to_where_it_was() -> None:
-    assert reasons(attrs.evolve(GOOD, lag=15.0), baseline()) == ()
-    assert reasons(attrs.evolve(GOOD, lag=16.0), baseline()) == ("query windows is 16 rows behind; it was 10",)
-    busy = attrs.evolve(GOOD, lag=60.0, input_rows_per_second=100.0, batch_seconds=0.5)
-    assert reasons(busy, baseline()) == (), "one batch's worth of rows is always on its way"
-    assert reasons(attrs.evolve(GOOD, lag=None), baseline()) == ()
-
-
-def test_what_a_new_source_has_to_read_does_not_count() -> None:
-    before = baseline()
-    before.queries["windows"] = attrs.evolve(before.queries["windows"], source_lag={"clicks": 10.0})
-    added = attrs.evolve(GOOD, lag=1_000_010.0, source_lag={"clicks": 10.0, "orders": 1_000_000.0})
-    assert reasons(added, before) == ()
-    slow = attrs.evolve(GOOD, lag=16.0, source_lag={"clicks": 16.0, "orders": 0.0})
-    assert reasons(slow, before) == ("query windows is 16 rows behind; it was 10",)
 
 
 @pytest.mark.parametrize(
@@ -154,36 +147,17 @@ def test_what_is_not_compared_is_told() -> None:
     health = assess("v2", "running", status(queries={"windows": GOOD}), baseline(state_rows={}))
     assert health.healthy
     assert "the state of query windows was not compared: the snapshot has no counts of its rows" in health.holds
-
-
-def test_of_a_query_without_state_nothing_is_said_of_it() -> None:
+    # of a query without state nothing is said of it
     before = baseline(state_rows={})
     plan = app_plan(attrs.evolve(query_plan(), stages=()))
     at = status(queries={"windows": attrs.evolve(GOOD, state_rows={})})
     health = assess("v2", "running", at, attrs.evolve(before, plan=plan))
     assert health.healthy and not [text for text in health.holds if "state" in text]
-
-
-def test_rows_that_say_nothing_are_told_and_not_compared() -> None:
+    # rows that say nothing are told and not compared
     at = status(queries={"windows": attrs.evolve(COUNTED, state_rows={"daily": 3}, removed_rows={"daily": 0})})
     health = assess("v2", "running", at, baseline(rows_batch=9), uncounted={"windows/daily"})
     assert health.healthy
     assert "stage windows/daily holds 3 rows, which are not compared with the 100 it held" in health.holds
-
-
-def test_a_state_of_which_nothing_is_reported_is_not_taken_for_well() -> None:
-    silent = attrs.evolve(GOOD, state_rows={})
-    assert reasons(silent, baseline()) == ("query windows has not reported what its stages hold",)
-    at = status(queries={"windows": silent})
-    assert assess("v2", "running", at, baseline(), uncounted={"windows/daily"}).healthy, "Spark keeps no reports"
-    assert reasons(attrs.evolve(silent, idle=True), baseline()) == (), "its sink did not ask for the batch's rows"
-    idle = QueryStatus(batch=9, idle=True)
-    health = assess("v2", "running", status(queries={"windows": idle}), baseline(lag=None))
-    assert health.healthy
-    assert health.holds == (
-        "query windows is idle: it has committed 0 batches, and there is no more input",
-        "the state of query windows was not compared: query windows has not reported what its stages hold",
-    )
 
 
 def test_a_healthy_app_is_told_with_a_line_for_each_condition() -> None:
@@ -197,3 +171,16 @@ def test_a_healthy_app_is_told_with_a_line_for_each_condition() -> None:
         "  stage windows/daily holds 100 rows; it held about 100",
         "  it has run for 20 s",
     ]
+    # a state of which nothing is reported is not taken for well
+    silent = attrs.evolve(GOOD, state_rows={})
+    assert reasons(silent, baseline()) == ("query windows has not reported what its stages hold",)
+    at = status(queries={"windows": silent})
+    assert assess("v2", "running", at, baseline(), uncounted={"windows/daily"}).healthy, "Spark keeps no reports"
+    assert reasons(attrs.evolve(silent, idle=True), baseline()) == (), "its sink did not ask for the batch's rows"
+    idle = QueryStatus(batch=9, idle=True)
+    health = assess("v2", "running", status(queries={"windows": idle}), baseline(source_lag={}))
+    assert health.healthy
+    assert health.holds == (
+        "query windows is idle: it has committed 0 batches, and there is no more input",
+        "the state of query windows was not compared: query windows has not reported what its stages hold",
+    )

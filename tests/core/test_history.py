@@ -7,7 +7,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -73,7 +73,7 @@ class Query:
     def status(self, **more: object) -> QueryStatus:
         figures = tuple(f for _, f in self.ran[-KEPT:])
         made = QueryStatus(batch=self.batch, first_batch=self.first, figures=figures)
-        return attrs.evolve(made, **more)  # type: ignore[arg-type]
+        return attrs.evolve(made, **more)
 
 
 @pytest.fixture
@@ -118,7 +118,6 @@ def spans(app: Folder, query: str = "q") -> list[Span]:
 def only_month(app: Folder) -> Month:
     [(_, path)] = month_files(app)
     month = read_month(app, path)
-    assert month is not None
     return month
 
 
@@ -215,45 +214,43 @@ def test_a_query_without_a_watermark_has_no_age_of_it(app: Folder, watermark: st
     assert [span.watermark_age for span in driver.end()] == [None]
 
 
-class Failing(Folder):
-    """Its writes fail while `fails` is there."""
+def hooked(folder: Folder, before: Callable[[str], object]) -> Folder:
+    """The folder; `before` is told the name of each call."""
 
-    def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
-        if Path(self.base, "fails").exists():
-            raise StorageError("the storage does not answer")
-        super().write(relative, data, lasting)
+    class Hooked(Folder):
+        def read(self, relative: str, first: int | None = None) -> bytes | None:
+            before("read")
+            return super().read(relative, first)
+
+        def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
+            before("write")
+            super().write(relative, data, lasting)
+
+        def remove(self, relative: str) -> None:
+            before("remove")
+            super().remove(relative)
+
+    return Hooked(folder.backend, folder.base)
 
 
 def test_what_could_not_be_written_is_written_with_the_next_minute(app: Folder) -> None:
-    driver = Driver(Failing(app.backend, app.base))
-    app.write("fails", b"")
+    failing = ["write"]
+
+    def fails(call: str) -> None:
+        if call in failing:
+            raise StorageError("the storage does not answer")
+
+    driver = Driver(hooked(app, fails))
     for _ in range(3):
         driver.run(rows=2)
         driver.note()
         driver.at.pass_(seconds=60)  # into the next hour
         with pytest.raises(StorageError):
             driver.recorder.write()
-    app.remove("fails")
+    failing.clear()
     driver.recorder.write()
     assert sum(span.rows_in for span in spans(app)) == 6
     assert len(minute_files(app)) == 2
-
-
-def test_two_drivers_of_an_hour_do_not_meet(app: Folder) -> None:
-    """An update: the old driver's last words come after the new one's first."""
-    old = Driver(app)
-    new = Driver(app, old.at, 2, "a-b.v2", old.query)
-    old.run()
-    old.note()
-    new.query.first = 1
-    new.run(rows=5)
-    new.note()
-    new.end()
-    old.end()
-    old.at.pass_(hours=1)
-    sum_up(app, old.at.now)
-    rows = {of_driver(key): [s.rows_in for s in queries["q"]] for key, queries in only_month(app).spans.items()}
-    assert rows == {("v1", 1): [1], ("a-b.v2", 2): [5]}
 
 
 def hour(at: datetime, rows: int, epoch: int = 1) -> Minutes:
@@ -264,12 +261,11 @@ def hour(at: datetime, rows: int, epoch: int = 1) -> Minutes:
 def hours(app: Folder) -> Iterator[Span]:
     for _, path in month_files(app):
         month = read_month(app, path)
-        assert month is not None
         for queries in month.spans.values():
             yield from queries["q"]
 
 
-def test_a_sum_is_the_same_however_often_and_in_whatever_order(app: Folder) -> None:
+def test_sums_are_the_same_however_often_and_in_whatever_order() -> None:
     at = datetime(2026, 11, 27, tzinfo=timezone.utc)
     ended = [hour(at + timedelta(hours=h), h, epoch) for h in range(5) for epoch in (1, 2)]
     whole = with_hours(Month(), ended)
@@ -287,6 +283,11 @@ def test_a_sum_is_the_same_however_often_and_in_whatever_order(app: Folder) -> N
             month = with_hours(month, part)
         month = with_hours(month, ended)
         assert month == whole
+    # merged spans
+    with pytest.raises(ValueError, match="no spans"):
+        merged("2026-11-27T00:00:00+00:00", [])
+    [one] = by_hour(hour(BEGIN.replace(minute=0, second=0), 2).spans["q"])
+    assert (one.at, one.batches, one.rows_in, one.rows_out) == ("2026-11-27T10:00:00+00:00", 60, 120, None)
 
 
 def test_what_is_damaged_is_given_up_and_what_is_newer_is_left(app: Folder) -> None:
@@ -346,7 +347,6 @@ def test_an_entry_that_cannot_be_read_stops_no_other(
     sum_up(app, at + timedelta(hours=50))
     assert [moment.strftime("%dT%H") for moment, _ in minute_files(app)] == left
     month = read_month(app, f"{MONTHS}/202611.json")
-    assert month is not None
     summed = [span.at[8:13] for span in month.spans["1-v1"]["q"]]
     assert summed == [h for h in ("01T00", "01T01", "01T02") if f"202611{h}" not in entry]
 
@@ -368,30 +368,14 @@ def test_hours_that_are_not_yet_take_no_room_of_those_that_have_passed(app: Fold
     assert names == ["202608", "202609", "202610", "202611", *(f"2028{n:02}" for n in range(3, 8))]
 
 
-def test_a_sum_that_is_cut_anywhere_is_made_up_for(
-    app: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sum_that_is_cut_anywhere_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call to the storage is the last one once; then the next driver sums up."""
+    left = [0]
 
-    class Cut(Folder):
-        left = 0
-
-        def _count(self) -> None:
-            Cut.left -= 1
-            if Cut.left < 0:
-                raise StorageError("cut")
-
-        def read(self, relative: str, first: int | None = None) -> bytes | None:
-            self._count()
-            return super().read(relative, first)
-
-        def write(self, relative: str, data: bytes, lasting: bool = True) -> None:
-            self._count()
-            super().write(relative, data, lasting)
-
-        def remove(self, relative: str) -> None:
-            self._count()
-            super().remove(relative)
+    def cut(_: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise StorageError("cut")
 
     monkeypatch.setattr(history, "MINUTES_KEPT", timedelta(hours=2))
     at = datetime(2026, 10, 31, 22, tzinfo=timezone.utc)
@@ -400,22 +384,15 @@ def test_a_sum_that_is_cut_anywhere_is_made_up_for(
         folder = Folder.scratch(tmp_path / str(call))
         for number in range(5):  # of two months
             write_minutes(folder, at + timedelta(hours=number), hour(at + timedelta(hours=number), number))
-        Cut.left = call
+        left[0] = call
         with contextlib.suppress(StorageError):  # a file that cannot be read is left to the next
-            sum_up(Cut(folder.backend, folder.base), now)
-        if Cut.left >= 0:
+            sum_up(hooked(folder, cut), now)
+        if left[0] >= 0:
             break
         sum_up(folder, now)
         assert [span.rows_in for span in hours(folder)] == [60 * n for n in range(5)]
         assert len(minute_files(folder)) == 2
     assert 10 < call < 59
-
-
-def test_merged_spans() -> None:
-    with pytest.raises(ValueError, match="no spans"):
-        merged("2026-11-27T00:00:00+00:00", [])
-    [one] = by_hour(hour(BEGIN.replace(minute=0, second=0), 2).spans["q"])
-    assert (one.at, one.batches, one.rows_in, one.rows_out) == ("2026-11-27T10:00:00+00:00", 60, 120, None)
 
 
 @pytest.mark.parametrize("key", ["", "3", "3-", "x-v1", "nonsense"])
@@ -462,13 +439,7 @@ def test_nothing_that_goes_wrong_ends_the_writing(app: Folder, monkeypatch: pyte
 def test_the_end_waits_for_no_storage(app: Folder) -> None:
     """The block ends at once, and the driver waits a moment at most."""
     go = threading.Event()
-
-    class Hangs(Folder):
-        def read(self, relative: str, first: int | None = None) -> bytes | None:
-            go.wait(60)
-            return super().read(relative, first)
-
-    driver = Driver(Hangs(app.backend, app.base))
+    driver = Driver(hooked(app, lambda call: call == "read" and go.wait(60)))
     driver.run()
     driver.note()
     began = time.monotonic()

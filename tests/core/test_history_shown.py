@@ -25,7 +25,7 @@ from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 
-from .builders import deploy
+from .builders import deploy, write_spans
 
 NOW = datetime.now(timezone.utc)
 DAY, LENGTH = 86_400.0, 90
@@ -43,23 +43,8 @@ def app(tmp_path: Path) -> AppRegistry:
     return made
 
 
-@pytest.fixture
-def client(app: AppRegistry, tmp_path: Path) -> StreamUpdateClient:
-    return StreamUpdateClient(str(tmp_path))
-
-
 def span(at: datetime, **figures: Any) -> Span:
     return attrs.evolve(Span(at=at.isoformat(), batches=10, timed=10, rows_in=600, seconds=5.0, longest=1.0), **figures)
-
-
-def minutes(app: AppRegistry, *spans: Span, deployment: str = "v1", epoch: int = 1, query: str = "q") -> None:
-    """Written into the files of their hours."""
-    hours: dict[datetime, list[Span]] = {}
-    for one in spans:
-        hours.setdefault(hour_of(clock.parse(one.at)), []).append(one)
-    for hour, found in hours.items():
-        made = Minutes(deployment=deployment, epoch=epoch, spans={query: tuple(found)})
-        write_minutes(app.folder, hour, made)
 
 
 def ago(**time: float) -> datetime:
@@ -69,7 +54,7 @@ def ago(**time: float) -> datetime:
 def test_rates_and_levels_of_each_minute(app: AppRegistry, client: StreamUpdateClient) -> None:
     first = span(ago(minutes=5), rows_out=60, lag=4.0, lag_most=9.0, state_rows={"s": 7}, state_bytes=70)
     second = span(ago(minutes=4), batches=0, timed=0, rows_in=0, seconds=0.0, longest=0.0, watermark_age=12.0)
-    minutes(app, first, second)
+    write_spans(app, first, second)
     found = client.history("a", 3600)
     assert (found["app"], found["seconds"], found["each"]) == ("a", 3600, 60.0)
     assert found["at"] == [ago(minutes=5).timestamp(), ago(minutes=4).timestamp()]
@@ -93,8 +78,8 @@ def test_queries_are_added_up(app: AppRegistry, client: StreamUpdateClient) -> N
 def test_a_minute_of_two_drivers_is_one_point(app: AppRegistry, client: StreamUpdateClient) -> None:
     """A cut-over: rows are added, and levels are the later driver's."""
     at = ago(minutes=3)
-    minutes(app, span(at, rows_in=60, lag=1.0, state_rows={"s": 1}), deployment="v1", epoch=1)
-    minutes(app, span(at, rows_in=120, lag=9.0, state_rows={"s": 5}), deployment="v2", epoch=2)
+    write_spans(app, span(at, rows_in=60, lag=1.0, state_rows={"s": 1}), deployment="v1", epoch=1)
+    write_spans(app, span(at, rows_in=120, lag=9.0, state_rows={"s": 5}), deployment="v2", epoch=2)
     found = client.history("a", 3600)
     assert (found["deployment"], found["in"], found["lag"]) == (["v2"], [3.0], [9.0])
     assert found["rows"] == {"q/s": [5]}
@@ -108,8 +93,8 @@ def test_a_version_beside_the_app_counts_from_its_cut_over_on(
     record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now(), strategy="parallel", step_times=times)
     app.set_update(record)
     at = [ago(minutes=n) for n in (5, 4, 3, 2)]
-    minutes(app, *(span(moment) for moment in at[:3]), deployment="v1", epoch=1)
-    minutes(app, *(span(moment) for moment in at), deployment="v2", epoch=2)
+    write_spans(app, *(span(moment) for moment in at[:3]), deployment="v1", epoch=1)
+    write_spans(app, *(span(moment) for moment in at), deployment="v2", epoch=2)
     found = client.history("a", 3600)
     assert found["deployment"] == (["v1", "v1", "v2", "v2"] if over else ["v1", "v1", "v1"])
     assert found["in"] == ([10.0, 10.0, 20.0, 10.0] if over else [10.0] * 3)
@@ -119,7 +104,7 @@ def test_ninety_days_are_hours_and_what_is_not_summed_up_yet(app: AppRegistry, c
     """Every minute of three days counts once, whether its hour was summed up or not."""
     begin = hour_of(NOW) - timedelta(days=3)
     all_minutes = [span(begin + timedelta(minutes=n), rows_in=n % 7) for n in range(0, 3 * 1440, 5)]
-    minutes(app, *all_minutes)
+    write_spans(app, *all_minutes)
     sum_up(app.folder, begin + timedelta(hours=50, minutes=10))
     found = client.history("a", LONGEST_SECONDS)
     expected: dict[float, int] = {}
@@ -136,7 +121,7 @@ def test_the_hour_that_is_not_over_has_its_rate_so_far(
 ) -> None:
     now = hour_of(NOW) + timedelta(minutes=6)
     monkeypatch.setattr(clock, "utc_now", lambda: now)
-    minutes(app, *(span(now - timedelta(minutes=n), rows_in=60) for n in range(66, 0, -1)))
+    write_spans(app, *(span(now - timedelta(minutes=n), rows_in=60) for n in range(66, 0, -1)))
     assert client.history("a", LONGEST_SECONDS)["in"] == [pytest.approx(1.0), pytest.approx(1.0)]
 
 
@@ -147,8 +132,8 @@ def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamU
     record = UpdateRecord(app="a", old="v1", new="v2", started_at=clock.now(), strategy="parallel", step_times=times)
     app.set_update(record)
     both = [span(hour + timedelta(minutes=n), rows_in=60) for n in range(60)]
-    minutes(app, *both[:15], deployment="v1", epoch=1)
-    minutes(app, *both, deployment="v2", epoch=2)
+    write_spans(app, *both[:15], deployment="v1", epoch=1)
+    write_spans(app, *both, deployment="v2", epoch=2)
     if summed_up:
         sum_up(app.folder, NOW)
     assert client.history("a", LONGEST_SECONDS)["in"] == [pytest.approx(1.0)]
@@ -156,7 +141,7 @@ def test_the_hour_of_a_cut_over_counts_in_part(app: AppRegistry, client: StreamU
 
 def test_what_cannot_be_read_is_left_out(app: AppRegistry, client: StreamUpdateClient) -> None:
     hour = hour_of(NOW - timedelta(hours=2))
-    minutes(app, span(hour))
+    write_spans(app, span(hour))
     app.folder.write(f"{MINUTES}/{hour.strftime('%Y%m%dT%H')}-7-v9.json", b"{")
     newer = b'{"format": 99, "format_since": "9.9"}'
     app.folder.write(f"{MINUTES}/{hour.strftime('%Y%m%dT%H')}-8-v9.json", newer)

@@ -36,7 +36,7 @@ from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
 from tests.golden import DEPLOYMENT, unpack
 
-from .builders import CheckpointFiles, app_plan, app_with_snapshots, rocksdb_zip, spec, take, write_json
+from .builders import app_plan, app_with_snapshots, spec, take, write_json
 from .test_commit_log import changelog
 
 HOSTILE = {
@@ -50,14 +50,11 @@ HOSTILE = {
     "/etc/passwd": "is absolute",
     "//host/share": "is absolute",
     "a\0b": "cannot be printed",
-    "a\nb": "cannot be printed",
     "\x1b[2Ja": "cannot be printed",
     "\u202egnp.a": "cannot be printed",
     "\ud800": "cannot be printed",
     "..\\private.key": "holds a backslash",
-    "C:\\private.key": "holds a backslash",
     "C:/private.key": "begins with a drive or a scheme",
-    "file:/etc/passwd": "begins with a drive or a scheme",
     "s3a://bucket/key": "begins with a drive or a scheme",
     "x" * 300: "is too long",
     "x/" * 600 + "x": "is too long",
@@ -65,9 +62,6 @@ HOSTILE = {
 KEY = b"-----BEGIN PRIVATE KEY-----"
 MANIFEST = "snapshots/s1/snapshot.json"
 STORES = ("rocksdb", "rocksdb-v2", "changelog-v2", "hdfs")
-
-
-# The rule
 
 
 @pytest.mark.parametrize(("path", "problem"), HOSTILE.items(), ids=[ascii(p)[:30] for p in HOSTILE])
@@ -80,15 +74,8 @@ def test_a_path_that_leads_elsewhere_is_refused_with_the_reason(path: str, probl
 
 
 def test_what_spark_and_this_package_write_is_kept() -> None:
-    for path in (
-        "state/0/1/SSTs/000008-6fa12502.sst",
-        "state/0/_stateSchema/default/0_x",
-        "a b",
-        "été/ü",
-        ".a",
-        "a..b",
-    ):
-        assert check_path(path, "x") == path
+    written = ("state/0/1/SSTs/000008-6fa12502.sst", "state/0/_stateSchema/default/0_x", "a b", "été/ü", ".a", "a..b")
+    assert [check_path(path, "x") for path in written] == [*written]
     with pytest.raises(CorruptError, match=r"^x names 'a/b', which is a path instead of a single name"):
         check_part("a/b", "x")
 
@@ -100,16 +87,12 @@ def test_what_is_kept_stays_below_its_folder(path: str) -> None:
         assert joined.startswith("/root/checkpoint/") and joined == f"/root/checkpoint/{path}"
 
 
-# Manifests
-
-
 @pytest.fixture(params=STORES)
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> AppRegistry:
     """An app with snapshot s1 of a checkpoint that Spark wrote, below a folder with a key that is nobody's business."""
     (tmp_path / "private.key").write_bytes(KEY)
     app = unpack("4.3", request.param, tmp_path / "root")
     plan = app.plan(DEPLOYMENT)
-    assert plan is not None
     plan = attrs.evolve(plan, queries=plan.queries[:1])  # one of them is enough
     write_json(app, f"deployments/{DEPLOYMENT}/plan.json", plan)
     export(app, DEPLOYMENT, "s1", plan, False, {})
@@ -281,13 +264,21 @@ def test_verify_finds_every_hostile_name_inside_a_snapshot_s_files(app: AppRegis
     assert SnapshotStore(app).verify("s1") and tried > 3 * len(HOSTILE)
 
 
-def test_no_checkpoint_with_a_hostile_name_is_adopted(app: AppRegistry, tmp_path: Path) -> None:
+@pytest.fixture
+def adopt(app: AppRegistry) -> Callable[[], object]:
+    """Adopts the app's checkpoint as snapshot `taken`."""
     plan = app.plan(DEPLOYMENT)
-    assert plan is not None
     folders = {q.name: app.checkpoint(DEPLOYMENT, q.name) for q in plan.queries}
-    [folder] = folders.values()
-    stored = objects(app)
-    tried = 0
+    return lambda: save_adopted(app, DEPLOYMENT, "taken", plan, folders)
+
+
+def checkpoint(app: AppRegistry) -> Folder:
+    [query] = app.plan(DEPLOYMENT).queries
+    return app.checkpoint(DEPLOYMENT, query.name)
+
+
+def test_no_checkpoint_with_a_hostile_name_is_adopted(app: AppRegistry, adopt: Callable[[], object]) -> None:
+    folder, stored, tried = checkpoint(app), objects(app), 0
     for file in naming(app):
         path = file["path"]
         if path.startswith(("offsets/", "state/")) and path.endswith((".changelog", "/0")):
@@ -296,12 +287,12 @@ def test_no_checkpoint_with_a_hostile_name_is_adopted(app: AppRegistry, tmp_path
         for data in hostile_forms(path, kept):
             folder.write(path, data)
             with pytest.raises(CorruptError) as error:
-                save_adopted(app, DEPLOYMENT, "taken", plan, folders)
+                adopt()
             assert path in str(error.value), str(error.value)
             tried += 1
         folder.write(path, kept)
     assert tried > len(HOSTILE) and objects(app) == stored and not SnapshotStore(app).exists("taken")
-    assert save_adopted(app, DEPLOYMENT, "taken", plan, folders)
+    assert adopt()
 
 
 def objects(app: AppRegistry) -> set[str]:
@@ -313,48 +304,6 @@ def test_what_cannot_be_read_is_no_better(data: bytes) -> None:
     for path in ("state/0/0/1.zip", "state/0/0/1_a.changelog", "state/0/_metadata/v2/0"):
         with pytest.raises(CorruptError, match="/ck/it"):
             check_named_files(path, data, "/ck/it")
-
-
-# What was reproduced: a key beside the root read into a snapshot, and written outside on a restore
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-def test_a_key_outside_is_not_read_into_a_snapshot(tmp_path: Path, hand_made: AppRegistry) -> None:
-    files = CheckpointFiles(Folder.open(str(tmp_path / "legacy")))
-    files.batch(0)
-    files.rocksdb(0, 0, 1, [])
-    metadata = {"sstFiles": [{"localFileName": "1.sst", "dfsSstFileName": "../../../../../private.key"}]}
-    files.state("0/0/1.zip", rocksdb_zip(metadata))
-    assert files.folder.read("state/0/0/SSTs/../../../../../private.key") is None  # there is no folder SSTs
-    files.state("0/0/SSTs/x.sst", b"")
-    assert files.folder.read("state/0/0/SSTs/../../../../../private.key") == KEY
-    with pytest.raises(CorruptError, match=r"state/0/0/1\.zip names '\.\./\.\./\.\./\.\./\.\./private\.key'"):
-        save_adopted(hand_made, "v1", "taken", app_plan(), {"windows": files.folder})
-    assert not [p for p, data in tree(tmp_path / "root").items() if data == KEY]
-
-
-def test_a_restore_writes_nothing_outside(tmp_path: Path, hand_made: AppRegistry) -> None:
-    described = manifest(hand_made)
-    file = next(f for f in described["queries"]["windows"]["files"] if f["path"] == "metadata")
-    file.update(path="state/0/../../../escaped", object="../../private.key", size=len(KEY))
-    file.update(sha256=hashlib.sha256(KEY).hexdigest())
-    hand_made.folder.write(MANIFEST, signed(described))
-    before = tree(tmp_path)
-
-    def restore() -> None:
-        query = SnapshotStore(hand_made).get("s1").queries["windows"]
-        plan = plan_restore(query, app_plan().queries[0], app_plan().queries[0])
-        bring_files(plan, hand_made.folder, Folder.open(str(tmp_path / "new" / "checkpoint")))
-
-    with pytest.raises(CorruptError, match=r"snapshot\.json .* names 'state/0/\.\./"):
-        restore()
-    assert tree(tmp_path) == before
-
-
-# Symbolic links
 
 
 def links(folder: Path, outside: Path) -> Iterator[Path]:
@@ -369,28 +318,22 @@ def links(folder: Path, outside: Path) -> Iterator[Path]:
             outside.rename(path)
 
 
-def test_no_link_in_a_checkpoint_is_followed(app: AppRegistry, tmp_path: Path) -> None:
-    plan = app.plan(DEPLOYMENT)
-    assert plan is not None
-    folders = {q.name: app.checkpoint(DEPLOYMENT, q.name) for q in plan.queries}
-    [folder] = folders.values()
+def test_no_link_in_a_checkpoint_is_followed(app: AppRegistry, adopt: Callable[[], object], tmp_path: Path) -> None:
+    folder, stored, tried = checkpoint(app), objects(app), 0
     needed = {f["path"] for q in manifest(app)["queries"].values() for f in q["files"]}
-    stored, tried = objects(app), 0
     for path in links(Path(folder.base), tmp_path / "outside" / "it"):
         relative = str(path.relative_to(folder.base))
-        if not any(f == relative or f.startswith(f"{relative}/") for f in needed):
-            continue
-        with pytest.raises(CorruptError, match="is a symbolic link; links inside") as error:
-            save_adopted(app, DEPLOYMENT, "taken", plan, folders)
-        assert str(path) in str(error.value)
-        tried += 1
+        if any(f == relative or f.startswith(f"{relative}/") for f in needed):
+            with pytest.raises(CorruptError, match="is a symbolic link; links inside") as error:
+                adopt()
+            assert str(path) in str(error.value)
+            tried += 1
     assert tried > len(needed) and objects(app) == stored
-    assert save_adopted(app, DEPLOYMENT, "taken", plan, folders)
+    assert adopt()
 
 
 def test_a_link_in_a_snapshot_is_damage_and_is_not_restored(app: AppRegistry, tmp_path: Path) -> None:
     plan = app.plan(DEPLOYMENT)
-    assert plan is not None
     [query] = plan.queries
     saved = SnapshotStore(app).get("s1").queries[query.name]
     restore = plan_restore(saved, query, query)
@@ -426,10 +369,11 @@ def test_a_file_that_becomes_a_link_during_the_export_is_not_followed(hand_made:
     os.symlink(tmp_path / "private.key", folder.path("metadata"))
     with pytest.raises(CorruptError, match="is a symbolic link"):
         SnapshotStore(hand_made).save("s2", "v1", "live", app_plan(), {"windows": exported}, {"windows": folder})
-    assert KEY not in tree(tmp_path / "root").values() or not SnapshotStore(hand_made).exists("s2")
+    assert not SnapshotStore(hand_made).exists("s2")
+    assert KEY not in [hand_made.folder.read(f"objects/{path}") for path in objects(hand_made)]
 
 
-def test_a_link_that_leads_round_in_circles_is_listed_once_and_removed_as_a_link(tmp_path: Path) -> None:
+def test_a_link_in_a_circle_is_listed_once_and_a_name_that_cannot_be_printed_is_refused(tmp_path: Path) -> None:
     folder = Folder.open(str(tmp_path / "folder"))
     folder.write("a/b", b"")
     folder.write("kept", b"")
@@ -437,9 +381,13 @@ def test_a_link_that_leads_round_in_circles_is_listed_once_and_removed_as_a_link
     assert folder.files() == ["a/b", "a/round", "kept"]
     folder.remove("a/round")
     assert folder.files() == ["a/b", "kept"]
+    # a file whose name could not be told again is not submitted
+    from airflow_provider_streamupdate.core.registry.application import Application
 
-
-# Records of the registry
+    strange = tmp_path / "a\nb.py"
+    strange.write_text("")
+    with pytest.raises(ApplicationError, match="holds characters that cannot be printed: rename it"):
+        Application(file=str(strange)).check()
 
 
 @pytest.mark.parametrize("hostile", [h for h in HOSTILE if h], ids=[ascii(p)[:30] for p in HOSTILE if p])
@@ -482,13 +430,11 @@ def test_a_record_of_the_registry_names_nothing_elsewhere(hand_made: AppRegistry
     assert SnapshotStore(app).shared("v1"), "a hint that is none is not taken"
 
 
-def test_a_claim_of_an_epoch_that_is_over_is_told(hand_made: AppRegistry) -> None:
+def test_damaged_records_are_told(hand_made: AppRegistry) -> None:
     write_json(hand_made, "epochs/2.json", Current(deployment="v1", epoch=1))
     with pytest.raises(CorruptError, match=r"epochs/2\.json is the claim of epoch 1, which is over"):
         hand_made.current()
-
-
-def test_a_change_that_is_none_is_told(hand_made: AppRegistry) -> None:
+    # a change that is none is told
     hand_made.folder.write("deployments/v1/changes/x.json", b"{}")
     with pytest.raises(CorruptError, match=r"changes holds 'x'\.json, which is not a numbered change; remove it"):
         hand_made.spec("v1")
@@ -504,24 +450,13 @@ def test_a_command_is_answered_in_its_own_place(hand_made: AppRegistry) -> None:
     assert told and "commands/1/snapshot-s9.1.json says that it is '../../../current'" in str(told.error)
 
 
-def test_the_rows_of_a_batch_are_beside_what_names_them(tmp_path: Path) -> None:
-    """What names them is removed with them."""
+def test_rows_and_exports_lie_beside_what_names_them(tmp_path: Path, hand_made: AppRegistry) -> None:
+    # What names them is removed with them.
     rows = Folder.open(str(tmp_path))
     rows.write("3", b"../../..")
     with pytest.raises(CorruptError, match=r"3 names '\.\./\.\./\.\.', which leads out of its folder"):
         rows_of(rows, 3)
-
-
-def test_an_export_s_bytes_are_below_the_objects(hand_made: AppRegistry) -> None:
+    # an export's bytes are below the objects
     mark = f"snapshots/_{'x' * 32}/exporting.json"
     hand_made.folder.write(mark, to_json(Export(export="../deployments", snapshot="s9", started_at=clock.now())))
     assert [found.export for found in marks(hand_made.folder) if found.mark == mark] == ["x" * 32]
-
-
-def test_a_file_whose_name_could_not_be_told_again_is_not_submitted(tmp_path: Path) -> None:
-    from airflow_provider_streamupdate.core.registry.application import Application
-
-    strange = tmp_path / "a\nb.py"
-    strange.write_text("")
-    with pytest.raises(ApplicationError, match="holds characters that cannot be printed: rename it"):
-        Application(file=str(strange)).check()

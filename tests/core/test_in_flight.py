@@ -14,7 +14,7 @@ from airflow_provider_streamupdate.core.errors import CorruptError, FencedError,
 from airflow_provider_streamupdate.core.plan.plan import AppPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest, check_applications, check_plans
-from airflow_provider_streamupdate.core.registry.registry import Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 
 from .builders import aggregation, app_plan, deploy, query_plan, stage_plan
 
@@ -48,6 +48,7 @@ def test_reloadable_parameters_may_change_come_and_go(code: Path, tmp_path: Path
     [
         ({"params": {"a": "1", "b": "3"}}, "parameter b cannot change in flight: the app declares a, c reloadable"),
         ({"params": {"a": "7"}}, "parameter b cannot change"),
+        ({"file": "other.py"}, "deployment's: the code"),
         ({"conf": {}}, r"the Spark configuration \(.*, now not given\); leave out what is to stay"),
         (
             {"master": "local[2]", "env_vars": {"A": "1"}},
@@ -55,18 +56,11 @@ def test_reloadable_parameters_may_change_come_and_go(code: Path, tmp_path: Path
         ),
     ],
 )
-def test_all_else_is_refused(code: Path, changes: dict[str, Any], reason: str) -> None:
+def test_all_else_is_refused(code: Path, tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    (tmp_path / "other.py").write_text("pass  # changed\n")
+    changes = {name: str(tmp_path / "other.py") if value == "other.py" else value for name, value in changes.items()}
     with pytest.raises(RefusedError, match=reason):
         check_applications(application(code), application(code, **changes), ("a", "c"))
-
-
-def test_other_code_is_refused(code: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.py"
-    other.write_text("pass  # changed\n")
-    with pytest.raises(RefusedError, match="deployment's: the code"):
-        check_applications(application(code), application(other), ("a",))
-    with pytest.raises(RefusedError, match="deployment's: the Python files"):
-        check_applications(application(code), application(code, py_files=(str(other),)), ("a",))
 
 
 def change_plans(old: AppPlan, new: AppPlan, agree: tuple[str, ...] = ()) -> None:
@@ -95,7 +89,7 @@ def test_a_plan_that_the_checkpoint_does_not_do_for_as_it_lies_there(stages: tup
         change_plans(app_plan(), app_plan(query_plan(*stages)))
 
 
-def test_an_agreed_loss_in_place_is_let_through_but_not_what_is_left_behind() -> None:
+def test_what_is_agreed_to_is_let_through_unless_state_is_rewritten_or_left_behind() -> None:
     old = app_plan(query_plan(conf={"spark.sql.session.timeZone": "UTC"}))
     new = app_plan(query_plan(conf={"spark.sql.session.timeZone": "CET"}))
     with pytest.raises(RefusedError, match="agree to it"):
@@ -103,18 +97,14 @@ def test_an_agreed_loss_in_place_is_let_through_but_not_what_is_left_behind() ->
     change_plans(old, new, ("windows:spark.sql.session.timeZone",))
     with pytest.raises(RefusedError, match="stage windows/daily: ignored"):
         change_plans(app_plan(), app_plan(query_plan(stage_plan("hourly"))), ("windows/daily",))
-
-
-def test_state_is_not_rewritten_in_flight_whatever_is_agreed_to() -> None:
-    """The same driver goes on with the checkpoint as it lies there."""
+    # The same driver goes on with the checkpoint as it lies there.
     old, new = (app_plan(query_plan(aggregation(*functions))) for functions in (("Sum",), ("Sum", "Count")))
-    for one, other in ((old, new), (new, old)):
+    for one, other, agree in ((old, new, ("windows/daily",)), (new, old, ())):
         with pytest.raises(RefusedError, match="stage windows/daily: its state would be rewritten"):
-            change_plans(one, other, ("windows/daily",))
+            change_plans(one, other, agree)
 
 
-def test_the_last_change_counts_and_the_submitted_spec_is_kept(tmp_path: Path) -> None:
-    app = Registry(str(tmp_path)).app("flights")
+def test_the_last_change_counts_and_the_submitted_spec_is_kept(app: AppRegistry) -> None:
     deploy(app)
     submitted = app.folder.read("deployments/v1/spec.json")
     first = app.add_change("v1", request("c1", a="1"))
@@ -131,8 +121,7 @@ def test_the_last_change_counts_and_the_submitted_spec_is_kept(tmp_path: Path) -
     assert app.spec("v1").application.params == {"input": "/in", "a": "1"}
 
 
-def test_a_change_at_no_time_is_damaged(tmp_path: Path) -> None:
-    app = Registry(str(tmp_path)).app("flights")
+def test_a_change_at_no_time_is_damaged(app: AppRegistry) -> None:
     deploy(app)
     made = app.add_change("v1", request("c1", a="1"))
     path = "deployments/v1/changes/1.json"
@@ -141,8 +130,7 @@ def test_a_change_at_no_time_is_damaged(tmp_path: Path) -> None:
         app.changes("v1")
 
 
-def test_of_two_who_change_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = Registry(str(tmp_path)).app("flights")
+def test_of_two_who_change_at_once_one_does(app: AppRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     deploy(app)
     seen = app.changes("v1")
     app.add_change("v1", request("c1", a="1"))
@@ -151,8 +139,7 @@ def test_of_two_who_change_at_once_one_does(tmp_path: Path, monkeypatch: pytest.
         app.add_change("v1", request("c2", a="2"))
 
 
-def test_a_change_is_asked_for_once_by_each_update(tmp_path: Path) -> None:
-    app = Registry(str(tmp_path)).app("flights")
+def test_a_change_is_asked_for_once_by_each_update(app: AppRegistry) -> None:
     deploy(app)
     box = CommandBox(app.deployment_folder("v1"), 1)
     name = box.issue(CHANGE, change=request("c1", a="1"))

@@ -29,14 +29,11 @@ from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.errors import DriverError, EnvironmentProblem, InvalidInputError, StorageError
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Launch
+from airflow_provider_streamupdate.core.registry.deployment import Launch, Submitted
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.core.storage.options import VARIABLE, from_environment, to_environment
 from airflow_provider_streamupdate.core.users import user_name
 from tests.core.builders import spec
-
-# YARN
-
 
 ON_YARN = [
     ["spark-submit", "--master", "yarn", "--deploy-mode", "cluster", "app.py", "run"],
@@ -53,12 +50,10 @@ def test_a_plan_of_an_app_for_the_cluster_is_made_here(command: list[str]) -> No
     assert on_this_machine(here) == here
 
 
-def test_an_option_wins_over_a_setting_as_it_does_for_spark_submit() -> None:
+def test_the_last_option_or_setting_counts_as_for_spark_submit() -> None:
     command = ["spark-submit", "--master", "local[2]", "--conf", "spark.master=yarn", "app.py"]
     assert master_of(command) == "local[2]" and not in_cluster(command)
-
-
-def test_a_tag_is_added_to_the_tags_an_application_has() -> None:
+    # a tag is added to the tags an application has
     name = yarn.tag("root", "app", "one", "1")
     assert name != yarn.tag("root", "app", "one", "2") and name == name.lower() and len(name) <= 100
     assert f"spark.yarn.tags={name}" in yarn.tagged(ON_YARN[0], name)
@@ -78,8 +73,7 @@ def test_a_driver_in_the_cluster_is_not_judged_by_the_process_that_submitted_it(
         log="",
         launched_at=clock.now(),
         cluster="yarn",
-        record={"tag": "streamupdate-1"},
-        handed_over=True,
+        submitted=Submitted(name="streamupdate-1"),
     )
     for alive in (process.alive, Living()):
         assert alive(launch) is None
@@ -95,16 +89,16 @@ def test_why_yarn_cannot_be_asked_is_told(tmp_path: Path) -> None:
         yarn.kill(str(tmp_path / "spark-submit"), {}, "streamupdate-1")
 
 
-# Options of the storage
-
-
 SECRET = {"key": "AKIA", "secret": "s3cr3t", "client_kwargs": {"endpoint_url": "http://minio"}}
 APPLICATION = Application(file="/apps/app.py")
 
 
-def test_they_go_through_the_environment_and_back() -> None:
+def test_options_go_through_the_environment_and_a_driver_s_own_win(monkeypatch: pytest.MonkeyPatch) -> None:
     assert from_environment(to_environment(SECRET)) == SECRET
     assert from_environment({}) == from_environment({VARIABLE: ""}) == {}
+    monkeypatch.setenv(VARIABLE, '{"secret": "another root\'s"}')
+    for options in (SECRET, {}):
+        assert from_environment(driver_environment(SparkSubmit("spark-submit"), APPLICATION, [], options)) == options
 
 
 @pytest.mark.parametrize(
@@ -114,12 +108,6 @@ def test_what_cannot_be_read_is_told_without_showing_it(text: str, message: str)
     with pytest.raises(InvalidInputError, match=f"{VARIABLE} {message}") as caught:
         from_environment({VARIABLE: text})
     assert "s3cr3t" not in str(caught.value)
-
-
-def test_a_driver_s_own_win_over_what_this_process_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, '{"secret": "another root\'s"}')
-    for options in (SECRET, {}):
-        assert from_environment(driver_environment(SparkSubmit("spark-submit"), APPLICATION, [], options)) == options
 
 
 def test_a_plan_s_command_line_does_not_hold_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,14 +154,12 @@ def elsewhere() -> Folder:
     return Folder.open(f"memory://{uuid.uuid4().hex}/app/deployments/v1")
 
 
-def test_a_rollback_on_another_machine_runs_what_the_deployment_was_made_with(tmp_path: Path) -> None:
+def test_a_deployment_runs_what_it_was_made_with_on_each_machine(tmp_path: Path) -> None:
     root = elsewhere()
     root.write(runtime.NAME, b"of the release that made it")
     made = runtime.of_deployment(root, tmp_path / "another", str(root.address))
     assert made.read_bytes() == b"of the release that made it"
-
-
-def test_one_without_it_gets_that_of_this_release(tmp_path: Path) -> None:
+    # one without it gets that of this release
     root = elsewhere()
     made = runtime.of_deployment(root, tmp_path / "here", str(root.address))
     with zipfile.ZipFile(made) as archive:

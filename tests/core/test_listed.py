@@ -1,8 +1,8 @@
-"""What one listing tells is what asking for each folder tells, and it costs no request for each folder."""
+"""What one listing of a checkpoint tells is what asking for each folder tells (test_golden.py: for all that Spark
+wrote), and it costs no request for each folder."""
 
 from __future__ import annotations
 
-import tarfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -20,36 +20,12 @@ from tests.stores import ObjectStore
 
 from .builders import CheckpointFiles, golden, query_plan
 
-SPARKS = sorted((Path(__file__).parents[1] / "data" / "golden").glob("spark-*.tar.xz"))
-
 
 def bucket(disk: Folder | None = None) -> Folder:
     made = Folder(FsspecStore(ObjectStore()), f"/{uuid.uuid4().hex}")
     for path in disk.files(hidden=True) if disk else ():
         made.write(path, disk.read(path) or b"")
     return made
-
-
-def checkpoints(folder: Path) -> list[Folder]:
-    return [
-        Folder.open(str(found.parent))
-        for found in sorted(folder.rglob("metadata"))
-        if (found.parent / "commits").is_dir()
-    ]
-
-
-@pytest.mark.parametrize("archive", SPARKS, ids=lambda path: path.name.removesuffix(".tar.xz"))
-def test_an_export_from_a_bucket_is_that_from_a_disk(tmp_path: Path, archive: Path) -> None:
-    """Checkpoints as each Spark wrote them, with each store."""
-    with tarfile.open(archive) as files:
-        files.extractall(tmp_path, filter="data")
-    found = checkpoints(tmp_path)
-    assert found
-    for disk in found:
-        there = bucket(disk)
-        for in_flight in (False, True):
-            one, other = (Checkpoint(folder).export(in_flight) for folder in (disk, there))
-            assert other == one
 
 
 def test_names_files_and_sizes_are_those_that_a_folder_tells(tmp_path: Path) -> None:
@@ -84,21 +60,18 @@ def asked(work: Callable[[], object]) -> int:
     return call_count() - before
 
 
-def test_who_has_run_the_same_batches_asks_for_no_store() -> None:
+def test_what_an_export_asks_of_a_store() -> None:
+    few, lots = (many(bucket(), partitions) for partitions in (1, 41))
+    costs = [asked(lambda f=files: Checkpoint(f.folder).export(False)) for files in (few, lots)]
+    assert costs[1] - costs[0] == 40, "a zip for each partition, which names its files"
+    # who has run the same batches asks for no store
     few, lots = (many(bucket(), partitions) for partitions in (1, 41))
     found = {
-        asked(lambda files=files: Checkpoint(files.folder).export(True, with_files=False))  # type: ignore[misc]
-        for files in (few, lots)
+        asked(lambda files=files: Checkpoint(files.folder).export(True, with_files=False)) for files in (few, lots)
     }
     assert len(found) == 1 and found.pop() <= 8
     whole, only_logs = (Checkpoint(lots.folder).export(True, with_files=each) for each in (True, False))
     assert only_logs == attrs.evolve(whole, files=(), state_ahead=False) != whole
-
-
-def test_an_export_lists_once_and_reads_each_store_s_newest_file() -> None:
-    few, lots = (many(bucket(), partitions) for partitions in (1, 41))
-    costs = [asked(lambda f=files: Checkpoint(f.folder).export(False)) for files in (few, lots)]
-    assert costs[1] - costs[0] == 40, "a zip for each partition, which names its files"
 
 
 def test_a_file_that_is_gone_or_changed_is_told() -> None:

@@ -47,11 +47,13 @@ def test_what_this_call_wrote_is_created_by_it(store: Repeating) -> None:
     assert not folder.create("lock", b"other", nonce="other")
 
 
-def test_a_refusal_without_a_nonce_stays_one() -> None:
+def test_a_refusal_without_a_nonce_stays_one_and_a_nonce_is_in_what_is_written() -> None:
     store = Repeating(skip_instance_cache=True)
     folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
     folder.write("lock", b"same")
     assert not folder.create("lock", b"same")
+    with pytest.raises(ValueError, match="nonce"):
+        Folder(FsspecStore(store), "/a").create("lock", b"data", nonce="other")
 
 
 def test_a_refusal_that_cannot_be_looked_into_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +84,6 @@ def test_a_file_that_is_removed_before_it_is_looked_into_is_nobody_s(monkeypatch
 
     monkeypatch.setattr(store, "pipe_file", refused)
     assert not folder.create("lock", b"mine", nonce="mine")
-
-
-def test_a_nonce_is_in_what_is_written(store: Repeating) -> None:
-    with pytest.raises(ValueError, match="nonce"):
-        Folder(FsspecStore(store), "/a").create("lock", b"data", nonce="other")
 
 
 class _Namenode(BaseHTTPRequestHandler):

@@ -45,11 +45,12 @@ def test_others_are_refused_with_the_reason(name: object, reason: str) -> None:
     assert len(str(raised.value)) < 250, "a long name must not flood the message"
 
 
-def test_a_query_may_be_called_as_spark_shows_it() -> None:
+def test_a_query_may_be_called_as_spark_shows_it_and_names_that_begin_alike_are_kept_apart() -> None:
     assert check_name("query", "clicks per hour") == "clicks per hour"
     for name in (" a", "a ", "a\tb", "a\u00a0b", "a/b", "..", "a .. b"):
         with pytest.raises(InvalidInputError, match=r"is not allowed; use .* and, inside it, spaces"):
             check_name("query", name)
+    assert not list(confused(("a", "ab", "a.b", "a+b", "eu:a", "source-1", "source-10"), ("daily", "a.daily", "v1.2")))
 
 
 @given(st.text(max_size=MAX_LENGTH + 50))
@@ -73,10 +74,6 @@ def test_what_is_accepted_is_one_visible_path_segment(name: str) -> None:
 )
 def test_names_that_can_be_read_as_another_one(sources: tuple[str, ...], stages: tuple[str, ...], words: str) -> None:
     assert words in " ".join(confused(sources, stages))
-
-
-def test_names_that_only_begin_alike_are_kept_apart() -> None:
-    assert not list(confused(("a", "ab", "a.b", "a+b", "eu:a", "source-1", "source-10"), ("daily", "a.daily", "v1.2")))
 
 
 def test_names_that_are_read_as_another_one_are_refused() -> None:

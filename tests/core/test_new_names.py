@@ -41,23 +41,36 @@ def found(old: QueryPlan, new: QueryPlan, **options: Any) -> dict[str, str]:
     return {item.name: item.verdict for item in report.items if item.thing in ("source", "stage")}
 
 
-def test_an_unnamed_source_is_carried_under_its_first_name() -> None:
-    old, new = of(source_plan("source-1")), of(source_plan("eu"))
-    assert found(old, new) == {"windows/eu": CARRIED, "windows/daily": CARRIED}
-    [item] = [i for i in compare(app_plan(old), app_plan(new), "s1").items if i.thing == "source"]
-    assert "continues source-1, which had no name and reads the same place" in item.reason
-
-
 def test_unnamed_sources_are_told_apart_by_their_places() -> None:
     old = of(source_plan("source-1", "/eu"), source_plan("source-2", "/us"))
     new = of(source_plan("us", "/us"), source_plan("eu", "/eu"), stages=())
     assert new_names(app_plan(old), app_plan(new)) == {"windows": {"source-1": "eu", "source-2": "us"}}
+    # It continued the one that the other position had.
+    old = of(source_plan("source-1"), source_plan("source-2"))
+    new = of(source_plan("b"), source_plan("source-2"))
+    assert new_names(app_plan(old), app_plan(new)) == {}
+
+
+def test_what_loses_its_name_is_known_by_what_it_reads_or_means() -> None:
+    old, new = of(source_plan("eu"), source_plan("us", "/us")), of(source_plan("source-1", "/us"), source_plan("eu"))
+    assert new_names(app_plan(old), app_plan(new)) == {"windows": {"us": "source-1"}}
+    keys = {"keys": ["a.k"], "aggregates": ["count(1)"]}
+    one, other = stage_plan("daily", definition=keys), stage_plan("aggregate-1", named=False, definition=keys)
+    names = new_names(*(app_plan(of(source_plan("a"), stages=(stage,))) for stage in (one, other)))
+    assert names == {"windows": {"daily": "aggregate-1"}}
+    # another stage, and two that may be it
+    more = stage_plan("aggregate-1", named=False, definition={**keys, "aggregates": ["sum(a.n)"]})
+    assert new_names(*(app_plan(of(source_plan("a"), stages=(stage,))) for stage in (one, more))) == {}
+    two = (one, attrs.evolve(one, name="weekly", operator_id=1))
+    assert new_names(*(app_plan(of(source_plan("a"), stages=stages)) for stages in (two, (other,)))) == {}
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ([source_plan("source-1")], [source_plan("a"), source_plan("b")]),  # either may be it
+        ([source_plan("a", native=True)], [source_plan("source-1")]),
+        ([source_plan("a")], [source_plan("source-1", "/other")]),
         ([source_plan("source-1"), source_plan("source-2")], [source_plan("a")]),
         ([source_plan("source-1")], [source_plan("a", "/other")]),
         ([source_plan("source-1")], [source_plan("a", format="csv")]),
@@ -78,15 +91,19 @@ def test_a_source_with_another_name() -> None:
     old, new = of(source_plan("orders")), of(source_plan("eu"), stages=(stage_plan(definition={"keys": ["eu.k"]}),))
     [problem] = [p for p in compare(app_plan(old), app_plan(new), "s1").problems if p.startswith("source")]
     assert problem.index("--rename windows/orders=eu") < problem.index("--agree windows/orders")
-    assert "with every file there: rows are counted twice" in problem
+    assert "begins at its start again: rows are counted twice" in problem
     given = dict(re.findall(r"--rename (\S+)=(\S+)", problem))
     assert found(old, of(source_plan("eu")), renames=given) == {"windows/eu": CARRIED, "windows/daily": CARRIED}
 
 
-def test_a_source_that_is_gone_has_no_successor() -> None:
+def test_a_source_that_is_gone_has_no_successor_but_where_it_may_read_the_same_rows() -> None:
     old, new = of(source_plan("a", "/a"), source_plan("b", "/b")), of(source_plan("a", "/a"))
     [problem] = [p for p in compare(app_plan(old), app_plan(new), "s1").problems if p.startswith("source")]
     assert "--rename" not in problem and problem.endswith("agree to it with --agree windows/b")
+    old, new = of(source_plan("source-1")), of(source_plan("eu", "/in/*.json"))
+    [problem] = [p for p in compare(app_plan(old), app_plan(new), "s1").problems if p.startswith("source")]
+    assert "the new source eu, which may read the same rows" in problem
+    assert problem.index("--rename windows/source-1=eu") < problem.index("--agree windows/source-1")
 
 
 def unnamed(name: str, *keys: str, **changes: Any) -> StagePlan:
@@ -94,19 +111,14 @@ def unnamed(name: str, *keys: str, **changes: Any) -> StagePlan:
     return stage_plan(name, named=not name.startswith("aggregate-"), definition=definition, **changes)
 
 
-def test_unnamed_stages_are_carried_under_their_first_names_with_those_above_them() -> None:
+def test_unnamed_stages_are_carried_under_their_first_names() -> None:
     old = of(
         source_plan("source-1"),
         stages=(unnamed("aggregate-1", "aggregate-2>source-1.k"), unnamed("aggregate-2", "source-1.k", operator_id=1)),
     )
-    new = of(
-        source_plan("eu"),
-        stages=(unnamed("top", "below>eu.k"), unnamed("below", "eu.k", operator_id=1)),
-    )
+    new = of(source_plan("eu"), stages=(unnamed("top", "below>eu.k"), unnamed("below", "eu.k", operator_id=1)))
     assert found(old, new) == {"windows/eu": CARRIED, "windows/top": CARRIED, "windows/below": CARRIED}
-
-
-def test_a_new_stage_that_takes_the_place_of_an_unnamed_one_does_not_take_its_state() -> None:
+    # a new stage that takes the place of an unnamed one does not take its state
     old = of(source_plan("a"), stages=(unnamed("aggregate-1", "a.k"),))
     new = of(source_plan("a"), stages=(unnamed("visits", "a.k"), unnamed("aggregate-1", "a.z", operator_id=1)))
     assert found(old, new) == {"windows/a": CARRIED, "windows/visits": CARRIED, "windows/aggregate-1": EMPTY}
@@ -126,28 +138,12 @@ def test_two_stages_that_differ_in_the_rows_that_reach_them_are_told_apart() -> 
     assert [re.findall(r"--rename windows/(\w=\w+)", hint) for hint in hints] == [["x=first"], ["y=second"]]
 
 
-def test_one_of_two_unnamed_sources_of_a_place_that_gets_a_name_is_not_matched() -> None:
-    """It continued the one that the other position had."""
-    old = of(source_plan("source-1"), source_plan("source-2"))
-    new = of(source_plan("b"), source_plan("source-2"))
-    assert new_names(app_plan(old), app_plan(new)) == {}
-
-
-def test_a_source_that_may_read_the_same_rows_is_offered_as_well() -> None:
-    """A pattern or a link: nothing was said of the rows that it reads again."""
-    old, new = of(source_plan("source-1")), of(source_plan("eu", "/in/*.json"))
-    [problem] = [p for p in compare(app_plan(old), app_plan(new), "s1").problems if p.startswith("source")]
-    assert "The new source eu may read the same rows" in problem
-    assert problem.index("--rename windows/source-1=eu") < problem.index("--agree windows/source-1")
-
-
 def test_a_stage_with_another_name_and_meaning_is_offered_with_its_query() -> None:
     old, new = of(source_plan("a"), stages=(unnamed("aggregate-1", "a.k"),)), of(source_plan("a"))
     new = attrs.evolve(new, stages=(unnamed("by_vendor", "a.v"),))
     assert found(old, new)["windows/aggregate-1"] == IGNORED
     [problem] = compare(app_plan(old), app_plan(new), "s1").problems
-    assert "if it became the new stage by_vendor: --rename windows/aggregate-1=by_vendor compares the two" in problem
-    assert "without a rename its state is dropped" in problem
+    assert "carry it: --rename windows/aggregate-1=by_vendor compares the two, if it became this stage" in problem
     assert found(old, new, renames={"windows/aggregate-1": "by_vendor"})["windows/by_vendor"] == REFUSED
 
 

@@ -33,14 +33,7 @@ def numbered(log: Path, first: int, last: int) -> None:
 
 def launch(log: Path) -> Launch:
     process = ProcessIdentity.own()
-    return Launch(
-        epoch=1,
-        host=process.host,
-        pid=process.pid,
-        log=str(log),
-        launched_at="2026-11-24",
-        process=process,
-    )
+    return Launch(epoch=1, host=process.host, pid=process.pid, log=str(log), launched_at="2026-11-24", process=process)
 
 
 def test_what_is_full_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> None:
@@ -103,11 +96,16 @@ def test_a_full_disk_gives_up_the_oldest_and_keeps_the_newest(tmp_path: Path, mo
     assert log.rotate() and sorted(os.listdir(tmp_path)) == ["driver-1.log", "driver-1.log.1", "driver-1.log.2"]
 
 
-def test_its_size_and_number_are_settings(tmp_path: Path) -> None:
+def test_settings_are_numbers_and_looked_at_before_anything_is_started(tmp_path: Path) -> None:
     log, deployment = tmp_path / "driver-1.log", Folder.open(str(tmp_path))
     assert OutputLog.of(launch(log), deployment, DriverSettings.of({})) == OutputLog(log, 10_000_000, 5)
     settings = DriverSettings.of({LOG_BYTES: "1000", LOG_FILES: "0"})
     assert OutputLog.of(launch(log), deployment, settings) == OutputLog(log, 1000, 0)
+    # an application's settings are looked at before anything is started
+    file = tmp_path / "v1.py"
+    file.write_text("")
+    with pytest.raises(InvalidInputError, match=LOG_BYTES):
+        Application(file=str(file), env_vars={LOG_BYTES: "10 MB"}).check()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,6 @@ def test_a_setting_that_is_no_number_is_named(name: str, value: str) -> None:
 
 def test_what_is_another_machine_s_or_no_log_is_left_alone(tmp_path: Path) -> None:
     mine, deployment = launch(tmp_path / "driver-1.log"), Folder.open(str(tmp_path))
-    assert mine.process is not None
     other = attrs.evolve(mine, process=attrs.evolve(mine.process, boot="another"))
     for found in (None, other, attrs.evolve(mine, process=None), launch(tmp_path / "cron.log")):
         assert OutputLog.of(found, deployment, DriverSettings()) is None
@@ -158,10 +155,3 @@ def test_what_was_put_aside_is_read_on(tmp_path: Path) -> None:
     assert tail(log, 100).splitlines() == [f"line {n}" for n in range(12)]
     log.write_text("")
     assert tail(log, 1) == "line 9"
-
-
-def test_an_application_s_settings_are_looked_at_before_anything_is_started(tmp_path: Path) -> None:
-    file = tmp_path / "v1.py"
-    file.write_text("")
-    with pytest.raises(InvalidInputError, match=LOG_BYTES):
-        Application(file=str(file), env_vars={LOG_BYTES: "10 MB"}).check()

@@ -13,7 +13,7 @@ from airflow_provider_streamupdate.core.coordination.parallel import Position, b
 from airflow_provider_streamupdate.core.errors import RefusedError
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan, SinkPlan, SourcePlan
 from airflow_provider_streamupdate.core.registry.deployment import Current
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.storage import Folder
 
 from .builders import app_plan, query_plan
@@ -36,9 +36,13 @@ def problem(old: QueryPlan, new: QueryPlan, *params: dict[str, str]) -> str | No
     return None
 
 
+GROUPS = [source("kafka", **{"kafka.group.id": name}) for name in "gh"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
+        # each version writes to a place of its own
         (sink(topic="x"), sink(topic="x"), "writes to the same place as the running version (kafka topic=x)"),
         (sink(topic="x"), sink(topic="y"), None),
         (sink("delta", path="/t"), sink("delta", path="/t"), "pass other sink parameters"),
@@ -46,9 +50,18 @@ def problem(old: QueryPlan, new: QueryPlan, *params: dict[str, str]) -> str | No
         (sink("console"), sink("console"), None),
         (sink("foreachBatch"), sink("foreachBatch"), None),
         (sink("foreachBatch"), sink(topic="x"), None),
+        # neither takes input away from the other
+        (source(), source(), None),
+        (source(), source(cleansource="delete"), "source windows/source-1 removes the files it has read"),
+        (source(cleansource="archive"), source(), "the running version removes the files it has read"),
+        (source(cleansource="archive", location="/other"), source(), None),
+        (source("kafka"), source("kafka"), None),
+        (GROUPS[0], GROUPS[0], "consumer group"),
+        (*GROUPS, None),
+        (source("socket"), source("socket"), "format socket"),
     ],
 )
-def test_each_version_writes_to_a_place_of_its_own(old: QueryPlan, new: QueryPlan, reason: str | None) -> None:
+def test_what_runs_side_by_side(old: QueryPlan, new: QueryPlan, reason: str | None) -> None:
     found = problem(old, new)
     assert found is None if reason is None else reason in str(found)
 
@@ -57,24 +70,6 @@ def test_a_function_with_the_same_parameters_writes_to_the_same_place() -> None:
     same = ({"out": "/x"}, {"out": "/x"})
     assert "has the same parameters as" in str(problem(sink("foreachBatch"), sink("foreachBatch"), *same))
     assert problem(sink(topic="x"), sink("foreachBatch"), *same) is None, "the running version has no such sink"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        (source(), source(), None),
-        (source(), source(cleansource="delete"), "source windows/source-1 removes the files it has read"),
-        (source(cleansource="archive"), source(), "the running version removes the files it has read"),
-        (source(cleansource="archive", location="/other"), source(), None),
-        (source("kafka"), source("kafka"), None),
-        (source("kafka", **{"kafka.group.id": "g"}), source("kafka", **{"kafka.group.id": "g"}), "consumer group"),
-        (source("kafka", **{"kafka.group.id": "g"}), source("kafka", **{"kafka.group.id": "h"}), None),
-        (source("socket"), source("socket"), "format socket"),
-    ],
-)
-def test_neither_takes_input_away_from_the_other(old: QueryPlan, new: QueryPlan, reason: str | None) -> None:
-    found = problem(old, new)
-    assert found is None if reason is None else reason in str(found)
 
 
 FILES = Position(files=frozenset({"a", "b"}))
@@ -163,23 +158,18 @@ def test_an_offset_log_of_another_shape_is_not_compared(tmp_path: Path) -> None:
     assert Written(tmp_path).commit(0, "1", "2").read() == {"source-1": Position()}
 
 
-@pytest.fixture
-def registry(tmp_path: Path) -> AppRegistry:
-    return Registry(str(tmp_path)).app("flights")
+def test_a_deployment_that_ran_beside_takes_the_next_epoch_with_its_number(app: AppRegistry) -> None:
+    assert app.claim(Current(deployment="v1", epoch=1))
+    assert app.claim(Current(deployment="v2", epoch=5), after=1)
+    assert app.current() == Current(deployment="v2", epoch=5)
+    assert not app.claim(Current(deployment="v1", epoch=2)), "of two who want to follow epoch 1 one wins"
+    assert app.claim(Current(deployment="v1", epoch=6)) and app.current_id() == "v1"
 
 
-def test_a_deployment_that_ran_beside_takes_the_next_epoch_with_its_number(registry: AppRegistry) -> None:
-    assert registry.claim(Current(deployment="v1", epoch=1))
-    assert registry.claim(Current(deployment="v2", epoch=5), after=1)
-    assert registry.current() == Current(deployment="v2", epoch=5)
-    assert not registry.claim(Current(deployment="v1", epoch=2)), "of two who want to follow epoch 1 one wins"
-    assert registry.claim(Current(deployment="v1", epoch=6)) and registry.current_id() == "v1"
-
-
-def test_such_a_claim_counts_although_its_claimer_died(registry: AppRegistry, monkeypatch: Any) -> None:
-    registry.claim(Current(deployment="v1", epoch=1))
+def test_such_a_claim_counts_although_its_claimer_died(app: AppRegistry, monkeypatch: Any) -> None:
+    app.claim(Current(deployment="v1", epoch=1))
     with monkeypatch.context() as dying:
         dying.setattr(AppRegistry, "set_current", lambda *_: None)
-        registry.claim(Current(deployment="v2", epoch=5), after=1)
-    assert registry.current() == Current(deployment="v2", epoch=5)
-    assert registry.claim(Current(deployment="v3", epoch=6)) and registry.current_id() == "v3"
+        app.claim(Current(deployment="v2", epoch=5), after=1)
+    assert app.current() == Current(deployment="v2", epoch=5)
+    assert app.claim(Current(deployment="v3", epoch=6)) and app.current_id() == "v3"

@@ -9,8 +9,8 @@ import importlib
 import itertools
 import random
 import re
-import re._constants as c  # type: ignore[import-not-found]
-import re._parser as parser  # type: ignore[import-not-found]
+import re._constants as c
+import re._parser as parser
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -155,7 +155,7 @@ def worst_inputs(pattern: re.Pattern[str]) -> Iterator[Callable[[int], str]]:
     pairs = ["".join(pair) for pair in itertools.permutations(parts, 2)]
     for pump in (*parts, *drawn.sample(pairs, min(len(pairs), 60))):
         for before in ("", parts[-1]):
-            yield lambda length, before=before, pump=pump: before + pump * (length // len(pump)) + "\0"  # type: ignore[misc]
+            yield lambda length, before=before, pump=pump: before + pump * (length // len(pump)) + "\0"
 
 
 def seconds(run: Callable[[str], Any], text: str) -> float:

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_streamupdate.control.update.promotion import pause
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.deployment import DRAINING, RUNNING, QueryStatus, Status
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.agent.reporting import Reporter
@@ -21,11 +21,6 @@ from .builders import deploy, set_status
 
 ZERO = datetime(2026, 11, 28, tzinfo=timezone.utc)
 RECORD = UpdateRecord(app="flights", old="v1", new="v2", started_at=ZERO.isoformat(), strategy="standby")
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> AppRegistry:
-    return Registry(str(tmp_path)).app("flights")
 
 
 def at(seconds: float) -> str:

@@ -1,33 +1,34 @@
-"""The picture of an app's queries: verdicts and figures on its graph, and its lines of text."""
+"""The picture of an app's queries: verdicts and figures on its graph, its lines of text, and what an app's document has
+of it."""
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.graph import Change, Graph, Node, graph
-from airflow_provider_streamupdate.core.compatibility.picture import (
-    SIGNS,
-    WIDTH,
-    picture_lines,
-    picture_of,
-)
+from airflow_provider_streamupdate.core.compatibility.picture import SIGNS, WIDTH, picture_lines, picture_of
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, LOSS, REFUSED, ReportItem, Verdict
 from airflow_provider_streamupdate.core.plan.expressions import Literal
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan
-from airflow_provider_streamupdate.core.plan.rename import rename
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import from_json, to_json
 
-from .builders import app_plan, query_plan
+from .builders import app_plan, deploy, query_plan, spec, write_json
 from .test_graph import CHAIN, HOSTILE, query, stage
 
 
 def item(thing: str, name: str, verdict: Verdict = CARRIED, **changes: object) -> ReportItem:
-    return ReportItem(**{"thing": thing, "name": name, "verdict": verdict, "reason": "why", **changes})  # type: ignore[arg-type]
+    return ReportItem(**{"thing": thing, "name": name, "verdict": verdict, "reason": "why", **changes})
 
 
 def node(picture: Graph, name: str, of: str = "windows") -> Node:
@@ -47,15 +48,8 @@ def test_each_verdict_is_on_its_node(verdict: Verdict, thing: str, name: str) ->
     assert ("needs agreement" in line) == (verdict == LOSS)
 
 
-def test_a_loss_that_was_agreed_to_says_so() -> None:
-    told = item("stage", "windows/daily", LOSS, needs_agreement=True, agreed=True)
-    made = picture_of(graph(app_plan(CHAIN), app_plan(CHAIN)), [told])
-    assert node(made, "stage daily").agreement == "agreed" and not node(made, "stage daily").blocks
-    assert any(line.endswith("! carried with loss, agreed") for line in picture_lines(made))
-
-
 def test_every_item_of_a_report_is_somewhere() -> None:
-    """On a node, else with its query, else with the app."""
+    # On a node, else with its query, else with the app.
     items = [
         item("app", "flights"), item("query", "windows"), item("query", "windows:fork"), item("query", "gone"),
         item("watermark", "windows:watermark"), item("setting", "windows:spark.sql.ansi.enabled"),
@@ -70,9 +64,7 @@ def test_every_item_of_a_report_is_somewhere() -> None:
     assert (
         sum(f" {each.thing} {each.name}: carried" in "\n".join(picture_lines(made)) for each in items) == len(items) - 1
     )
-
-
-def test_a_query_whose_name_has_a_colon_keeps_its_notes() -> None:
+    # a query whose name has a colon keeps its notes
     plan = app_plan(query(name="a"), query(name="a:b"))
     made = picture_of(
         graph(plan, plan), [item("query", "a:b"), item("watermark", "a:b:watermark"), item("query", "a:fork")]
@@ -80,10 +72,15 @@ def test_a_query_whose_name_has_a_colon_keeps_its_notes() -> None:
     assert [[n.name for n in q.notes] for q in made.queries] == [["a:fork"], ["a:b", "a:b:watermark"]]
 
 
-def test_the_worst_of_several_verdicts_counts_and_all_reasons_are_told() -> None:
+def test_the_worst_of_several_verdicts_counts_and_an_agreement_is_told() -> None:
     items = [item("stage", "windows/daily"), item("stage", "windows/daily", REFUSED, reason="no")]
     found = node(picture_of(graph(app_plan(CHAIN), app_plan(CHAIN)), items), "stage daily")
     assert (found.mark, found.reason, found.blocks) == (REFUSED, "why; no", True)
+    # a loss that was agreed to says so
+    told = item("stage", "windows/daily", LOSS, needs_agreement=True, agreed=True)
+    made = picture_of(graph(app_plan(CHAIN), app_plan(CHAIN)), [told])
+    assert node(made, "stage daily").agreement == "agreed" and not node(made, "stage daily").blocks
+    assert any(line.endswith("! carried with loss, agreed") for line in picture_lines(made))
 
 
 def test_steps_have_no_verdict_and_are_marked_by_what_changes() -> None:
@@ -101,14 +98,12 @@ def test_steps_have_no_verdict_and_are_marked_by_what_changes() -> None:
         assert all(any(text in line for line in picture_lines(made)) for text in shown), picture_lines(made)
 
 
-def test_steps_are_not_called_new_where_the_old_plan_does_not_say_what_feeds_the_sink() -> None:
+def test_nothing_is_called_new_where_the_old_version_is_not_known() -> None:
     new = query(paths=(("f(a.x)", "from a."),), filters=("f(a.x)",))
     made = picture_of(graph(app_plan(new), app_plan(attrs.evolve(new, paths=None, filters=()))))
     assert [n.mark for n in made.queries[0].nodes if n.kind == "steps"] == [Change.UNKNOWN]
     assert picture_lines(made)[-1] == "? the old version's plan does not say what feeds sink"
-
-
-def test_without_a_second_version_nothing_is_marked() -> None:
+    # without a second version nothing is marked
     made = picture_of(graph(app_plan(CHAIN)))
     assert not made.compared and {n.mark for n in made.queries[0].nodes} == {None}
 
@@ -119,17 +114,6 @@ def test_a_report_keeps_the_graph_of_both_plans() -> None:
     assert report.picture is not None and node(report.picture, "stage distinct").mark == "ignored"
     without = attrs.evolve(report, graph=None)
     assert without.picture is None and "```" not in without.to_markdown() and "```" in report.to_markdown()
-
-
-def test_renamed_stages_are_one_node() -> None:
-    new = query(stage("monthly", 0, ("from a.",)), paths=(("after monthly.", "from a."),))
-    old = query(stage("daily", 0, ("from a.",)), paths=(("after daily.", "from a."),))
-    report = compare(rename(app_plan(old), {"daily": "monthly"}), app_plan(new), "s")
-    assert report.picture is not None
-    assert [n.id for n in report.picture.queries[0].nodes] == ["source a", "stage monthly", "sink"]
-
-
-# The lines of text
 
 
 def test_the_lines_of_a_refused_update() -> None:
@@ -143,7 +127,6 @@ def test_the_lines_of_a_refused_update() -> None:
         sources="a c", paths=(("after daily.", "from a."),),
     )  # fmt: skip
     report = compare(app_plan(old), app_plan(new), "snapshot s1")
-    assert report.picture is not None
     rows = [re.split(" {2,}", line.strip()) for line in picture_lines(report.picture)]
     assert rows == [
         ["query windows"],
@@ -204,3 +187,46 @@ def test_nothing_at_all() -> None:
         "query windows",
         "  sink noop",
     ]
+
+
+OLD = query(stage("daily", 0, ("from a.",)), paths=(("after daily.", "from a."),))
+NEW = query(stage("daily", 0, ("f(a.x)", "from a.")), paths=(("after daily.", "from a."),))
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> AppRegistry:
+    registry = Registry(str(tmp_path)).app("flights")
+    deploy(registry)
+    write_json(registry, "deployments/v1/plan.json", app_plan(OLD))
+    return registry
+
+
+def document(app: AppRegistry, root: Path) -> dict[str, Any]:
+    found = StreamUpdateClient(str(root)).app_document(app.name)
+    return json.loads(json.dumps(found, allow_nan=False))
+
+
+def nodes(picture: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {node["id"]: node for query in picture["queries"] for node in query["nodes"]}
+
+
+def test_what_runs_is_shown(app: AppRegistry, tmp_path: Path) -> None:
+    picture = document(app, tmp_path)["picture"]
+    assert picture["compared"] is False
+    assert set(nodes(picture)) == {"source a", "stage daily", "sink"}
+    edges = [(e["start"], e["end"], e["new"]) for e in picture["queries"][0]["edges"]]
+    assert edges == [("source a", "stage daily", True), ("stage daily", "sink", True)]
+
+
+def test_the_report_of_an_update_is_shown_on_both_versions(app: AppRegistry, tmp_path: Path) -> None:
+    app.create_deployment(spec("v2", parent="v1"))
+    app.set_update(UpdateRecord(app="flights", old="v1", new="v2", started_at="2026-11-21T10:00:00+00:00"))
+    report = compare(app_plan(OLD), app_plan(NEW), "deployment v1")
+    app.folder.write("updates/v2.report.json", to_json(report))
+    found = document(app, tmp_path)["report"]
+    assert found["picture"]["compared"] and "graph" not in found and found["deployment"] == "v2"
+    told = nodes(found["picture"])
+    assert told["stage daily"]["mark"] == "carried"
+    assert {name: node["mark"] for name, node in told.items() if node["kind"] == "steps"} == {
+        "steps source a > stage daily": "new"
+    }

@@ -264,14 +264,6 @@ def test_whoever_comes_next_completes_the_way_back(
     assert len(seen) == 7  # two records, two names, two removals, and the end
 
 
-def test_a_run_that_died_is_taken_for_what_it_logged(storage: Folder) -> None:
-    records.write(storage, attrs.evolve(before(), phase=Phase.RUNNING))
-    checkpoint(storage, f"{folder_of('same')}/0", 2, 3)
-    record = steps.complete_interrupted(storage, records.need(storage))
-    assert record.flows["same"].batch == 3
-    assert steps.complete_interrupted(storage, record) is record
-
-
 def test_what_names_its_own_place_is_led_to_where_the_checkpoint_will_be(storage: Folder) -> None:
     """transformWithState's description of an operator, whatever scheme it gives the path."""
     made, final = (storage.sub(f"{folder_of('counts')}/{name}") for name in ("streamupdate-1", "1"))
@@ -326,12 +318,14 @@ def test_a_batch_that_was_run_again_by_others_is_noticed(storage: Folder) -> Non
     assert records.is_unchanged(storage, attrs.evolve(flow, committed=None))  # a record of an earlier version
 
 
-def test_a_check_takes_a_run_that_died_for_what_it_logged(storage: Folder) -> None:
+def test_a_run_that_died_is_taken_for_what_it_logged(storage: Folder) -> None:
     record = attrs.evolve(before(), phase=Phase.RUNNING)
     records.write(storage, record)
-    checkpoint(storage, f"{folder_of('same')}/0", 2)
-    assert steps.expected_record(storage, record).flows["same"].batch == 2
-    assert records.need(storage) == record
+    checkpoint(storage, f"{folder_of('same')}/0", 2, 3)
+    assert steps.expected_record(storage, record).flows["same"].batch == 3
+    assert records.need(storage) == record, "a check changes nothing"
+    completed = steps.complete_interrupted(storage, record)
+    assert completed.flows["same"].batch == 3 and steps.complete_interrupted(storage, completed) is completed
     assert steps.expected_record(storage, before()) == before()
     with pytest.raises(RefusedError, match=r"not complete.*pipeline run"):
         steps.expected_record(storage, died_before_the_numbers(storage))

@@ -52,7 +52,7 @@ def report(new: RehearsedQuery | None, old: RehearsedQuery | None = None, *items
     )
 
 
-def test_batches_stand_beside_those_of_the_same_number() -> None:
+def test_batches_stand_beside_those_of_the_same_number_and_problems_are_told() -> None:
     made = report(query((7, 3, 41), (8, 4, 42)), query((8, 5, 50)))
     assert list(made.batch_rows()) == [
         ("q", 7, 9, None, 3, None, 41, None, 0.25, None),
@@ -62,9 +62,6 @@ def test_batches_stand_beside_those_of_the_same_number() -> None:
     assert made.passed and made.outcome == "went well"
     assert "| q | 8 | 9 | 9 | 4 | 5 | 42 | 50 | 0.25 | 0.25 |" in made.to_markdown()
     assert from_json(to_json(made), RehearsalReport, "here") == made
-
-
-def test_what_failed_and_what_showed_nothing() -> None:
     died = report(query((7, 3, 41), error="ValueError: no"))
     assert not died.passed and died.outcome == "failed" and died.problems == ["query q: ValueError: no"]
     assert "- query q: ValueError: no" in died.to_markdown()
@@ -72,7 +69,8 @@ def test_what_failed_and_what_showed_nothing() -> None:
     assert nothing.passed and nothing.outcome == "went well, but there was no input"
     refused = report(None, None, ReportItem(thing="stage", name="q/daily", verdict=REFUSED, reason="other keys"))
     assert not refused.passed and refused.outcome == "not compatible"
-    assert "| stage | q/daily | refused | other keys |" in refused.to_markdown()
+    assert "| stage | q/daily | refused | (below) |" in refused.to_markdown()
+    assert "stage q/daily: other keys" in refused.to_markdown()
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,15 @@
-"""Where a restore puts the files and offsets of a snapshot, and what is damaged."""
+"""Where a restore puts the files and offsets of a snapshot, what is damaged, and the room it needs."""
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot, SnapshotFile
-from airflow_provider_streamupdate.core.errors import CorruptError
+from airflow_provider_streamupdate.core.errors import CorruptError, NoRoomError, StorageError
 from airflow_provider_streamupdate.core.plan.plan import QueryPlan, SourcePlan
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.snapshots.restore import (
@@ -17,9 +18,11 @@ from airflow_provider_streamupdate.core.snapshots.restore import (
     bring_files,
     plan_restore,
     reorder_offsets,
+    room_needed,
 )
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.core.storage import Folder
+from airflow_provider_streamupdate.core.storage.space import MARGIN_BYTES, check_room, no_room, size
 
 from .builders import CONF, app_with_snapshots, query_plan, stage_plan
 
@@ -53,13 +56,11 @@ def test_state_follows_its_stage(old: list[str], new: list[str], operators: dict
     assert targets(STATE, old, new) == expected
 
 
-def test_spark_s_own_description_of_an_operator_is_not_taken() -> None:
+def test_what_a_restore_takes_and_leaves() -> None:
     described = ["state/0/_metadata/metadata", "state/0/_metadata/v2/0", "state/0/_stateSchema/default/0_x"]
     snapshot = snapshot_of(*described, "state/0/0/_metadata/schema", "state/0/0/4.zip")
     assert list(targets(snapshot, ["a"], ["a"])) == ["state/0/0/4.zip"]
-
-
-def test_logs_are_taken_as_they_are_but_offsets_go_their_own_way() -> None:
+    # logs are taken as they are but offsets go their own way
     snapshot = snapshot_of("metadata", "commits/3", "sources/0/2", "offsets/3")
     assert targets(snapshot, ["a"], ["a"]) == {p: p for p in ("metadata", "commits/3", "sources/0/2")}
     plan = plan_restore(snapshot, query_plan(), query_plan())
@@ -71,17 +72,12 @@ def test_new_stages_get_an_empty_store_in_every_partition() -> None:
     plan = plan_restore(STATE, old, new)
     assert [s.name for s in plan.empty] == ["n"]
     assert (plan.version, plan.partitions) == (4, 2)
-
-
-def test_without_the_number_of_partitions_no_stage_can_be_added() -> None:
+    # without the number of partitions no stage can be added
     bare = snapshot_of("state/0/0/4.zip", conf={})
     old, new = query_plan(stage_plan("a")), query_plan(stage_plan("n", 0), stage_plan("a", 1))
     with pytest.raises(CorruptError, match=r"does not record spark\.sql\.shuffle\.partitions.* for n;"):
         plan_restore(bare, old, new)
     assert plan_restore(bare, old, old).empty == ()
-
-
-# Sources
 
 
 def sources_of(*names: str) -> QueryPlan:
@@ -110,9 +106,6 @@ def test_a_source_s_own_files_follow_it(
     assert {file.path: path for file, path in plan.moves} == expected
 
 
-# Offsets
-
-
 @pytest.mark.parametrize(
     ("version", "lines", "new", "expected"),
     [
@@ -133,9 +126,6 @@ def test_offsets_follow_their_sources(
 def test_an_entry_with_another_number_of_lines_is_refused() -> None:
     with pytest.raises(CorruptError, match="has 1 source lines, but its plan has 2"):
         reorder_offsets("v1\n{}\n-", ("a", "b"), ("b", "a"))
-
-
-# Bringing the files
 
 
 @pytest.fixture
@@ -201,7 +191,7 @@ def test_the_checkpoint_gets_the_files_of_the_snapshot_s_batch(app: AppRegistry,
     ],
 )
 @pytest.mark.parametrize("damaged", ["offsets/1", "commits/1", "state/0/0/2.zip"])
-def test_a_damaged_file_stops_the_restore(app: AppRegistry, tmp_path: Path, damaged: str, damage, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_file_stops_the_restore(app: AppRegistry, tmp_path: Path, damaged: str, damage, message: str) -> None:
     file = next(f for f in SnapshotStore(app).get("s2").queries["windows"].files if f.path == damaged)
     path = Path(app.folder.path(file.object))
     data = damage(path.read_bytes())
@@ -210,3 +200,67 @@ def test_a_damaged_file_stops_the_restore(app: AppRegistry, tmp_path: Path, dama
         path.write_bytes(data)
     with pytest.raises(CorruptError, match=rf"\({damaged}\) {message}"):
         bring(app, Folder.open(str(tmp_path / "new")))
+
+
+PATHS = {"metadata": 10, "offsets/3": 20, "state/0/0/4.zip": 3000, "state/0/0/SSTs/1.sst": 40_000, "state/1/0/4.zip": 5}
+
+
+@pytest.fixture
+def snapshot() -> QuerySnapshot:
+    files = tuple(SnapshotFile(path=p, size=count, object=f"objects/x/{p}") for p, count in PATHS.items())
+    return QuerySnapshot(batch=3, query_id="id", files=files, conf=CONF)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Folder:
+    return Folder.open(str(tmp_path / "app"))
+
+
+ELSEWHERE = Folder.open("memory://elsewhere")
+
+
+def test_links_need_no_room_and_copies_need_their_bytes(snapshot: QuerySnapshot, here: Folder) -> None:
+    plan = query_plan(stage_plan("a", 0), stage_plan("b", 1))
+    restore = plan_restore(snapshot, plan, plan)
+    assert room_needed(restore, snapshot, here, here.sub("deployments/v2")) == 0
+    assert room_needed(restore, snapshot, ELSEWHERE, here) == 43_015
+    assert room_needed(restore, snapshot, ELSEWHERE, here, state=False) == 10
+    assert room_needed(restore, snapshot, ELSEWHERE, here, copied={"state/0/0/SSTs/1.sst": 40_000}) == 3_015
+
+
+def test_a_migrated_stage_needs_as_much_as_it_has_although_the_rest_is_linked(
+    snapshot: QuerySnapshot, here: Folder
+) -> None:
+    stages = (stage_plan("a", 0), stage_plan("b", 1))
+    more = query_plan(*stages, stores={"spark.sql.shuffle.partitions": "4"})  # state of other partitions is rewritten
+    restore = plan_restore(snapshot, query_plan(*stages), more)
+    assert restore.migrated
+    assert room_needed(restore, snapshot, here, here.sub("deployments/v2")) == 43_005
+
+
+def test_what_would_fill_the_disk_is_refused(here: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Folder, "free", lambda _: 2_000_000 + MARGIN_BYTES)
+    check_room(here, 2_000_000, "it")
+    with pytest.raises(
+        NoRoomError, match=r"it needs 2\.1 MB \(plus 16\.8 MB that are kept free\), but only 18\.8 MB are free at "
+    ) as e:
+        check_room(here, 2_100_000, "it")
+    assert "streamupdate gc" in str(e.value) and here.path() in str(e.value)
+    monkeypatch.setattr(Folder, "free", lambda _: 0)
+    check_room(here, 0, "links")
+    assert (size(999), size(3.4e12)) == ("999 bytes", "3.4 TB")
+    # that no room is left is known below our own errors
+    full = StorageError("cannot write")
+    full.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert no_room(full) and no_room(OSError(errno.EDQUOT, "quota"))
+    assert not no_room(StorageError("cannot reach")) and not no_room(PermissionError(errno.EACCES, "no"))
+
+
+def test_copying_ahead_is_refused_before_the_first_file(
+    snapshot: QuerySnapshot, here: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Folder, "free", lambda _: 0)
+    restore = plan_restore(snapshot, query_plan(stage_plan("a", 0)), query_plan(stage_plan("a", 0)))
+    with pytest.raises(NoRoomError, match=r"copying state ahead needs 40\.0 kB"):
+        bring_ahead(restore, ELSEWHERE, here, {})
+    assert here.files() == []

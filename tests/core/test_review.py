@@ -12,30 +12,21 @@ import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
+from airflow_provider_streamupdate.control.code_diff import CodeDiff, FileDiff
 from airflow_provider_streamupdate.control.operations.settings_diff import Changed
-from airflow_provider_streamupdate.control.review.code import CodeDiff, FileDiff
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem, Verdict
 from airflow_provider_streamupdate.core.errors import InvalidInputError, NotFoundError
-from airflow_provider_streamupdate.core.history.history import (
-    MONTHS,
-    Minutes,
-    Month,
-    driver_key,
-    hour_of,
-    minute_of,
-    sum_up,
-    write_minutes,
-)
+from airflow_provider_streamupdate.core.history.history import MONTHS, Month, driver_key, hour_of, minute_of, sum_up
 from airflow_provider_streamupdate.core.history.span import Span
-from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.application import Application, Script
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.registry import AppRegistry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.serde import to_json
 
-from .builders import deploy, spec
+from .builders import deploy, spec, write_spans
 
 NOW = datetime.now(timezone.utc)  # when each test begins, for what is looked at asks the clock
 
@@ -47,16 +38,6 @@ def it_is_now() -> None:
 
 
 APP = "flights"
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> AppRegistry:
-    return Registry(str(tmp_path)).app(APP)
-
-
-@pytest.fixture
-def client(tmp_path: Path) -> StreamUpdateClient:
-    return StreamUpdateClient(str(tmp_path))
 
 
 def version(app: AppRegistry, name: str, files: dict[str, bytes], **changes: Any) -> None:
@@ -139,6 +120,19 @@ def test_files_of_one_name_are_all_compared(
     assert found.files[0].name == "job.py"
 
 
+def test_a_script_s_modules_and_arguments_are_compared(app: AppRegistry, client: StreamUpdateClient) -> None:
+    for deployment, text, limit in (("v1", b"LIMIT = 1\n", "1"), ("v2", b"LIMIT = 2\n", "2")):
+        script = Script(app=APP, arguments=("--limit", limit, "--api-token", f"t0k3n-{limit}"))
+        app.create_deployment(spec(deployment, application=Application(file="application/job.py", script=script)))
+        for path, content in {"job.py": b"import lib.keys\n", "lib/__init__.py": b"", "lib/keys.py": text}.items():
+            app.deployment_folder(deployment).write(f"application/{path}", content)
+    note(app)
+    [changed] = client.code_of_update(APP, "v2").files
+    assert (changed.name, changed.lines[1:]) == ("lib/keys.py", ("-LIMIT = 1", "+LIMIT = 2"))
+    told = str(client.review(APP, "v2").settings)
+    assert "--limit 1" in told and "--limit 2" in told and "t0k3n" not in told
+
+
 def test_what_is_huge_is_cut_and_says_so(
     monkeypatch: pytest.MonkeyPatch, app: AppRegistry, client: StreamUpdateClient
 ) -> None:
@@ -213,12 +207,9 @@ def test_an_update_tells_who_and_what_was_agreed_to(app: AppRegistry, client: St
     )
     app.folder.write("updates/v2.report.json", to_json(CompatibilityReport(app=APP, source="v1", items=items)))
     found = client.review(APP, "v2")
-    assert [(a.name, a.because) for a in found.agreed] == [
-        ("windows/daily:same", "only the order"),
-        ("windows/old", None),
-    ]
+    assert found.agreed == ("windows/daily:same (only the order)", "windows/old")
     assert found.verdicts == {"carried": 1, "ignored": 1} and found.update.asked_by.startswith("airflow:")
-    assert found.problems == ("stage windows/old: gone; agree to it with --agree windows/old",)
+    assert found.problems == ("stage windows/old: gone; lose it: agree to it with --agree windows/old",)
 
 
 def test_an_update_that_left_no_files_and_one_that_is_not_there(app: AppRegistry, client: StreamUpdateClient) -> None:
@@ -233,19 +224,14 @@ def test_an_update_that_left_no_files_and_one_that_is_not_there(app: AppRegistry
         client.review(APP, "../v2")
 
 
-# The hours before and after
-
-
 def minutes(app: AppRegistry, deployment: str, epoch: int, first: int, last: int, rows: int, kept: int) -> None:
     """From so many minutes ago to so many; each with 60 rows times `rows`, and `kept` state rows more than before."""
-    hours: dict[datetime, list[Span]] = {}
+    spans = []
     for n, ago in enumerate(range(first, last, -1)):
-        at = minute_of(NOW) - timedelta(minutes=ago)
-        one = Span(at=at.isoformat(), batches=1, timed=1, rows_in=60 * rows, seconds=0.5 * rows, longest=float(rows))
-        of_hour = hours.setdefault(hour_of(at), [])
-        of_hour.append(attrs.evolve(one, state_rows={"daily": kept * n}, lag=float(n), lag_most=float(n)))
-    for hour, spans in hours.items():
-        write_minutes(app.folder, hour, Minutes(deployment=deployment, epoch=epoch, spans={"q": tuple(spans)}))
+        at = (minute_of(NOW) - timedelta(minutes=ago)).isoformat()
+        one = Span(at=at, batches=1, timed=1, rows_in=60 * rows, seconds=0.5 * rows, longest=float(rows))
+        spans.append(attrs.evolve(one, state_rows={"daily": kept * n}, lag=float(n), lag_most=float(n)))
+    write_spans(app, *spans, deployment=deployment, epoch=epoch)
 
 
 def taken_over(app: AppRegistry, ago: float, **changes: Any) -> UpdateRecord:
@@ -254,66 +240,57 @@ def taken_over(app: AppRegistry, ago: float, **changes: Any) -> UpdateRecord:
     return note(app, step_times=times, paused_at=at, pause_seconds=1.0, outcome="promoted", **changes)
 
 
-def test_the_same_time_before_and_after_is_compared(app: AppRegistry, client: StreamUpdateClient) -> None:
+@pytest.fixture
+def both(app: AppRegistry) -> AppRegistry:
+    """v1 ran before v2."""
     deploy(app, "v1")
     deploy(app, "v2", epoch=2)
-    taken_over(app, 90)
-    minutes(app, "v1", 1, 300, 89, rows=1, kept=10)  # also in the minute of the cut-over
-    minutes(app, "v2", 2, 90, 0, rows=2, kept=60)
+    return app
+
+
+def hours(client: StreamUpdateClient) -> tuple[Any, dict[str, tuple[Any, ...]]]:
+    """What is compared of v2's update, and the figures of it."""
     found = client.review(APP, "v2").hours
-    assert found is not None
+    return found, {f.figure: (f.before, f.after, f.unit) for f in found.figures}
+
+
+def test_the_same_time_before_and_after_is_compared(both: AppRegistry, client: StreamUpdateClient) -> None:
+    taken_over(both, 90)
+    minutes(both, "v1", 1, 300, 89, rows=1, kept=10)  # also in the minute of the cut-over
+    minutes(both, "v2", 2, 90, 0, rows=2, kept=60)
+    found, figures = hours(client)
     # 90 minutes after the cut-over began are 89 whole ones; as many before
     assert found.after == 89 * 60 and found.before == pytest.approx(89 * 60, abs=120)
-    figures = {f.figure: (f.before, f.after, f.unit) for f in found.figures}
     assert figures["batch, mean"] == (0.5, 1.0, "s") and figures["batch, longest"] == (1.0, 2.0, "s")
     assert figures["rows in"] == (1.0, 2.0, "rows/s")
     assert figures["state rows, growth"] == (600.0, 3600.0, "rows/h")
     assert figures["lag at the end"] == (209.0, 89.0, "rows") and "rows out" not in figures
 
 
-def test_the_next_update_ends_what_is_compared(app: AppRegistry, client: StreamUpdateClient) -> None:
-    deploy(app, "v1")
-    deploy(app, "v2", epoch=2)
-    taken_over(app, 120)
-    later = minute_of(NOW) - timedelta(minutes=60)
-    app.set_update(UpdateRecord(app=APP, old="v2", new="v3", started_at=later.isoformat()))
-    minutes(app, "v1", 1, 300, 119, rows=1, kept=0)
-    minutes(app, "v2", 2, 119, 0, rows=1, kept=0)
-    found = client.review(APP, "v2").hours
-    assert found is not None and found.after == 59 * 60
-
-
-def test_an_update_of_last_month_is_compared_by_hours(app: AppRegistry, client: StreamUpdateClient) -> None:
-    deploy(app, "v1")
-    deploy(app, "v2", epoch=2)
+def test_an_update_of_last_month_is_compared_by_hours(both: AppRegistry, client: StreamUpdateClient) -> None:
     cut = hour_of(NOW) - timedelta(days=20) + timedelta(minutes=30)
-    note(app, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
+    note(both, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
 
     def of(first: int, last: int, rows: int) -> tuple[Span, ...]:
-        hours = (hour_of(cut) + timedelta(hours=h) for h in range(first, last))
-        return tuple(Span(at=h.isoformat(), batches=60, timed=60, rows_in=3600 * rows, seconds=60.0) for h in hours)
+        moments = (hour_of(cut) + timedelta(hours=h) for h in range(first, last))
+        return tuple(Span(at=h.isoformat(), batches=60, timed=60, rows_in=3600 * rows, seconds=60.0) for h in moments)
 
     spans = {driver_key("v1", 1): {"q": of(-100, 1, 1)}, driver_key("v2", 2): {"q": of(0, 100, 2)}}
-    months = {at.strftime("%Y%m") for at in (NOW - timedelta(days=25), NOW - timedelta(days=15))}
-    for month in months:
+    for month in {at.strftime("%Y%m") for at in (NOW - timedelta(days=25), NOW - timedelta(days=15))}:
         kept = {
             driver: {"q": tuple(s for s in queries["q"] if s.at[:7].replace("-", "") == month)}
             for driver, queries in spans.items()
         }
-        app.folder.write(f"{MONTHS}/{month}.json", to_json(Month(spans=kept)))
-    found = client.review(APP, "v2").hours
-    assert found is not None and (found.before, found.after) == (23 * 3600.0, 23 * 3600.0)
-    assert {f.figure: (f.before, f.after) for f in found.figures}["rows in"] == (1.0, 2.0)
+        both.folder.write(f"{MONTHS}/{month}.json", to_json(Month(spans=kept)))
+    found, figures = hours(client)
+    assert (found.before, found.after) == (23 * 3600.0, 23 * 3600.0) and figures["rows in"][:2] == (1.0, 2.0)
 
 
 def hours_of(app: AppRegistry, deployment: str, epoch: int, begin: datetime, minutes: int) -> None:
-    """600 rows a minute, 10 a second, in the files of their hours."""
-    of_hours: dict[datetime, list[Span]] = {}
-    for at in (begin + timedelta(minutes=n) for n in range(minutes)):
-        one = Span(at=at.isoformat(), batches=1, timed=1, rows_in=600, seconds=5.0)
-        of_hours.setdefault(hour_of(at), []).append(one)
-    for hour, spans in of_hours.items():
-        write_minutes(app.folder, hour, Minutes(deployment=deployment, epoch=epoch, spans={"q": tuple(spans)}))
+    """600 rows a minute, 10 a second."""
+    moments = [(begin + timedelta(minutes=n)).isoformat() for n in range(minutes)]
+    spans = [Span(at=at, batches=1, timed=1, rows_in=600, seconds=5.0) for at in moments]
+    write_spans(app, *spans, deployment=deployment, epoch=epoch)
 
 
 @pytest.mark.parametrize(
@@ -326,88 +303,71 @@ def hours_of(app: AppRegistry, deployment: str, epoch: int, begin: datetime, min
     ],
 )
 def test_a_rate_is_of_the_time_whatever_the_number_of_drivers(
-    app: AppRegistry, client: StreamUpdateClient, drivers: list[tuple[int, int]], before: float
+    both: AppRegistry, client: StreamUpdateClient, drivers: list[tuple[int, int]], before: float
 ) -> None:
-    deploy(app, "v1")
-    deploy(app, "v2", epoch=200)
     cut = hour_of(NOW) - timedelta(days=3)
-    note(app, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
-    note(app, new="v3", old="v2", started_at=(cut + timedelta(hours=10)).isoformat())
+    note(both, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
+    note(both, new="v3", old="v2", started_at=(cut + timedelta(hours=10)).isoformat())
     for epoch, (begin, length) in enumerate(drivers, start=1):
-        hours_of(app, "v1", epoch, cut + timedelta(minutes=begin), length)
-    hours_of(app, "v2", 200, cut + timedelta(minutes=1), 600)
-    sum_up(app.folder, NOW)
-    found = client.review(APP, "v2").hours
-    assert found is not None and (found.before, found.after) == (before, 9 * 3600)
-    assert {f.figure: (f.before, f.after) for f in found.figures}["rows in"] == (10.0, 10.0)
+        hours_of(both, "v1", epoch, cut + timedelta(minutes=begin), length)
+    hours_of(both, "v2", 200, cut + timedelta(minutes=1), 600)
+    sum_up(both.folder, NOW)
+    found, figures = hours(client)
+    assert (found.before, found.after) == (before, 9 * 3600) and figures["rows in"][:2] == (10.0, 10.0)
 
 
-def test_an_hour_on_each_side_of_half_past(app: AppRegistry, client: StreamUpdateClient) -> None:
+def test_an_hour_on_each_side_of_half_past(both: AppRegistry, client: StreamUpdateClient) -> None:
     """The next update came before a whole hour was over: what was before is told."""
-    deploy(app, "v1")
-    deploy(app, "v2", epoch=2)
     cut = hour_of(NOW) - timedelta(days=3) + timedelta(minutes=30)
-    note(app, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
-    note(app, new="v3", old="v2", started_at=(cut + timedelta(minutes=56)).isoformat())
-    hours_of(app, "v1", 1, cut - timedelta(hours=10), 600)
-    hours_of(app, "v2", 2, cut + timedelta(minutes=1), 55)
-    found = client.review(APP, "v2").hours
-    assert found is not None and (found.before, found.after) == (3600, 0)
+    note(both, step_times={"snapshot_and_cancel": cut.isoformat()}, outcome="promoted")
+    note(both, new="v3", old="v2", started_at=(cut + timedelta(minutes=56)).isoformat())
+    hours_of(both, "v1", 1, cut - timedelta(hours=10), 600)
+    hours_of(both, "v2", 2, cut + timedelta(minutes=1), 55)
+    found, _ = hours(client)
+    assert (found.before, found.after) == (3600, 0)
+
+
+RAN = {"snapshot_and_cancel": "2026-01-01T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize(
     ("outcome", "times", "after"),
     [
-        ("refused", {}, 89),
-        ("refused", {"snapshot_and_cancel": "2026-01-01T00:00:00+00:00"}, 89),
-        ("rolled-back", {}, 89),
-    ]
-    + [
-        (outcome, {"snapshot_and_cancel": "2026-01-01T00:00:00+00:00"}, 29)
-        for outcome in ("promoted", "rolled-back", None)
-    ]
-    + [(None, {}, 29)],
+        *(("refused", {}, 89), ("refused", RAN, 89), ("rolled-back", {}, 89)),
+        *(("promoted", RAN, 29), ("rolled-back", RAN, 29), (None, RAN, 29), (None, {}, 29)),
+    ],
 )
-def test_an_update_that_never_ran_ends_no_hours(
-    app: AppRegistry, client: StreamUpdateClient, outcome: str | None, times: dict[str, str], after: int
+def test_the_next_update_ends_the_hours_unless_it_never_ran(
+    both: AppRegistry, client: StreamUpdateClient, outcome: str | None, times: dict[str, str], after: int
 ) -> None:
-    deploy(app, "v1")
-    deploy(app, "v2", epoch=2)
-    taken_over(app, 90)
+    taken_over(both, 90)
     later = (minute_of(NOW) - timedelta(minutes=60)).isoformat()
-    note(app, old="v2", new="v3", started_at=later, outcome=outcome, step_times=times)
-    minutes(app, "v2", 2, 90, 0, rows=2, kept=60)
-    found = client.review(APP, "v2").hours
-    assert found is not None and found.after == after * 60
+    note(both, old="v2", new="v3", started_at=later, outcome=outcome, step_times=times)
+    minutes(both, "v2", 2, 90, 0, rows=2, kept=60)
+    assert hours(client)[0].after == after * 60
 
 
 @pytest.mark.parametrize("moment", ["9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+00:00"])
 @pytest.mark.parametrize("pause", [1e308, -1e308])
 def test_moments_that_nobody_lived_in_break_nothing(
-    app: AppRegistry, client: StreamUpdateClient, moment: str, pause: float
+    both: AppRegistry, client: StreamUpdateClient, moment: str, pause: float
 ) -> None:
-    deploy(app, "v1")
-    deploy(app, "v2", epoch=2)
-    minutes(app, "v1", 1, 300, 89, rows=1, kept=10)
-    made = taken_over(app, 90)
-    app.set_update(attrs.evolve(made, pause_seconds=pause))
-    found = client.review(APP, "v2").hours
-    assert found is not None and found.before > 0
-    app.folder.write(
-        f"{MONTHS}/{moment[:4]}12.json", to_json(Month(spans={"1-v1": {"q": (Span(at=moment, rows_in=1),)}}))
-    )
-    again = client.review(APP, "v2").hours
-    assert again is not None and again.figures == found.figures
-    app.set_update(attrs.evolve(made, paused_at=moment, step_times={"snapshot_and_cancel": moment}))
+    minutes(both, "v1", 1, 300, 89, rows=1, kept=10)
+    made = taken_over(both, 90)
+    both.set_update(attrs.evolve(made, pause_seconds=pause))
+    found, figures = hours(client)
+    assert found.before > 0
+    strange = Month(spans={"1-v1": {"q": (Span(at=moment, rows_in=1),)}})
+    both.folder.write(f"{MONTHS}/{moment[:4]}12.json", to_json(strange))
+    assert hours(client)[1] == figures
+    both.set_update(attrs.evolve(made, paused_at=moment, step_times={"snapshot_and_cancel": moment}))
     assert client.review(APP, "v2").hours is None
 
 
-def test_nothing_is_known_of_hours_that_nobody_wrote_down(app: AppRegistry, client: StreamUpdateClient) -> None:
-    deploy(app, "v1")
-    deploy(app, "v2", epoch=2)
-    taken_over(app, 90)
+def test_nothing_is_known_of_hours_that_nobody_wrote_down(both: AppRegistry, client: StreamUpdateClient) -> None:
+    taken_over(both, 90)
     assert client.review(APP, "v2").hours is None
-    app.folder.write(f"history/minutes/{hour_of(NOW).strftime('%Y%m%dT%H')}-2-v2.json", b"{")
+    both.folder.write(f"history/minutes/{hour_of(NOW).strftime('%Y%m%dT%H')}-2-v2.json", b"{")
     assert client.review(APP, "v2").hours is None
 
 

@@ -1,161 +1,137 @@
-"""The repository's own scripts. `.ci/run`: what it ran, what it did not run and why, and nothing that was not earned.
-The locked jars. The examples of the docs are those of the system tests. The lock of scripts/setup.sh, in real
-processes: never two at work, also after an owner died with others waiting."""
+"""Plain scripts as applications: what goes along with one, what of it cannot work, and what decides that it is new."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import re
-import shutil
-import subprocess
-import sys
+import ast
 from pathlib import Path
-from types import ModuleType
 
+import attrs
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-MAKEFILE = """
-test: ; @echo 'ERROR tests/one.py' ; echo '==== 7 passed, 1 skipped in 3.10s ===='
-demo: ; @echo demo
-test-slow: ; @echo '==== 2 passed in 9.00s ===='
-test-spark42: ; @echo 'make test-spark42: skipped: no such registry' ; echo '==== 1 skipped in 0.01s ===='
-"""
+from airflow_provider_streamupdate.control.update.inheritance import inherit
+from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
+from airflow_provider_streamupdate.core.registry.application import Application, Script
+from airflow_provider_streamupdate.core.registry.hiding import Hiding
+from airflow_provider_streamupdate.core.registry.own_files import own_files
+from airflow_provider_streamupdate.core.registry.script_checks import check_script
+
+QUERY = 'spark.readStream.load().writeStream.queryName("q")'
 
 
-def ci(folder: Path, minutes: str, makefile: str = MAKEFILE) -> tuple[int, list[str]]:
-    """Exit code and output of .ci/run on another Makefile."""
-    (folder / ".ci").mkdir()
-    shutil.copy(REPOSITORY / ".ci" / "run", folder / ".ci" / "run")
-    (folder / "Makefile").write_text(makefile)
-    done = subprocess.run(
-        [folder / ".ci" / "run"], env={**os.environ, "CI_MINUTES": minutes}, capture_output=True, text=True
+def files(folder: Path, **texts: str) -> Path:
+    """Write files, whose names have ``__`` for ``/`` and ``_`` before the ending."""
+    for name, text in texts.items():
+        path = folder / ".".join(name.replace("__", "/").rsplit("_", 1))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "job.py"
+
+
+def test_own_modules_and_named_files_go_along(tmp_path: Path) -> None:
+    job = files(
+        tmp_path,
+        job_py="import config, json\nfrom lib.a import x\nimport pyspark.sql\nopen('conf/app.json')\n",
+        config_py="from helpers import trim\n",
+        src__helpers_py="",
+        lib__a_py="from . import b\nfrom .deep.c import d\n",
+        lib__b_py="SCHEMA = 'schema.txt'\n",
+        lib__schema_txt="k string",
+        lib__deep__c_py="",
+        conf__app_json="{}",
+        unused_py="",
+        other_json="{}",
     )
-    return done.returncode, done.stdout.splitlines()
+    (tmp_path / "lib" / "__init__.py").write_text("")
+    assert own_files(job) == [
+        *("conf/app.json", "config.py", "lib/__init__.py", "lib/a.py", "lib/b.py", "lib/deep/c.py"),
+        *("lib/schema.txt", "src/helpers.py"),
+    ]
 
 
-OUT_OF_TIME = "echo '!!!!!!! session-timeout: 60.0 sec exceeded !!!!!!' ; echo '=== 2 passed in 9.00s ===' ; false"
-
-
-@pytest.mark.parametrize(("more", "code"), [("", 0), ("echo 'FAILED tests/one.py::test_one' ; ", 1)])
-def test_slow_tests_that_end_for_time_have_not_failed(tmp_path: Path, more: str, code: int) -> None:
-    makefile = MAKEFILE.replace("echo '==== 2 passed in 9.00s ===='", more + OUT_OF_TIME)
-    found, lines = ci(tmp_path, "80", makefile)
-    assert found == code
-    assert ("  make test-slow: the rest of it, cut off for time" in lines) == (code == 0)
-    assert ("=== failed: test-slow" in lines) == (code == 1)
+def test_large_data_beside_a_script_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = files(tmp_path, job_py="open('data.csv')\n", data_csv="x" * 100)
+    monkeypatch.setattr("airflow_provider_streamupdate.core.registry.own_files.MOST_BYTES", 99)
+    with pytest.raises(ApplicationError, match=r"have 100 bytes.*keep data elsewhere"):
+        own_files(job)
 
 
 @pytest.mark.parametrize(
-    ("suite", "before", "after"),
-    [("test", "test: ;", f"test: ; @{OUT_OF_TIME}\nunused: ;"), ("demo", "echo demo", "false")],
+    ("text", "line", "told"),
+    [
+        (f"while True:\n    q = {QUERY}.start()\n    q.awaitTermination()\n", 2, "in a loop that waits for it"),
+        (f"a = {QUERY}.start()\na.awaitTermination()\nb = {QUERY}.start()\n", 3, "behind the wait in line 2"),
+        (f"a = {QUERY}.start()\na.awaitTermination(9)\nb = {QUERY}.start()\n", 3, "behind the wait in line 2"),
+        (f"a = {QUERY}.start()\ntime.sleep(5)\nb = {QUERY}.start()\n", 3, "behind the wait in line 2"),
+        (f"a = {QUERY}.start()\nwhile a.isActive:\n    pass\nb = {QUERY}.start()\n", 4, "behind the wait in line 2"),
+        (f"def save(df, n):\n    {QUERY}.start()\n{QUERY}.foreachBatch(save).start()\n", 2, "inside a foreachBatch"),
+    ],
 )
-def test_a_suite_that_failed_fails_it_and_the_fast_tests_may_not_end_for_time(
-    tmp_path: Path, suite: str, before: str, after: str
-) -> None:
-    code, lines = ci(tmp_path, "80", MAKEFILE.replace(before, after))
-    assert code == 1 and f"=== failed: {suite}" in lines
+def test_what_cannot_work_is_refused_with_its_line(text: str, line: int, told: str) -> None:
+    with pytest.raises(ApplicationError, match=rf"job\.py:{line} starts a query {told}"):
+        check_script("job.py", ast.parse(text))
 
 
-# Locked jars and packages
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"for t in tables:\n    {QUERY}.start()\nspark.streams.awaitAnyTermination()\n",
+        f"q = {QUERY}.start()\nwhile not q.awaitTermination(10):\n    print(q.lastProgress)\n",
+        f"def run():\n    {QUERY}.start().awaitTermination()\n\nif __name__ == '__main__':\n    run()\n",
+        f"try:\n    {QUERY}.start().awaitTermination()\nfinally:\n    spark.stop()\n",
+        "import threading\nt = threading.Thread(target=f)\nt.start()\nq.awaitTermination()\nt.start()\n",
+    ],
+)
+def test_what_can_work_is_let_through(text: str) -> None:
+    check_script("job.py", ast.parse(text))
 
 
-REQUIREMENTS = REPOSITORY / "requirements"
+def test_a_script_that_is_not_given_as_one_is_refused(tmp_path: Path) -> None:
+    """Its driver would write where the script writes."""
+    job = files(tmp_path, job_py=f"q = {QUERY}.start()\nq.awaitTermination()\n")
+    with pytest.raises(ApplicationError, match=r"job\.py:1 starts a query, and .* \(--app NAME, "):
+        Application(file=str(job)).check()
+    application(job).check()
+    wrong = f"from x import StreamingApp\napp = StreamingApp('a')\ndef q(spark, p):\n    return {QUERY}.start()\n"
+    Application(file=str(files(tmp_path, job_py=wrong))).check()  # the driver says what is wrong
+    with pytest.raises(ApplicationError, match=r"job\.py defines a StreamingApp, .* leave out --app"):
+        application(job).check()
 
 
-def locked_jars(*arguments: object) -> subprocess.CompletedProcess[str]:
-    script = REPOSITORY / "scripts" / "locked_jars.py"
-    return subprocess.run([sys.executable, script, *map(str, arguments)], capture_output=True, text=True)
+def application(file: Path, *arguments: str, **more: str) -> Application:
+    return Application(file=str(file), script=Script(app="clicks", arguments=arguments), **more)
 
 
-@pytest.fixture
-def jars(tmp_path: Path) -> Path:
-    folder = tmp_path / "jars"
-    folder.mkdir()
-    for name in ("a-1.jar", "b-2.jar"):
-        (folder / name).write_bytes(name.encode())
-    return folder
+def test_what_makes_a_new_version(tmp_path: Path) -> None:
+    job = files(tmp_path, job_py="import helper\n", helper_py="LIMIT = 1\n")
+    first = application(job, "--limit", "1")
+    first.check()
+    assert first.digest() == application(job, "--limit", "1").digest() != application(job, "--limit", "2").digest()
+    before = first.digest()
+    files(tmp_path, helper_py="LIMIT = 2\n")
+    assert first.digest() != before
+    with pytest.raises(InvalidInputError):
+        attrs.evolve(first, script=Script(app="")).check()
+    with pytest.raises(ApplicationError, match="seen_batch of query q is 'what'"):
+        attrs.evolve(first, script=Script(app="clicks", seen_batch={"q": "what"})).check()
 
 
-def test_jars_are_the_locked_ones(jars: Path, tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    assert locked_jars(jars, lock, "--write").returncode == 0
-    assert [line.split("  ")[1] for line in lock.read_text().splitlines()] == ["a-1.jar", "b-2.jar"]
-    assert locked_jars(jars, lock).returncode == 0
-    (jars / "b-2.jar").write_bytes(b"another")
-    (jars / "c-3.jar").write_bytes(b"new")
-    told = locked_jars(jars, lock)
-    assert told.returncode == 1
-    assert "b-2.jar is not the jar that was locked" in told.stderr and "c-3.jar has no locked checksum" in told.stderr
-    assert "a-1.jar" not in told.stderr
+def test_arguments_that_are_not_given_are_those_of_the_running_version(tmp_path: Path) -> None:
+    job = files(tmp_path, job_py="")
+    running = Application(
+        file=str(job), script=Script(app="clicks", arguments=("--in", "/x"), seen_batch={"q": "adds"})
+    )
+    kept = inherit(running, application(job)).script
+    assert kept == running.script
+    changed = inherit(running, application(job, "--in", "/y")).script
+    assert changed is not None and changed.arguments == ("--in", "/y") and changed.seen_batch == {"q": "adds"}
+    # Of a StreamingApp that becomes a script its parameters are nothing.
+    app = Application(file=str(job), params={"input": "/x"})
+    assert inherit(app, application(job, "--in", "/y")).params == {} and inherit(running, app).script is None
 
 
-def test_every_input_has_its_lock_and_every_locked_package_its_hashes() -> None:
-    assert {p.stem for p in REQUIREMENTS.glob("*.in")} == {p.stem for p in REQUIREMENTS.glob("*.txt")}
-    for lock in sorted(REQUIREMENTS.glob("*.txt")):
-        packages = [p for p in re.split(r"\n(?=\S)", lock.read_text()) if not p.startswith("#")]
-        assert packages and all("--hash=sha256:" in p for p in packages), lock.name
-
-
-# Examples of the docs
-
-
-@pytest.fixture
-def examples_docs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(REPOSITORY / "scripts"))
-    return importlib.import_module("examples_docs")
-
-
-def test_the_pages_have_the_examples_as_they_are_run(examples_docs: ModuleType) -> None:
-    for page in examples_docs.pages():
-        text = page.read_text()
-        assert examples_docs.page(text) == text, f"{page} is out of date: run scripts/examples_docs.py"
-
-
-# The lock of scripts/setup.sh
-
-
-ROUNDS, WAITING = 50, 4
-# One setup. It notes when another one is at work as well; the first of a round is killed at its work.
-SETUP = """
-. scripts/setup/system.sh
-. scripts/setup/lock.sh
-LOCKS=$1/locks
-take_lock >>"$1/said"
-mkdir "$1/at-work" 2>/dev/null || echo "round $2" >>"$1/two"
-echo $$ >>"$1/done"
-if mkdir "$1/killed-$2" 2>/dev/null; then rmdir "$1/at-work"; kill -9 $$; fi
-sleep 0.01
-rmdir "$1/at-work"
-release_lock
-"""
-ALL = """
-set -u
-export SETUP_POLL_SECONDS=0.02
-mkdir "$1/locks"
-for round in $(seq "$3"); do
-    true & gone=$!
-    wait $gone
-    : >"$1/locks/$gone"
-    for _ in $(seq "$4"); do bash -euo pipefail "$2" "$1" "$round" & done
-    wait
-done 2>"$1/err"
-"""
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.slow
-def test_never_two_setups_at_work_when_an_owner_died(tmp_path: Path) -> None:
-    script, loop = tmp_path / "setup.sh", tmp_path / "all.sh"
-    script.write_text(SETUP)
-    loop.write_text(ALL)
-    words = [str(w) for w in ("bash", loop, tmp_path, script, ROUNDS, WAITING)]
-    # in a session of its own: bash looks after its terminal when a child is killed, and would be stopped
-    subprocess.run(words, cwd=REPOSITORY, check=True, timeout=280, start_new_session=True)
-    assert not (tmp_path / "two").exists(), (tmp_path / "two").read_text()
-    assert len((tmp_path / "done").read_text().split()) == ROUNDS * WAITING, (tmp_path / "err").read_text()[-2000:]
-    assert len(list(tmp_path.glob("killed-*"))) == ROUNDS
-    assert "is running; waiting for it" in (tmp_path / "said").read_text()
-    left = [int(file.name) for file in (tmp_path / "locks").iterdir()]
-    assert not [pid for pid in left if Path(f"/proc/{pid}").exists()], "what is left is of processes that are gone"
+def test_secrets_among_arguments_are_hidden(tmp_path: Path) -> None:
+    given = application(tmp_path / "job.py", "--password", "s3cr3t-1", "--api-token=s3cr3t-2", "--topic", "clicks")
+    hiding = Hiding.of_applications([given])
+    assert hiding.text("login with s3cr3t-1 or s3cr3t-2 failed for clicks").count("s3cr3t") == 0
+    shown = hiding.application(given).script
+    assert shown is not None and "s3cr3t" not in str(shown.arguments) and "clicks" in shown.arguments

@@ -40,9 +40,12 @@ def plan(stage: StagePlan) -> AppPlan:
     return app_plan(query_plan(stage, written="v1.py:12"))
 
 
-def test_an_app_that_is_understood() -> None:
+def test_an_app_that_is_understood_and_sources_that_cannot_be_told_apart() -> None:
     check_updatable(plan(UNDERSTOOD))
     check_updatable(plan(UNDERSTOOD), ["windows/totals"])
+    twins = tuple(SourcePlan(name=f"source-{n}", named=False, format="rate") for n in (1, 2))
+    with pytest.raises(ApplicationError, match=r"source windows/source-1: .*name them with source\(\)"):
+        check_updatable(app_plan(query_plan(sources=twins)))
 
 
 @pytest.mark.parametrize("what", STRANGE)
@@ -55,12 +58,6 @@ def test_what_no_update_could_carry_is_refused_at_the_start(what: str) -> None:
     assert f"stage windows/totals (v1.py:12), a {stage.kind} ({stage.operator}): " in text
     assert reason in text and "nothing was started" in text and "--agree windows/totals" in text
     check_updatable(plan(stage), ["windows/totals"])
-
-
-def test_sources_that_cannot_be_told_apart() -> None:
-    twins = tuple(SourcePlan(name=f"source-{n}", named=False, format="rate") for n in (1, 2))
-    with pytest.raises(ApplicationError, match=r"source windows/source-1: .*name them with source\(\)"):
-        check_updatable(app_plan(query_plan(sources=twins)))
 
 
 @pytest.mark.parametrize("what", list(STRANGE)[:3])

@@ -69,24 +69,18 @@ def test_one_that_was_not_known_to_change_results_is_compared_with_what_was_give
     assert f"{PARSER} changed from CORRECTED to LEGACY" in item.reason
 
 
-def test_one_that_the_new_spark_does_not_have_is_not_compared() -> None:
-    assert settings({PARSER: "LEGACY"}, {}) == []
-
-
-def test_one_that_this_version_does_not_know_is_compared_when_both_have_it() -> None:
-    [item] = settings({"spark.sql.of.a.later.version": "1"}, {"spark.sql.of.a.later.version": "2"})
-    assert "what it changes is unknown" in item.reason and item.needs_agreement
-    assert settings({}, {"spark.sql.of.a.later.version": "2"}) == []
-
-
-def test_one_that_provably_changes_nothing_in_both_versions_is_not_asked_about() -> None:
+def test_what_is_not_asked_about() -> None:
     changed = ({TIME_ZONE: "UTC"}, {TIME_ZONE: "Asia/Tokyo"})
     assert settings(*changed, (TIME_ZONE,), (TIME_ZONE,)) == []
     assert len(settings(*changed, (TIME_ZONE,), ())) == 1
     assert len(settings(*changed, (), (TIME_ZONE,))) == 1
-
-
-def test_a_query_without_state_may_change_them() -> None:
+    # one that the new spark does not have is not compared
+    assert settings({PARSER: "LEGACY"}, {}) == []
+    # one that this version does not know is compared when both have it
+    [item] = settings({"spark.sql.of.a.later.version": "1"}, {"spark.sql.of.a.later.version": "2"})
+    assert "what it changes is unknown" in item.reason and item.needs_agreement
+    assert settings({}, {"spark.sql.of.a.later.version": "2"}) == []
+    # a query without state may change them
     zones = [attrs.evolve(query_plan(conf={TIME_ZONE: zone}), stages=()) for zone in ("UTC", "Asia/Tokyo")]
     assert not [i for i in compare(*map(app_plan, zones), "s1").items if i.thing == "setting"]
 

@@ -23,7 +23,7 @@ def sink(format: str, columns: str | None = None, *partitions: str, **options: s
     """columns: ``name:type``, with spaces between them"""
     pairs = None if columns is None else tuple(tuple(c.split(":", 1)) for c in columns.split())
     location = {"location": "file:/out", "partitioned_by": partitions}
-    return SinkPlan(format=format, columns=pairs, options=options, **location)  # type: ignore[arg-type]
+    return SinkPlan(format=format, columns=pairs, options=options, **location)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,6 @@ def test_columns_of_files(format: str, old: str, new: str, asked: str) -> None:
     assert ("sink.columns" in found.rules) == bool(asked)
 
 
-def test_a_column_that_files_are_partitioned_by_has_no_place_in_them() -> None:
-    found = item(sink("csv", "k:string a:integer", "k"), sink("csv", "a:integer k:string", "k"))
-    assert found.verdict == "carried"
-
-
 @pytest.mark.parametrize("format", ["json", "JSON", "org.apache.spark.sql.execution.datasources.json.JsonFileFormat"])
 def test_a_format_written_otherwise_is_the_same(format: str) -> None:
     found = item(sink("json"), sink(format))
@@ -63,13 +58,22 @@ def test_a_format_written_otherwise_is_the_same(format: str) -> None:
     assert item(SinkPlan(format="com.acme.Sink"), SinkPlan(format="org.acme.Sink")).needs_agreement
 
 
-def test_options_of_csv_files_written_otherwise() -> None:
+def test_what_is_written_otherwise_is_the_same() -> None:
     for options in ({"sep": ","}, {"delimiter": ","}, {"header": "FALSE"}, {"compression": "gzip"}):
         assert item(sink("csv"), sink("csv", **options)).verdict == "carried", options
     assert item(sink("csv", sep=";"), sink("csv", delimiter=";")).verdict == "carried"
     for options in ({"sep": ";"}, {"delimiter": ";"}, {"header": "true"}, {"nullvalue": " "}):
         found = item(sink("csv"), sink("csv", **options))
         assert found.needs_agreement and "sink.file-options" in found.rules, options
+    # a column that files are partitioned by has no place in them
+    found = item(sink("csv", "k:string a:integer", "k"), sink("csv", "a:integer k:string", "k"))
+    assert found.verdict == "carried"
+    # an option that says what the session said is no change
+    plain = sink("csv", "k:string ts:timestamp", **PLAIN)
+    given = sink("csv", "k:string ts:timestamp", **PLAIN, timezone="UTC")
+    assert not under(plain, given, UTC, TOKYO).needs_agreement
+    assert not under(plain, given, UTC, UTC).needs_agreement
+    assert under(plain, given, TOKYO, TOKYO).rules[-2:] == ("sink.file-options", "sink.zone")
 
 
 UTC, TOKYO = {TIME_ZONE: "UTC", JVM_ZONE: "UTC"}, {TIME_ZONE: "Asia/Tokyo", JVM_ZONE: "Asia/Tokyo"}
@@ -130,11 +134,3 @@ def test_a_zone_counts_where_times_do_not_say_theirs(
     for other in (UTC, {}):
         assert not under(made, made, other, UTC).needs_agreement
     assert not under(attrs.evolve(made, columns=None), made, UTC, TOKYO).needs_agreement
-
-
-def test_an_option_that_says_what_the_session_said_is_no_change() -> None:
-    plain = sink("csv", "k:string ts:timestamp", **PLAIN)
-    given = sink("csv", "k:string ts:timestamp", **PLAIN, timezone="UTC")
-    assert not under(plain, given, UTC, TOKYO).needs_agreement
-    assert not under(plain, given, UTC, UTC).needs_agreement
-    assert under(plain, given, TOKYO, TOKYO).rules[-2:] == ("sink.file-options", "sink.zone")

@@ -23,8 +23,8 @@ from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.slo.baseline import Baseline, read_baselines
 from airflow_provider_streamupdate.core.slo.limits import SloLimits
 
-from .builders import app_plan, deploy, query_plan, set_status, status, write_json
-from .test_history_shown import minutes, span
+from .builders import app_plan, deploy, query_plan, set_status, status, write_json, write_spans
+from .test_history_shown import span
 
 NOW = minute_of(datetime.now(timezone.utc))  # when each test begins, for what is judged asks the clock
 Q = "windows"  # of builders
@@ -97,10 +97,10 @@ def changed(app: AppRegistry, *items: ReportItem) -> str:
 
 
 def test_the_minutes_of_the_old_version_but_each_drivers_first_one_until_the_cut_over(app: AppRegistry) -> None:
-    minutes(app, *(span(ago(n)) for n in range(9, -1, -1)), query=Q)
-    minutes(app, *(span(ago(n)) for n in (30, 29, 28)), epoch=3, query=Q)
-    minutes(app, *(span(ago(n)) for n in (20, 19, 18)), deployment="v0", query=Q)
-    minutes(app, *(span(ago(n)) for n in (1, 0)), deployment="v2", epoch=2, query=Q)
+    write_spans(app, *(span(ago(n)) for n in range(9, -1, -1)), query=Q)
+    write_spans(app, *(span(ago(n)) for n in (30, 29, 28)), epoch=3, query=Q)
+    write_spans(app, *(span(ago(n)) for n in (20, 19, 18)), deployment="v0", query=Q)
+    write_spans(app, *(span(ago(n)) for n in (1, 0)), deployment="v2", epoch=2, query=Q)
     assert at(before(app)) == [ago(n).isoformat() for n in (29, 28, 8, 7, 6, 5, 4, 3)]
 
 
@@ -141,12 +141,12 @@ def test_what_the_update_was_said_to_change_is_not_compared(
 
 
 def test_windows_that_are_known_for_less_than_a_day_may_burst(app: AppRegistry) -> None:
-    minutes(app, *(span(ago(n)) for n in range(1000, 3, -1)), query=Q)
+    write_spans(app, *(span(ago(n)) for n in range(1000, 3, -1)), query=Q)
     write_json(
         app, "deployments/v2/plan.json", app_plan(query_plan(watermarks=("a.t delayed by 3600000 ms",)), app="a")
     )
     assert not before(app).windows_known
-    minutes(app, *(span(ago(n)) for n in range(1300, 1000, -1)), epoch=0, query=Q)
+    write_spans(app, *(span(ago(n)) for n in range(1300, 1000, -1)), epoch=0, query=Q)
     assert before(app).windows_known
 
 
@@ -166,7 +166,7 @@ def busy(app: AppRegistry) -> AppRegistry:
     """Sixty batches a minute before, and an update that changed nothing on purpose."""
     set_status(app, "v1", running(0, 40, ran=40.0))
     spans = (span(ago(n), batches=60, timed=60, rows_in=6000, rows_out=6000, seconds=54.0) for n in range(40, 2, -1))
-    minutes(app, *spans, query=Q)
+    write_spans(app, *spans, query=Q)
     assert not changed(app)
     return app
 

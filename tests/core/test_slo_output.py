@@ -1,4 +1,5 @@
-"""The SLO gate's nulls: counted in what file sinks and tables of Delta Lake wrote, and held to the batches before."""
+"""What batches wrote, read from the logs of file sinks and Delta tables: the nulls, which the SLO gate holds to the
+batches before, and what an update wrote."""
 
 from __future__ import annotations
 
@@ -6,13 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow
 import pyarrow.parquet
 import pytest
+from click.testing import CliRunner
 
+from airflow_provider_streamupdate.cli import main
+from airflow_provider_streamupdate.control.operations.context import Context
+from airflow_provider_streamupdate.control.operations.verification.output.batches import output
 from airflow_provider_streamupdate.control.operations.verification.output.nulls import (
     READ_BATCHES,
-    UnreadableOutputError,
     judge_nulls,
     nulls,
     read_counts,
@@ -20,12 +25,14 @@ from airflow_provider_streamupdate.control.operations.verification.output.nulls 
 from airflow_provider_streamupdate.control.operations.verification.output.sink_logs import RowCounts
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
+from airflow_provider_streamupdate.core.errors import NotFoundError, StreamUpdateError
 from airflow_provider_streamupdate.core.plan.plan import SinkPlan
+from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 
-from .builders import CheckpointFiles, app_plan, deploy, query_plan, write_json
+from .builders import CheckpointFiles, app_plan, app_with_snapshots, deploy, query_plan, spec, write_json
 
 COLUMNS = (("k", "string"), ("v", "long"), ("day", "string"))
 
@@ -89,6 +96,8 @@ def test_only_the_last_batches_are_read(tmp_path: Path) -> None:
         commit(tmp_path, batch, "q", batch, nulls=0)
     delta = SinkPlan(format="delta", options={"path": str(tmp_path)})
     assert len(counts(sink(tmp_path, "json"))) == len(counts(delta, EVERY, "q", tmp_path)) == READ_BATCHES
+    # a sink that nothing was written to has no batches
+    assert counts(sink(tmp_path / "none", "json")) == []
 
 
 def commit(folder: Path, version: int, app: str | None, batch: int, nulls: int) -> None:
@@ -122,7 +131,7 @@ def test_nulls_of_a_delta_table_are_those_of_the_query_alone(tmp_path: Path) -> 
     ],
 )
 def test_a_sink_that_cannot_be_read_says_why(where: SinkPlan, why: str) -> None:
-    with pytest.raises(UnreadableOutputError, match=why):
+    with pytest.raises(StreamUpdateError, match=why):
         counts(where)
 
 
@@ -136,12 +145,8 @@ def test_damaged_output_is_unreadable_and_no_other_error(tmp_path: Path, damage:
         file.write_bytes(file.read_bytes()[:-9])
     else:
         (tmp_path / "_spark_metadata" / "0").write_text("v1\n{")
-    with pytest.raises(UnreadableOutputError, match="cannot be read from here"):
+    with pytest.raises(StreamUpdateError, match="cannot be read from here"):
         counts(sink(tmp_path, "parquet"))
-
-
-def test_a_sink_that_nothing_was_written_to_has_no_batches(tmp_path: Path) -> None:
-    assert counts(sink(tmp_path / "none", "json")) == []
 
 
 def app(tmp_path: Path, old: Path, new: Path) -> AppRegistry:
@@ -182,12 +187,14 @@ def test_a_column_with_more_nulls_exceeds_the_limit(before: float, after: float,
     assert (found.exceeded, found.waits) == (exceeded, 60.0 if exceeded else 0.0)
 
 
-def test_nulls_of_small_batches_are_taken_together() -> None:
-    """One null in one row of a batch is no share."""
+def test_nulls_of_small_and_empty_batches() -> None:
+    # One null in one row of a batch is no share.
     before = [RowCounts(2, {"v": int(n % 10 == 0)}) for n in range(60)]
     assert judge_nulls(before, some(5, 0.5), 0.1).exceeded
     assert judge_nulls(before, some(5, 0.1), 0.1).exceeded is False
     assert judge_nulls([*some(9, 0.0), *some(1, 0.5)], some(5, 0.5), 0.1).exceeded is False, "one had as many"
+    # a batch without rows says nothing of its columns
+    assert judge_nulls([*some(10, 0.0), RowCounts(0, {})], some(5, 1.0), 0.1).exceeded
 
 
 @pytest.mark.parametrize(
@@ -204,5 +211,77 @@ def test_too_few_rows_and_other_columns_are_not_compared(before: list[RowCounts]
     assert found.exceeded is None and "rows of the output" in found.why
 
 
-def test_a_batch_without_rows_says_nothing_of_its_columns() -> None:
-    assert judge_nulls([*some(10, 0.0), RowCounts(0, {})], some(5, 1.0), 0.1).exceeded
+def update(registry: AppRegistry, written: SinkPlan, batches: range) -> None:
+    """v2 took over from v1 after snapshot s3 (batches 0 to 2), and has committed these batches."""
+    registry.create_deployment(spec("v2", from_snapshot="s3", parent="v1"))
+    write_json(registry, "deployments/v2/plan.json", app_plan(attrs.evolve(query_plan(), sink=written)))
+    files = CheckpointFiles(registry.checkpoint("v2", "windows"))
+    for batch in batches:
+        files.batch(batch)
+    registry.set_current(Current(deployment="v2", epoch=2, promoted=True))
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> AppRegistry:
+    return app_with_snapshots(tmp_path / "root", ("s1", "s2", "s3"))
+
+
+def context(registry: AppRegistry) -> Context:
+    return Context.of(str(Path(registry.folder.path("")).parent))
+
+
+def test_the_files_of_each_batch_since_the_update(registry: AppRegistry, tmp_path: Path) -> None:
+    for batch in range(12):
+        write_batch(tmp_path / "out", "json", batch, nulls=0)
+    log = tmp_path / "out" / "_spark_metadata"
+    (log / "9").rename(log / "9.compact")
+    update(registry, sink(tmp_path / "out", "json"), range(2, 11))  # batch 11 is not committed
+    [found] = output(context(registry), "flights")
+    assert (found.deployment, found.query, found.first, found.last) == ("v2", "windows", 3, 10)
+    assert [b.batch for b in found.batches] == list(range(3, 11))
+    for batch in found.batches:
+        expected = (f"day=mon day/part-{batch.batch}-0.json", f"day=mon day/part-{batch.batch}-1.json")
+        assert batch.files == (None if batch.batch == 9 else expected) and batch.committed_at
+    assert "compacted" in found.note
+    [before] = output(context(registry), "flights", "v1")
+    assert (before.first, before.last) == (0, 2)
+    with pytest.raises(NotFoundError):
+        output(context(registry), "flights", "v7")
+
+
+def test_the_versions_of_a_delta_table(registry: AppRegistry, tmp_path: Path) -> None:
+    update(registry, SinkPlan(format="delta", options={"path": str(tmp_path / "t")}), range(2, 6))
+    (tmp_path / "t").mkdir()
+    query = "11111111-2222-3333-4444-555555555555"
+    for version, (app, batch) in enumerate([(query, 2), (query, 3), (None, 0), ("another", 4), (query, 4), (query, 5)]):
+        commit(tmp_path / "t", version, app, batch, nulls=0)
+    [found] = output(context(registry), "flights")
+    assert [(b.batch, b.version, b.files) for b in found.batches] == [
+        (3, 1, ("f0", "f1")),
+        (4, 4, ("f0", "f1")),
+        (5, 5, ("f0", "f1")),
+    ]
+    assert found.note == ""
+
+
+def test_of_a_function_and_a_sink_that_is_gone_the_batches_are_told(registry: AppRegistry, tmp_path: Path) -> None:
+    update(registry, SinkPlan(format="foreachBatch"), range(2, 5))
+    [found] = output(context(registry), "flights")
+    assert [(b.batch, b.files) for b in found.batches] == [(3, None), (4, None)]
+    assert found.note == "its sink has no log of files that can be read from here"
+    lost = app_plan(attrs.evolve(query_plan(), sink=sink(tmp_path / "gone", "json")))
+    write_json(registry, "deployments/v2/plan.json", lost)
+    [found] = output(context(registry), "flights")
+    assert [b.batch for b in found.batches] == [3, 4] and found.note
+
+
+def test_the_command(registry: AppRegistry, tmp_path: Path) -> None:
+    root = str(Path(registry.folder.path("")).parent)
+    for batch in range(5):
+        write_batch(tmp_path / "out", "json", batch, nulls=0, parts=1)
+    update(registry, sink(tmp_path / "out", "json"), range(2, 5))
+    result = CliRunner().invoke(main, ["output", "flights", "--root", root])
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["batches", "3-4"] in lines and ["query", "windows"] in lines and ["deployment", "v2"] in lines
+    assert [line[0] for line in lines if line and line[-1].endswith(".json")] == ["3", "4"]

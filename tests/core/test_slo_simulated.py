@@ -3,8 +3,10 @@ comments say how many went wrong then."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -60,26 +62,22 @@ def quiet_after(habit: Habit, seconds: float) -> Habit:
     return attrs.evolve(habit, rate=lambda at: habit.rate(at) if at < seconds else 0.0)
 
 
-def hangs(habit: Habit, batch: int, seconds: float = 3600.0) -> Habit:
-    """A batch of the new version takes very long."""
-    taken: list[int] = []
+def timed(habit: Habit, change: Callable[[int, Callable[[], float]], float], **more: float) -> Habit:
+    """change: what a batch of the new version takes, by its number and by what it would take"""
+    taken = itertools.count(1)
+    return attrs.evolve(
+        habit, takes=lambda rows, chance: change(next(taken), lambda: habit.takes(rows, chance)), **more
+    )
 
-    def takes(rows: int, chance: random.Random) -> float:
-        taken.append(rows)
-        return seconds if len(taken) == batch else habit.takes(rows, chance)
 
-    return attrs.evolve(habit, takes=takes)
+def hangs(habit: Habit, *batches: int, seconds: float = 3600.0) -> Habit:
+    """These batches take so long: an executor was replaced, or the code waits for ever."""
+    return timed(habit, lambda number, usual: seconds if number in batches else usual(), cold=1.0)
 
 
 def often(habit: Habit, each: int, times: float) -> Habit:
     """Each so-many-th batch takes so many times as long."""
-    taken: list[int] = []
-
-    def takes(rows: int, chance: random.Random) -> float:
-        taken.append(rows)
-        return habit.takes(rows, chance) * (times if len(taken) % each == 0 else 1.0)
-
-    return attrs.evolve(habit, takes=takes)
+    return timed(habit, lambda number, usual: usual() * (times if number % each == 0 else 1.0))
 
 
 def outcome(folder: Path, old: Habit, new: Habit, pause: float, seed: int) -> tuple[bool, tuple[str, ...]]:
@@ -98,12 +96,7 @@ WORSE["a bit slower, and five times the rows"] = lambda habit: attrs.evolve(
     habit, takes=lambda rows, chance: 1.5 * habit.takes(rows, chance), out=lambda rows: 5 * habit.out(rows)
 )
 # Of files 9 of 10 were promoted; of stream, 5 of 5 after a pause of 4 s and more.
-APPS = {
-    "files": files(2.0, 200),
-    "stream": stream(0.4),
-    "busy": stream(0.8),
-    "slow trigger": stream(0.1, trigger=10.0),
-}
+APPS = {"files": files(2.0, 200), "stream": stream(0.4), "busy": stream(0.8), "slow trigger": stream(0.1, trigger=10.0)}
 
 
 @pytest.mark.parametrize("pause", [3.0, 10.0])
@@ -120,7 +113,7 @@ def test_a_worse_version_is_not_promoted_at_a_lucky_moment(tmp_path: Path, app: 
 )
 def test_a_version_that_hangs_is_not_promoted(tmp_path: Path, app: str, batch: int) -> None:
     """Enough warm batches were enough to be promoted, whatever came after."""
-    promoted, why = outcome(tmp_path, APPS[app], hangs(attrs.evolve(APPS[app], cold=1.0), batch), 3.0, 1)
+    promoted, why = outcome(tmp_path, APPS[app], hangs(APPS[app], batch), 3.0, 1)
     assert not promoted and "a batch has not ended" in why[0], why
 
 
@@ -136,20 +129,8 @@ def test_a_version_with_a_long_batch_now_and_then_is_not_promoted(tmp_path: Path
 @pytest.mark.parametrize("batch", [3, 5, 7, 9])
 @pytest.mark.parametrize("app", ["files", "stream"])
 def test_a_version_with_one_long_batch_is_promoted(tmp_path: Path, app: str, batch: int) -> None:
-    new = hangs(attrs.evolve(APPS[app], cold=1.0), batch, 100.0)
-    promoted, why = outcome(tmp_path, APPS[app], new, 3.0, 1)
+    promoted, why = outcome(tmp_path, APPS[app], hangs(APPS[app], batch, seconds=100.0), 3.0, 1)
     assert promoted, why
-
-
-def long_at(habit: Habit, batches: tuple[int, ...], seconds: float) -> Habit:
-    """Some batches of the new version take so long: an executor was replaced."""
-    taken: list[int] = []
-
-    def takes(rows: int, chance: random.Random) -> float:
-        taken.append(rows)
-        return seconds if len(taken) in batches else habit.takes(rows, chance)
-
-    return attrs.evolve(habit, takes=takes, cold=1.0)
 
 
 @pytest.mark.parametrize("batches", [(4, 5), (5, 7), (6, 8), (5, 9), (8, 9), (9, 12)])
@@ -157,7 +138,7 @@ def long_at(habit: Habit, batches: tuple[int, ...], seconds: float) -> Habit:
 def test_two_long_batches_by_chance_are_no_sign(tmp_path: Path, trigger: float, batches: tuple[int, ...]) -> None:
     app = stream(0.01, trigger=trigger)
     for seed in range(2):
-        promoted, why = outcome(tmp_path / str(seed), app, long_at(app, batches, min(trigger, 10.0)), 3.0, seed)
+        promoted, why = outcome(tmp_path / str(seed), app, hangs(app, *batches, seconds=min(trigger, 10.0)), 3.0, seed)
         assert promoted, why
 
 

@@ -168,7 +168,14 @@ def test_which_columns_are_read_counts_where_records_may_not_fit() -> None:
     assert item(*told).rules == ("source.read",)
 
 
-def test_the_session_may_name_the_corrupt_column_and_read_orc_by_position() -> None:
+def test_what_the_session_says_counts() -> None:
+    plain, said = read("csv"), attrs.evolve(read("csv", timezone="UTC"), session={"timezone": "UTC"})
+    assert item(plain, said).verdict == item(said, plain).verdict == "carried"
+    assert item(attrs.evolve(said, session={}), said).verdict == "carried"
+    assert item(plain, attrs.evolve(said, session={"timezone": "Asia/Tokyo"})).needs_agreement
+    kept = attrs.evolve(read("csv", ignorecorruptfiles="false"), session={"ignorecorruptfiles": "true"})
+    assert item(plain, kept).needs_agreement
+    # the session may name the corrupt column and read orc by position
     named = {"session": {"columnnameofcorruptrecord": "bad"}}
     old, new = (
         attrs.evolve(read("json"), columns={"b": kind, "bad": "string"}, read=(("b", "bad"),), **named)
@@ -181,15 +188,6 @@ def test_the_session_may_name_the_corrupt_column_and_read_orc_by_position() -> N
     assert item(*by_position).rules == ("source.columns",)
     named_again = attrs.evolve(by_position[1], options={"orc.force.positional.evolution": "false"})
     assert item(orc[0], named_again).verdict == "carried with loss"  # an option that was not given; by name in both
-
-
-def test_what_the_session_says_already_may_be_given() -> None:
-    plain, said = read("csv"), attrs.evolve(read("csv", timezone="UTC"), session={"timezone": "UTC"})
-    assert item(plain, said).verdict == item(said, plain).verdict == "carried"
-    assert item(attrs.evolve(said, session={}), said).verdict == "carried"
-    assert item(plain, attrs.evolve(said, session={"timezone": "Asia/Tokyo"})).needs_agreement
-    kept = attrs.evolve(read("csv", ignorecorruptfiles="false"), session={"ignorecorruptfiles": "true"})
-    assert item(plain, kept).needs_agreement
 
 
 def test_an_option_is_shown_as_it_is_written() -> None:

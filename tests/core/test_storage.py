@@ -120,7 +120,7 @@ def test_a_folder_goes_whatever_another_does_in_it(
     assert times and not (tmp_path / "q").exists()
 
 
-def test_a_store_that_cannot_remove_exactly_one_version_says_so() -> None:
+def test_what_a_store_cannot_do_is_told() -> None:
     folder = Folder.open(f"memory://{uuid.uuid4().hex}")
     folder.write("a", b"one")
     assert folder.remove_exactly("a", b"one") is None and folder.read("a") == b"one"
@@ -129,6 +129,12 @@ def test_a_store_that_cannot_remove_exactly_one_version_says_so() -> None:
     folder = Folder(S3Store(store), f"/{uuid.uuid4().hex}")
     folder.write("a", b"one")
     assert folder.remove_exactly("a", b"one") is None and folder.names() == ["a"], "the condition is tried"
+    # a store that lets a file be created twice is refused
+    store = ObjectStore(skip_instance_cache=True)
+    store.exclusive = False
+    folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
+    with pytest.raises(StorageError, match="ignores conditional puts"):
+        folder.check_writable()
 
 
 def test_a_copy_on_one_disk_is_a_link(tmp_path: Path) -> None:
@@ -154,19 +160,7 @@ def test_a_root_below_a_file_is_told(tmp_path: Path, verb: str) -> None:
         {"write": folder.check_writable, "create": lambda: folder.create("a", b""), "list": folder.names}[verb]()
 
 
-def test_hadoop_has_another_name_for_s3() -> None:
-    assert Folder(FsspecStore(ObjectStore()), "bucket/root").uri == "s3a://bucket/root"
-
-
-def test_a_store_that_lets_a_file_be_created_twice_is_refused() -> None:
-    store = ObjectStore(skip_instance_cache=True)
-    store.exclusive = False
-    folder = Folder(FsspecStore(store), f"/{uuid.uuid4().hex}")
-    with pytest.raises(StorageError, match="ignores conditional puts"):
-        folder.check_writable()
-
-
-def test_another_answer_to_a_conditional_put_is_understood() -> None:
+def test_how_other_stores_answer_is_understood() -> None:
     class Refusing(ObjectStore):
         code = "PreconditionFailed"
 
@@ -180,10 +174,9 @@ def test_another_answer_to_a_conditional_put_is_understood() -> None:
     store.code = "AccessDenied"
     with pytest.raises(StorageError, match="cannot create"):
         Folder(FsspecStore(store), "/a").create("lock", b"")
-
-
-def test_what_another_process_writes_is_seen() -> None:
-    """fsspec's file systems may keep what they listed (s3fs does)."""
+    # hadoop has another name for s3
+    assert Folder(FsspecStore(ObjectStore()), "bucket/root").uri == "s3a://bucket/root"
+    # fsspec's file systems may keep what they listed (s3fs does).
     folder = Folder.open(f"memory://{uuid.uuid4().hex}")
     folder.backend.fs.dircache["a"] = []
     assert "a" not in folder.backend.fs.dircache

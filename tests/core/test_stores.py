@@ -41,23 +41,19 @@ def restored(new: dict[str, str]) -> tuple[list[str], list[str], dict[str, str]]
     return [m.new.name for m in made.migrated], [path for _, path in made.moves], made.conf
 
 
-def test_what_asks_for_the_same_stores_moves_files() -> None:
+def test_what_is_rewritten_when_stores_change() -> None:
     assert restored(OLD) == ([], ["state/0/0/4.delta", "state/1/0/4.delta"], {**OLD, "other": "x"})
     assert restored({}) == restored(OLD)  # a plan from before stores were recorded
-
-
-def test_another_provider_rewrites_every_stage() -> None:
+    # another provider rewrites every stage
     asked = {PROVIDER: ROCKSDB, PARTITIONS: "2"}
     assert restored(asked) == (["daily", "first"], [], {**asked, "other": "x"})
-
-
-def test_another_number_of_partitions_leaves_a_stage_of_one_partition_alone() -> None:
+    # another number of partitions leaves a stage of one partition alone
     asked = {**OLD, PARTITIONS: "9"}
     assert restored(asked) == (["daily"], ["state/1/0/4.delta"], {**asked, "other": "x"})
 
 
-def test_the_report_goes_by_what_the_offset_log_records_not_by_what_the_old_version_asked_for() -> None:
-    """A version before this one ran with settings that its session was given and its state did not have."""
+def test_the_report_goes_by_what_the_offset_log_records() -> None:
+    # A version before this one ran with settings that its session was given and its state did not have.
     pretended = app_plan(query_plan(stores={PROVIDER: ROCKSDB, PARTITIONS: "9"}))
     [old] = [as_recorded(pretended, {"windows": {**OLD, "other": "x"}})]
     assert old.queries[0].stores == OLD
@@ -67,6 +63,12 @@ def test_the_report_goes_by_what_the_offset_log_records_not_by_what_the_old_vers
         "state moves from the default store (HDFS-backed) to RocksDB: every row is rewritten; "
         "state moves from 2 partitions to 9: every row is rewritten into its new partition"
     )
+    # a stage that is refused is not said to be migrated
+    old = app_plan(query_plan(stores=OLD))
+    other = stage_plan(definition={"keys": ["source-1.dest"], "aggregates": ["count(1)"]})
+    new = app_plan(query_plan(other, stores={**OLD, PARTITIONS: "9"}))
+    [item] = [i for i in compare(old, new, "s1").items if i.thing == "stage"]
+    assert (item.verdict, item.rules) == ("refused", ("stage.keys",))
 
 
 def test_a_plan_alone_says_what_its_offset_log_will_record(tmp_path: Path) -> None:
@@ -85,14 +87,6 @@ def test_a_new_stage_that_needs_rocksdb_is_refused_without() -> None:
         assert items["windows/more"].verdict == verdict
     # the query's state moves to RocksDB in the same update
     assert items["windows/daily"].verdict == "migrated"
-
-
-def test_a_stage_that_is_refused_is_not_said_to_be_migrated() -> None:
-    old = app_plan(query_plan(stores=OLD))
-    other = stage_plan(definition={"keys": ["source-1.dest"], "aggregates": ["count(1)"]})
-    new = app_plan(query_plan(other, stores={**OLD, PARTITIONS: "9"}))
-    [item] = [i for i in compare(old, new, "s1").items if i.thing == "stage"]
-    assert (item.verdict, item.rules) == ("refused", ("stage.keys",))
 
 
 def test_an_offset_entry_gets_the_new_settings_and_keeps_the_rest() -> None:

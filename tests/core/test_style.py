@@ -47,13 +47,10 @@ def test_docstrings_do_not_begin_as_fragments() -> None:
     assert [f"{where}: {text[:60]}" for where, text in texts if FRAGMENT.match(text)] == []
 
 
-def test_functions_fit_on_a_screen() -> None:
+def test_functions_fit_on_a_screen_and_many_parameters_are_an_options_class() -> None:
     lines = {where: (node.end_lineno or 0) - node.lineno + 1 for where, node in FUNCTIONS}
     assert {where: count for where, count in lines.items() if count > MOST_LINES} == {}
-
-
-def test_many_parameters_are_an_options_class() -> None:
-    """Not those of an operator's constructor, which Airflow takes one by one."""
+    # Not those of an operator's constructor, which Airflow takes one by one.
     counts = {
         where: len(node.args.args) + len(node.args.kwonlyargs) for where, node in FUNCTIONS if node.name != "__init__"
     }

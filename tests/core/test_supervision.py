@@ -34,15 +34,12 @@ def test_what_is_left_alone() -> None:
         assert decide(found, known, BACKOFF, NEVER).action is Action.NONE, (found, known)
 
 
-def test_starts_in_a_row_wait_longer_and_longer() -> None:
+def test_starts_in_a_row_wait_longer_and_are_given_up_with_their_cause() -> None:
     assert [BACKOFF.delay(n) for n in range(6)] == [0, 10, 20, 40, 60, 60]
     assert Backoff().delay(10**9) == 300
     waiting = decide(DEAD, STARTED_ONCE, BACKOFF, 4)
     assert (waiting.action, waiting.seconds) == (Action.WAIT, 6)
     assert decide(DEAD, STARTED_ONCE, BACKOFF, 10).action is Action.START
-
-
-def test_a_crash_loop_is_given_up_with_its_cause() -> None:
     failed = attrs.evolve(DEAD, state=DriverState.FAILED, error="ValueError: no such column")
     thrice = attrs.evolve(STARTED_ONCE, attempts=3)
     given_up = decide(failed, thrice, BACKOFF, NEVER)
@@ -57,7 +54,13 @@ def test_a_crash_loop_is_given_up_with_its_cause() -> None:
     assert decide(evicted, thrice, BACKOFF, 0).action is Action.START
 
 
-def test_a_driver_that_somebody_else_started_begins_anew() -> None:
+def test_recovered_is_what_ran_for_long_or_what_somebody_else_started() -> None:
+    running = attrs.evolve(DEAD, state=DriverState.RUNNING, committed=True)
+    assert decide(running, STARTED_ONCE, BACKOFF, 99).action is Action.NONE
+    assert decide(running, STARTED_ONCE, BACKOFF, 100).action is Action.RECOVERED
+    assert decide(attrs.evolve(running, committed=False), STARTED_ONCE, BACKOFF, 1e6).action is Action.NONE
+    assert decide(running, Supervision(), BACKOFF, NEVER).action is Action.NONE
+    # a driver that somebody else started begins anew
     theirs = attrs.evolve(DEAD, current=Current(deployment="v1", epoch=5))
     for known in (attrs.evolve(STARTED_ONCE, attempts=3), attrs.evolve(STARTED_ONCE, gave_up="it fails")):
         assert decide(theirs, known, BACKOFF, 0).action is Action.START
@@ -65,27 +68,16 @@ def test_a_driver_that_somebody_else_started_begins_anew() -> None:
         assert decide(attrs.evolve(theirs, state=DriverState.STARTING), known, BACKOFF, 0).action is Action.NONE
 
 
-def test_recovered_is_what_ran_for_long_and_committed() -> None:
-    running = attrs.evolve(DEAD, state=DriverState.RUNNING, committed=True)
-    assert decide(running, STARTED_ONCE, BACKOFF, 99).action is Action.NONE
-    assert decide(running, STARTED_ONCE, BACKOFF, 100).action is Action.RECOVERED
-    assert decide(attrs.evolve(running, committed=False), STARTED_ONCE, BACKOFF, 1e6).action is Action.NONE
-    assert decide(running, Supervision(), BACKOFF, NEVER).action is Action.NONE
-
-
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"initial": -1}, {"initial": 9, "most": 8}, {"multiplier": 0.5}])
 def test_a_backoff_that_makes_no_sense(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidInputError):
-        Backoff(**wrong)  # type: ignore[arg-type]
+        Backoff(**wrong)
 
 
-def test_a_dead_app_is_left_to_its_hot_standby() -> None:
+def test_hot_standbys_take_over_from_the_dead_and_are_started_for_what_runs() -> None:
     left = decide(attrs.evolve(DEAD, taking_over="v1-standby-1"), Supervision(), BACKOFF, NEVER)
     assert left.action is Action.NONE
     assert left.reason == "its driver is lost, and v1-standby-1, its hot standby, takes over"
-
-
-def test_a_hot_standby_is_started_for_an_app_that_runs_and_is_not_updated() -> None:
     runs = attrs.evolve(DEAD, state=DriverState.RUNNING, needs_standby=True, committed=True)
     assert decide(runs, Supervision(), BACKOFF, NEVER).action is Action.STAND_BY
     for found in (

@@ -68,12 +68,16 @@ def test_what_spark_says_of_python_errors(case: str) -> None:
     assert describe(error) == f"{TEXTS[case]['type']}: {SHOWN[case]}"
 
 
-def test_what_spark_says_of_a_lost_state_store_and_of_a_task() -> None:
+def test_what_spark_says_of_lost_state_of_a_task_and_of_init() -> None:
     shown = describe(foreign(TEXTS["state"]["text"]))
     assert "Exception: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occurred" in shown
     assert shown.endswith("clear the existing checkpoint location.")
     assert describe(foreign(IN_TASK)) == "StreamingQueryException: KeyError: 'EUR'"
     assert describe(foreign(JVM, "Py4JJavaError")) == "Py4JJavaError: no host"
+    # what init raised is told in place of what spark says
+    assert describe(RuntimeError(INIT)) == "RuntimeError: init() failed: LookupError: the limit is missing"
+    cut = INIT.partition("Caused by")[0]  # of a worker that was killed, Spark knows no more
+    assert describe(RuntimeError(cut)).startswith("RuntimeError: TransformWithStateInPySpark driver worker exited")
 
 
 def nested(levels: int) -> None:
@@ -107,19 +111,11 @@ def test_python_s_own_tracebacks(call, shown: str) -> None:
     assert text.count("Traceback") and without_tracebacks(f"before: {text} after") == f"before: {shown} after"
 
 
-def test_a_group_of_errors_and_a_traceback_that_is_cut_off() -> None:
+def test_groups_cut_tracebacks_and_a_megabyte_of_them() -> None:
     group = '  + Exception Group Traceback (most recent call last):\n  |   File "v2.py", line 3, in f\n'
     group += "  | ExceptionGroup: both (1 sub-exception)\n  +-+--- 1 ---\n    | ValueError: one\n"
     assert without_tracebacks(f"failed: {group}    +------------------------------------") == "failed: ValueError: one"
     cut = 'Cause: Traceback (most recent call last):\n  File "/app/v2.py", line 9, in price\n    return ra'
     assert without_tracebacks(cut) == "Cause: an error at /app/v2.py:9 (its text is cut off)"
-
-
-def test_a_megabyte_of_tracebacks_takes_no_time() -> None:
+    # a megabyte of tracebacks takes no time
     assert len(describe(foreign("Traceback (most recent call last):\n" * 30_000))) < 4000
-
-
-def test_what_init_raised_is_told_in_place_of_what_spark_says() -> None:
-    assert describe(RuntimeError(INIT)) == "RuntimeError: init() failed: LookupError: the limit is missing"
-    cut = INIT.partition("Caused by")[0]  # of a worker that was killed, Spark knows no more
-    assert describe(RuntimeError(cut)).startswith("RuntimeError: TransformWithStateInPySpark driver worker exited")

@@ -162,7 +162,7 @@ def test_the_steps_and_what_the_drivers_did_in_them(app: AppRegistry) -> None:
     assert driver.attributes == {"streamupdate.deployment": "v1", "streamupdate.epoch": 1}
 
 
-def test_a_step_that_died_ends_when_somebody_went_on(app: AppRegistry) -> None:
+def test_steps_that_died_or_are_under_way(app: AppRegistry) -> None:
     made = spans(
         app,
         update(attempt("snapshot", 2, None), attempt("snapshot", 6, 7, error="it failed"), attempt("promote", 9, None)),
@@ -171,6 +171,10 @@ def test_a_step_that_died_ends_when_somebody_went_on(app: AppRegistry) -> None:
     assert (first.end_time or 0) == second.start_time and "its process died" in str(first.status.description)
     assert second.status.description == "it failed"
     assert "its process died" in str(named(made, "promote").status.description)
+    # one under way lasts until now and has no error
+    made = spans(app, update(attempt("standby", 2, None), end=None))
+    assert time.time() - (made[0].end_time or 0) / 1e9 < 60 and made[1].end_time == made[0].end_time
+    assert [span.status.description for span in made] == [None, None]
 
 
 def test_a_rolled_back_update_has_the_way_back_and_the_error(app: AppRegistry) -> None:
@@ -189,20 +193,6 @@ def test_a_rolled_back_update_has_the_way_back_and_the_error(app: AppRegistry) -
     ]
     assert made[0].status.description == "rolled-back: no"
     assert named(made, "driver: restoring").status.description == "PythonException"
-
-
-def test_what_follows_the_end_is_not_in_it(app: AppRegistry) -> None:
-    """A promoted update stays promoted, whatever becomes of its version."""
-    app.set_rollback(RollbackRecord(number=1, app=APP, left="v2", back_to="v1", started_at=at(50), ended_at=at(51)))
-    made = spans(app, update(*STEPS, outcome=ROLLED_BACK, reason="by hand"))
-    assert [span.name for span in made] == ["update flights", "plan", "snapshot", "promote"]
-    assert (made[0].attributes or {})["streamupdate.outcome"] == "promoted" and made[0].status.description is None
-
-
-def test_one_under_way_lasts_until_now_and_has_no_error(app: AppRegistry) -> None:
-    made = spans(app, update(attempt("standby", 2, None), end=None))
-    assert time.time() - (made[0].end_time or 0) / 1e9 < 60 and made[1].end_time == made[0].end_time
-    assert [span.status.description for span in made] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -258,12 +248,7 @@ def test_what_arrives_is_the_trace(app: AppRegistry, collector: Receiver, monkey
     ],
 )
 def test_it_can_be_switched_off(
-    app: AppRegistry,
-    collector: Receiver,
-    monkeypatch: pytest.MonkeyPatch,
-    warnings: list[str],
-    name: str,
-    value: str,
+    app: AppRegistry, collector: Receiver, monkeypatch: pytest.MonkeyPatch, warnings: list[str], name: str, value: str
 ) -> None:
     app.set_update(update(*STEPS))
     monkeypatch.setenv(name, value)
@@ -313,7 +298,6 @@ def test_a_note_that_cannot_be_written_fails_no_step(app: AppRegistry, monkeypat
     with pytest.raises(ValueError, match="the step's own"), records.attempting(app, "v2", attempt("verify", 1, None)):
         raise ValueError("the step's own")
     found = app.update("v2")
-    assert found is not None
     assert [(a.step, a.ended_at is not None, a.error) for a in found.attempts] == [
         ("check", True, None),
         ("verify", True, "ValueError: the step's own"),
@@ -328,18 +312,15 @@ def test_a_note_that_cannot_be_written_fails_no_step(app: AppRegistry, monkeypat
     assert done == [1, 2]
 
 
-def test_the_record_of_an_update_that_is_tried_forever_stays_small(app: AppRegistry) -> None:
-    app.set_update(update(end=None))
-    for number in range(records.MOST_ATTEMPTS + 5):
-        records.begin_attempt(app, "v2", attempt("verify", number, number))
-    found = app.update("v2")
-    assert found is not None and len(found.attempts) == records.MOST_ATTEMPTS
-
-
-def test_a_try_goes_on_in_another_process_of_the_same_task(app: AppRegistry) -> None:
+def test_tries_go_on_in_other_processes_and_stay_few(app: AppRegistry) -> None:
     app.set_update(update(end=None))
     records.begin_attempt(app, "v2", attempt("verify", 0, None, by="task"), again=True)
     records.begin_attempt(app, "v2", attempt("verify", 1, None, by="task"), again=True)  # it was rescheduled
     records.begin_attempt(app, "v2", attempt("verify", 2, None, by="other"), again=True)
     found = app.update("v2")
     assert found is not None and [a.by for a in found.attempts] == ["task", "other"]
+    # the record of an update that is tried forever stays small
+    app.set_update(update(end=None))
+    for number in range(records.MOST_ATTEMPTS + 5):
+        records.begin_attempt(app, "v2", attempt("verify", number, number))
+    assert len(app.update("v2").attempts) == records.MOST_ATTEMPTS

@@ -11,8 +11,9 @@ from tests.e2e.ground import APPS, Ground
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
-    made = Ground(tmp_path)
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ground]:
+    """The module's own (GROUND), or the usual one."""
+    made = getattr(request.module, "GROUND", Ground)(tmp_path)
     yield made
     made.end()
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -31,6 +32,31 @@ from demolib.source_log import files_of_snapshot  # noqa: E402
 
 APPS = ROOT / "spark_apps"
 GRACE = timedelta(seconds=30)
+# Code of an application whose sink is a JSON file a batch, which the same batch replaces. each: one a call, so that
+# what is given twice is seen
+SINK = """import json, os, uuid
+from pyspark.sql import functions as F
+from airflow_provider_streamupdate.streaming import StreamingApp, stage, to_table
+
+def sink(folder, each=False):
+    def keep(batch, batch_id):
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, f"{batch_id:04d}{uuid.uuid4().hex if each else ''}.json")
+        with open(path + ".part", "w") as file:
+            json.dump([row.asDict() for row in batch.collect()], file)
+        os.replace(path + ".part", path)
+    return keep
+
+"""
+MAIN = """
+if __name__ == "__main__":
+    app.main()
+"""
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """What such a sink has written, batch by batch."""
+    return [row for path in sorted(folder.glob("*.json")) for row in json.loads(path.read_text())]
 
 
 class Ground:
@@ -61,12 +87,9 @@ class Ground:
     @property
     def environment(self) -> dict[str, str]:
         return {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "STREAMUPDATE_ROOT": str(self.root),
-            "STREAMUPDATE_SPARK_SUBMIT": SPARK_SUBMIT,
-            "STREAMUPDATE_VERIFY_FOR": "1",
-        }
+            **os.environ, "PYTHONPATH": str(ROOT), "STREAMUPDATE_ROOT": str(self.root),
+            "STREAMUPDATE_SPARK_SUBMIT": SPARK_SUBMIT, "STREAMUPDATE_VERIFY_FOR": "1",
+        }  # fmt: skip
 
     def cli(self, *arguments: str, code: int = 0) -> str:
         """Run `streamupdate`; its standard output. The exit code must be `code`."""
@@ -199,3 +222,31 @@ class Ground:
         for app in self.client.apps():
             for spec in self.client.deployments(app):
                 self.client.drivers(app).kill(spec.deployment)
+
+
+class Sums(Ground):
+    """Values of keys arrive; `total` is the sum of each key. `code`: the application's, between SINK and MAIN."""
+
+    code = ""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.total: Counter[str] = Counter()
+
+    @property
+    def params(self) -> list[str]:
+        return [*super().params, "--conf", "spark.sql.shuffle.partitions=2"]
+
+    def version(self, name: str, **words: object) -> str:
+        """The application file of a version, with these words of the code replaced."""
+        file, text = self.folder / f"{name}.py", SINK + self.code + MAIN
+        for word, value in words.items():
+            text = text.replace(word, str(value))
+        file.write_text(text)
+        return str(file)
+
+    def write(self) -> None:
+        rows = [(f"k{self.written % 3}", self.written), ("all", 1), (f"new{self.written}", 2)]
+        self.put({"k": k, "a": a} for k, a in rows)
+        for k, a in rows:
+            self.total[k] += a

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import urllib.error
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -101,11 +100,7 @@ def _session(pid: int) -> int | None:
     return None
 
 
-@pytest.fixture
-def ground(tmp_path: Path) -> Iterator[AirflowGround]:
-    made = AirflowGround(tmp_path)
-    yield made
-    made.end()
+GROUND = AirflowGround
 
 
 def draining(ground: AirflowGround) -> bool | None:
@@ -131,13 +126,18 @@ def finish(ground: AirflowGround) -> None:
     ground.check_answer("before-two")
 
 
-def test_the_tasks_are_killed_on_either_side_of_the_cutover(ground: AirflowGround) -> None:
-    """SIGKILL; Airflow runs each of them again (the update's tasks have retries)."""
+def begin(ground: AirflowGround) -> str:
+    """Have version 1 run, and trigger the update; its run's id."""
     ground.feed()
     ground.client.submit(ground.application("v1"), "one", app=ground.app)
     ground.start_airflow()
     ground.wait_for_batches(2)
-    run_id = ground.trigger("two")
+    return ground.trigger("two")
+
+
+def test_the_tasks_are_killed_on_either_side_of_the_cutover(ground: AirflowGround) -> None:
+    """SIGKILL; Airflow runs each of them again (the update's tasks have retries)."""
+    run_id = begin(ground)
     for task_id, due in (("update.plan", starting), ("update.snapshot_and_cancel", draining)):
         wait_for(lambda due=due: due(ground), f"the moment to kill {task_id}", 400, poll_seconds=0.02)
         task = ground.task(run_id, task_id)
@@ -152,11 +152,7 @@ def test_the_tasks_are_killed_on_either_side_of_the_cutover(ground: AirflowGroun
 def test_the_whole_airflow_is_killed_while_version_2_starts(ground: AirflowGround) -> None:
     """SIGKILL for scheduler, API server, triggerer and tasks at once; started again, Airflow finds the task lost and
     runs it again, which finds the driver that was started."""
-    ground.feed()
-    ground.client.submit(ground.application("v1"), "one", app=ground.app)
-    ground.start_airflow()
-    ground.wait_for_batches(2)
-    run_id = ground.trigger("two")
+    run_id = begin(ground)
     wait_for(lambda: starting(ground), "version 2's driver to start", 400, poll_seconds=0.02)
     (driver,) = ground.drivers("two")
     ground.kill_airflow()

@@ -54,21 +54,3 @@ def test_a_driver_ended_by_signals_leaves_a_final_state(ground) -> None:
     ground.client.begin_cancel(ground.app)  # no supervisor starts it any more
     assert ground.client.status(ground.app).state == "cancelled"
     assert ground.client.begin_cancel(ground.app) == ()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("old", "new", "state", "said"),
-    [
-        ("os.makedirs(folder, exist_ok=True)", "raise ValueError('a full disk')", "failed", "a full disk"),
-        ('processingTime=params.get("interval", "500 milliseconds")', "availableNow=True", "finished", None),
-    ],
-    ids=["a-query-fails", "all-queries-end"],
-)
-def test_queries_that_end_end_the_driver(ground, write_app, old: str, new: str, state: str, said: str | None) -> None:
-    for _ in range(3):
-        ground.write()
-    ground.client.submit(ground.application(write_app(old, new)), "one", app=ground.app)
-    assert final_state(ground, "one") == state
-    if said:
-        assert said in str(ground.client.status(ground.app).status.error)

@@ -9,14 +9,10 @@ import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.errors import (
-    AlreadyExistsError,
-    AlreadyRunningError,
     ApplicationError,
     DriverError,
-    LeaseHeldError,
 )
 from airflow_provider_streamupdate.core.formats import files_of
-from tests.begun_updates import begin_update
 
 
 @pytest.mark.slow
@@ -33,17 +29,11 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     assert ground.client.snapshot(ground.app, "live").kind == "live"
     assert len(ground.drivers()) == 1
 
-    # What must not happen while it runs: each is refused, nothing is stopped.
+    # A version that does not fit is refused, and nothing is stopped.
     (driver,) = ground.drivers()
-    with pytest.raises(AlreadyExistsError, match="'live'"):
-        ground.client.save_snapshot(ground.app, "live")
-    with pytest.raises(AlreadyRunningError, match="replace it with update"):
-        ground.client.submit(ground.application("v2"), "other", app=ground.app)
-    with pytest.raises(AlreadyExistsError, match="'one'"):
-        ground.client.submit(ground.application("v2"), "one", app=ground.app)
     incompatible = write_app('.select("room", ', '.select(F.upper("room").alias("room"), ')
     message = ground.cli("update", str(incompatible), "--deployment", "bad", *ground.params, code=1)
-    assert "keys changed from [source-1.room] to [upper(source-1.room)]" in message
+    assert "keys changed: room -> upper(room)" in message
     assert "one keeps running" in message
     assert ground.client.registry.app(ground.app).update("bad").outcome == "refused"
     table = json.loads(ground.cli("check", v2, "--json", *ground.params, *ground.agreed))
@@ -52,10 +42,6 @@ def test_an_app_is_updated_rolled_back_and_cancelled(ground, write_app) -> None:
     done = ground.batch()
     ground.wait_for_batches(done + 2)
 
-    # The update; another one meanwhile is told who holds the lease.
-    begin_update(ground.client, ground.app, "two")
-    with pytest.raises(LeaseHeldError, match="two holds the lease until"):
-        begin_update(ground.client, ground.app, "three")
     record = ground.json("update", v2, "--deployment", "two", *ground.params, *ground.agreed)
     assert record["outcome"] == "promoted"
     assert 0 < record["pause_seconds"] < 300

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -12,16 +11,18 @@ from demolib.source_log import files_of_snapshot
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-from tests.e2e.ground import Ground
+from tests.e2e.ground import Sums
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-# The sink appends without idempotence: what is written twice is seen twice.
-APP = """import json, os
-from pyspark.sql import functions as F
-from airflow_provider_streamupdate.streaming import StreamingApp, stage
+SUM, COUNT = 'F.sum("a").alias("s")', 'F.count("*").alias("n")'
 
-app = StreamingApp("sums")
+
+class Parallel(Sums):
+    """The sink appends without idempotence: what is written twice is seen twice."""
+
+    app = "sums"
+    code = """app = StreamingApp("sums")
 
 @app.query("sums", seen_batch="adds")
 def sums(spark, params):
@@ -35,31 +36,13 @@ def sums(spark, params):
                 file.write(json.dumps({"batch": batch_id, **row.asDict()}) + "\\n")
 
     return by_key.writeStream.outputMode("update").foreachBatch(keep)
-
-if __name__ == "__main__":
-    app.main()
 """
-SUM, COUNT = 'F.sum("a").alias("s")', 'F.count("*").alias("n")'
-
-
-class Sums(Ground):
-    app = "sums"
-
-    def version(self, name: str, *aggregates: str) -> str:
-        file = self.folder / f"{name}.py"
-        file.write_text(APP.replace("AGGREGATES", ", ".join(aggregates)))
-        return str(file)
-
-    def write(self) -> None:
-        rows = [(f"k{self.written % 3}", self.written), ("all", 1), (f"new{self.written}", 2)]
-        self.put({"k": k, "a": a} for k, a in rows)
 
     def params_for(self, output: str) -> list[str]:
-        return ["--set", f"input={self.input}", "--set", f"output={self.folder / output}", "--master", "local[2]",
-                "--conf", "spark.sql.shuffle.partitions=2"]  # fmt: skip
+        return [*self.params, "--set", f"output={self.folder / output}"]
 
     def update(self, *more: str) -> list[str]:
-        v2 = self.version("v2", SUM, COUNT)
+        v2 = self.version("v2", AGGREGATES=f"{SUM}, {COUNT}")
         agreed = ("--agree", "sums/by-key")  # the count covers the rows from the update on
         return ["update", v2, "--deployment", "two", "--strategy", "parallel", *agreed, *more, *self.params_for("new")]
 
@@ -104,25 +87,21 @@ class Sums(Ground):
         return self.read_by(deployment)
 
 
-@pytest.fixture
-def sums(tmp_path: Path):
-    made = Sums(tmp_path)
-    yield made
-    made.end()
+GROUND = Parallel
 
 
 @pytest.fixture
-def running(sums: Sums) -> Sums:
+def running(ground: Parallel) -> Parallel:
     """Version 1 runs as deployment one, on a feed that goes on."""
     for _ in range(3):
-        sums.write()
-    sums.feed()
-    sums.cli("submit", sums.version("v1", SUM), "--deployment", "one", *sums.params_for("old"))
-    wait_for(lambda: sums.committed("one") >= 2 or None, "three batches of version 1", 200)
-    return sums
+        ground.write()
+    ground.feed()
+    ground.cli("submit", ground.version("v1", AGGREGATES=SUM), "--deployment", "one", *ground.params_for("old"))
+    wait_for(lambda: ground.committed("one") >= 2 or None, "three batches of version 1", 200)
+    return ground
 
 
-def test_both_run_until_the_new_version_has_caught_up(running: Sums) -> None:
+def test_both_run_until_the_new_version_has_caught_up(running: Parallel) -> None:
     record = running.json(*running.update("--agree", "sums:fork"))
     assert (record["outcome"], record["strategy"], record["old"]) == ("promoted", "parallel", "one")
     assert running.current() == "two" and len(running.drivers()) == 1
@@ -151,33 +130,3 @@ def test_both_run_until_the_new_version_has_caught_up(running: Sums) -> None:
     wait_for(lambda: len(running.read_by("one")) == running.written or None, "version 1 to read all", 200)
     assert len(running.drivers()) == 1
     running.check("one", "old")
-
-
-def test_the_new_version_is_dropped_and_the_old_one_unharmed(running: Sums) -> None:
-    (driver,) = running.drivers()
-    # The same sink parameters: refused, and nothing is started.
-    same = running.update("--agree", "sums:fork")
-    same[same.index(f"output={running.folder / 'new'}")] = f"output={running.folder / 'old'}"
-    message = running.cli(*same, code=1)
-    assert "has the same parameters as the running version" in message
-    assert "pass another place as a parameter" in message
-    assert running.drivers() == [driver] and running.client.snapshots(running.app) == []
-
-    arguments = running.update("--agree", "sums:fork", "--run-beside", "1h")
-    with subprocess.Popen(
-        running.command(*arguments), env=running.environment, stderr=subprocess.PIPE, text=True
-    ) as update:
-        assert update.stderr is not None
-        heard = next((line for line in update.stderr if "run side by side for" in line), None)
-        update.kill()
-    assert heard is not None
-    wait_for(lambda: (running.folder / "new" / "rows.jsonl").exists() or None, "version 2 to write", 200)
-    assert len(running.drivers()) == 2
-    listed = [line.split()[:4] for line in running.cli("list").splitlines()[1:]]
-    assert listed == [["sums", "running", "one", "1"], ["sums", "running", "two", "beside"]]
-
-    running.cli("rollback", running.app)
-    assert running.drivers() == [driver], "the old one was not even started again"
-    running.settle()
-    assert running.check("one", "old") == {f.name for f in running.input.glob("*.json")}
-    assert running.client.registry.app(running.app).update("two").outcome == "refused"

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from airflow_provider_streamupdate.pipelines.operations import (
     pipeline_record,
     run_pipeline,
 )
+from airflow_provider_streamupdate.pipelines.record import Phase
 from tests.e2e.ground import SPARK_SUBMIT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -83,13 +84,9 @@ def by_origin():
     return spark.read.table("ids").groupBy("origin").count()
 """
 VALUES = {
-    "filter": "",
-    "key": "'origin'",
-    "aggregate": 'F.count("*").alias("n"), F.sum("delay").alias("late")',
-    "of_ids": "",
-    "suffix": "'!'",
-    "least": "0",
-}
+    "filter": "", "key": "'origin'", "aggregate": 'F.count("*").alias("n"), F.sum("delay").alias("late")',
+    "of_ids": "", "suffix": "'!'", "least": "0", "flow": "origins_of_all",
+}  # fmt: skip
 # Flows of every kind that has a checkpoint.
 KINDS = """
 from pyspark import pipelines as dp
@@ -135,6 +132,31 @@ def parts():
     return arriving().dropDuplicates(["id"]).select("id", "origin")
 -- SQL
 CREATE STREAMING TABLE written USING JSON AS SELECT id FROM STREAM fed WHERE half >= {least};
+"""
+# A flow whose first batch may fail, and one that may get another name.
+COMING = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.active()
+rows = "origin string, delay long, at timestamp, id string"
+
+
+def arriving():
+    return spark.readStream.format("json").schema(rows).load("{folder}/in")
+
+
+@dp.table(format="json")
+def ids():
+    return arriving().withColumn("n", F.expr("{n}")).dropDuplicates(["id", "n"]).select("id", "n")
+
+
+dp.create_streaming_table("origins", format="json")
+
+
+@dp.append_flow(target="origins")
+def {flow}():
+    return arriving().dropDuplicates(["origin"]).select("origin")
 """
 PREFIX = "spark_catalog.default."
 
@@ -194,6 +216,18 @@ class Project:
 
     def run(self, **options: Any) -> Any:
         return run_pipeline(attrs.evolve(self.asked, **options), self.lines.append)
+
+    def run_killed(self, due: Callable[[str], bool]) -> None:
+        """Run it, and kill its driver once a line of it is due."""
+
+        def kill(line: str) -> None:
+            self.lines.append(line)
+            for child in psutil.Process().children(recursive=True) if due(line) else ():
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+
+        with pytest.raises(DriverError, match="said nothing; run the command again"):
+            run_pipeline(self.asked, kill)
 
     def table(self, name: str, top: str = "tables") -> Counter[tuple[tuple[str, Any], ...]]:
         """The rows that its sink's log names, each as often as it is there."""
@@ -334,17 +368,7 @@ def test_flows_of_every_kind_go_on_though_the_driver_is_killed(
 
     project.code(KINDS, filter='.where("delay < 100")', least="2")
     project.arrive(("jfk", 20, "", "a"), ("bos", 500, "", "c"), ("ord", 6, "", "d"))
-    told = project.lines.append
-
-    def kill(line: str) -> None:
-        told(line)
-        if "its state goes on" in line:
-            for child in psutil.Process().children(recursive=True):
-                with contextlib.suppress(psutil.Error):
-                    child.kill()
-
-    with pytest.raises(DriverError, match="said nothing; run the command again"):
-        run_pipeline(project.asked, kill)
+    project.run_killed(lambda line: "its state goes on" in line)
     assert {version for version, _ in project.versions().values()} == {1}
     connection = {"spark_submit": SPARK_SUBMIT, "root": "/nowhere"}
     for name, kind, fields in (
@@ -362,3 +386,45 @@ def test_flows_of_every_kind_go_on_though_the_driver_is_killed(
     origins = {"a": "jfk", "b": "lga", "d": "ord"}
     assert project.table("parts") == rows(*({"id": i, "origin": o} for i, o in origins.items()))
     assert project.table("written") == rows(*({"id": i} for i in "abd"))  # a was read by the old code
+
+
+def test_a_first_batch_that_fails_and_a_flow_that_is_renamed(project: Project) -> None:
+    project.code(COMING, n="if(delay < 0, raise_error('below zero'), delay)")
+    project.arrive(("JFK", 5, "2026-01-01T10:00:10", "a"), ("JFK", -1, "2026-01-01T10:00:20", "b"))
+    with pytest.raises(StreamUpdateError, match="below zero"):
+        project.run()
+    assert project.versions()["ids"] == (0, 0)
+
+    # It holds nothing, so that its code may be another one.
+    project.code(COMING, n="delay")
+    assert project.run().carried == (f"{PREFIX}ids",)
+    assert project.table("ids") == rows({"id": "a", "n": 5}, {"id": "b", "n": -1})
+    assert project.versions()["ids"] == (1, 0)
+
+    # Code that is recorded stays: a mistaken adopt changes nothing.
+    recorded = pipeline_record(f"{project.folder}/storage").flows
+    project.code(COMING, n="delay * 2")
+    adopt_pipeline(project.asked)
+    assert pipeline_record(f"{project.folder}/storage").flows == recorded
+
+    # The files of `origins` have batches, which those of a flow with another name would be taken for.
+    project.code(COMING, n="delay", flow="origins_anew")
+    with pytest.raises(IncompatibleError, match=r"rows would be lost"):
+        project.run(agree=[f"{PREFIX}origins_of_all"])
+
+
+def test_the_code_of_a_first_run_that_was_killed_is_known(project: Project) -> None:
+    project.code(COMING, n="delay")
+    project.arrive(("JFK", 5, "2026-01-01T10:00:10", "a"), ("LGA", 7, "2026-01-01T10:00:20", "b"))
+    project.run_killed(lambda _: any((project.folder / "storage").rglob("ids/**/offsets/0")))
+    assert pipeline_record(f"{project.folder}/storage").phase == Phase.RUNNING
+
+    project.code(COMING, n="delay * 2")
+    # It has committed its first batch by then, or not.
+    with pytest.raises(IncompatibleError, match=r"stage \S+ids/deduplicate-1|run it once with the code of that batch"):
+        project.run()
+    project.code(COMING, n="delay")
+    project.arrive(("BOS", 9, "2026-01-01T10:00:30", "c"))
+    project.run()
+    assert project.table("ids") == rows(*({"id": i, "n": n} for i, n in (("a", 5), ("b", 7), ("c", 9))))
+    assert project.table("origins") == rows(*({"origin": o} for o in ("BOS", "JFK", "LGA")))

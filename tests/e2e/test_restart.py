@@ -1,19 +1,20 @@
-"""A driver with state is killed: a plain submit is refused, and restart goes on with the state. Real drivers; the sink
-is Spark's file sink, which skips batch ids that it has."""
+"""Restarts and rollbacks with real drivers, where the sink is Spark's file sink, which skips batch ids that it has: a
+driver with state is killed, or a newer version has written."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
-from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from tests.ground.records import Records
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 STATEFUL = Path(__file__).parents[1] / "ground" / "standalone_app.py"
 
 
@@ -45,15 +46,9 @@ class Files(Records):
         return self.cli("submit", self.version(2), "--deployment", "two", *self.params, *conf, code=1)
 
 
-@pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Files]:
-    made = Files(tmp_path)
-    yield made
-    made.end()
+GROUND = Files
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_killed_driver_is_restarted_with_its_state_and_not_submitted_without(ground: Files) -> None:
     ground.run_version_1()
     ground.kill("one")
@@ -75,18 +70,23 @@ def test_a_killed_driver_is_restarted_with_its_state_and_not_submitted_without(g
     assert ground.client.status(ground.app).status.queries["files"].first_batch == 2
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_fresh_start_is_refused_where_the_file_sink_would_drop_its_rows(ground: Files) -> None:
+def test_a_rollback_loses_nothing_that_the_newer_version_had_read(ground: Files) -> None:
     ground.run_version_1()
-    ground.kill("one")
+    ground.client.update(UpdateOptions(application=ground.of_version(2), deployment="two", strategy="restart"))
+    ground.run_version_2()
+    shared = [record for record in ground.records if record[0] >= 2 * ground.new_in_file]
+    assert len(shared) == 2 * ground.new_in_file
+    ground.client.rollback(ground.app)
     ground.write()
-    with pytest.raises(IncompatibleError, match="has batches up to 1, and the sink skips batches with these ids"):
-        ground.client.submit(ground.of_version(2), "two", fresh=True)
-    assert ground.client.status(ground.app).current.epoch == 1
 
-    ground.given["output"] = str(ground.folder / "anew")
-    ground.client.submit(ground.of_version(2), "two", fresh=True, timeout=ground.patience)
-    ground.wait_for_all()
-    ground.count_up("files anew", ground.file_sink())
-    assert ground.client.status(ground.app).status.queries["files"].first_batch == 0
+    def read_all() -> bool | None:
+        status = ground.client.status(ground.app).status
+        return (status is not None and status.queries["files"].batch == 6) or None  # 2 to 4 again, as 4 to 6
+
+    wait_for(read_all, "the last file", ground.patience)
+    found = ground.file_sink()
+    told = Counter((row["id"], row["version"]) for row in found)
+    expected = Counter((n, 1) for n, _, _ in ground.records) + Counter((n, 2) for n, _, _ in shared)
+    assert told == expected  # version 1 has computed everything, and what version 2 wrote stays
+    log = ground.client.driver_log(ground.app, "one", 1000).lines
+    assert any("the sink of query files has batches up to 3 from another version" in line for line in log)

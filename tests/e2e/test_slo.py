@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus
-from tests.e2e.ground import Ground
+from tests.e2e.ground import Sums
 
-APP = """
-from pyspark.sql import functions as F
-from airflow_provider_streamupdate.streaming import StreamingApp
+ROWS, BATCHES_BEFORE = 50, 15
 
-app = StreamingApp("readings")
 
+class Readings(Sums):
+    app = "readings"
+    feed_seconds = 0.3
+    code = """app = StreamingApp("readings")
 
 @app.query("q")
 def q(spark, params):
     rows = spark.readStream.schema("k string, v long").option("maxFilesPerTrigger", "1").json(params["input"])
-    return rows.select("k", {v}).writeStream.format("json").option("path", params["output"]).outputMode("append")
-
-
-if __name__ == "__main__":
-    app.main()
+    return rows.select("k", VALUE).writeStream.format("json").option("path", params["output"]).outputMode("append")
 """
-ROWS, BATCHES_BEFORE = 50, 15
-
-
-class Readings(Ground):
-    app = "readings"
-    feed_seconds = 0.3
-
-    def version(self, name: str, v: str) -> str:
-        file = self.folder / f"{name}.py"
-        file.write_text(APP.replace("{v}", v))
-        return str(file)
 
     def write(self) -> None:
         self.put({"k": f"k{n}", "v": n} for n in range(ROWS))
@@ -46,32 +29,28 @@ class Readings(Ground):
         return self.client.status(self.app).status.queries.get("q")
 
 
-@pytest.fixture
-def readings(tmp_path: Path) -> Iterator[Readings]:
-    made = Readings(tmp_path)
-    yield made
-    made.end()
+GROUND = Readings
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_version_that_writes_nulls_is_rolled_back_and_one_as_good_is_promoted(readings: Readings) -> None:
-    first = readings.version("v1", '"v"')
-    readings.feed()
-    readings.cli("submit", first, *readings.params, "--deployment", "v1")
-    wait_for(lambda: ((found := readings.query()) and found.batch >= BATCHES_BEFORE) or None, "batches before", 120)
+def test_a_version_that_writes_nulls_is_rolled_back_and_one_as_good_is_promoted(ground: Readings) -> None:
+    first = ground.version("v1", VALUE='"v"')
+    ground.feed()
+    ground.cli("submit", first, *ground.params, "--deployment", "v1")
+    wait_for(lambda: ((found := ground.query()) and found.batch >= BATCHES_BEFORE) or None, "batches before", 120)
 
-    worse = readings.version("v2", 'F.when(F.col("v") % 4 == 0, F.col("v")).alias("v")')
-    update = ["update", *readings.params, "--strategy", "restart", "--verify-for", "5"]
-    said = " ".join(readings.cli(*update, worse, "--deployment", "v2", code=1).split())
+    worse = ground.version("v2", VALUE='F.when(F.col("v") % 4 == 0, F.col("v")).alias("v")')
+    update = ["update", *ground.params, "--strategy", "restart", "--verify-for", "5"]
+    said = " ".join(ground.cli(*update, worse, "--deployment", "v2", code=1).split())
     assert "query q, nulls: column v is null in 74% of" in said and "before, in 0% at most" in said, said
-    assert readings.current() == "v1" and len(readings.drivers()) == 1
-    record = readings.client.registry.app(readings.app).update("v2")
+    assert ground.current() == "v1" and len(ground.drivers()) == 1
+    record = ground.client.registry.app(ground.app).update("v2")
     assert record is not None and record.outcome == "rolled-back" and "nulls" in str(record.reason)
 
-    good = readings.version("v3", '(F.col("v") + 0).alias("v")')
-    readings.cli(*update, good, "--deployment", "v3")
-    record = readings.client.registry.app(readings.app).update("v3")
+    good = ground.version("v3", VALUE='(F.col("v") + 0).alias("v")')
+    ground.cli(*update, good, "--deployment", "v3")
+    record = ground.client.registry.app(ground.app).update("v3")
     assert record is not None and record.outcome == "promoted"
     assert any("nulls: none of" in text for text in record.verified), record.verified
-    readings.client.cancel(readings.app)
+    ground.client.cancel(ground.app)

@@ -41,12 +41,9 @@ class Levels(Ground):
 
     def version(self, version: Version, slower: float = 0.0) -> list[str]:
         params = {
-            "input": str(self.input),
-            "kind": self.kind,
-            "mode": MODES.get(self.kind, "append"),
-            "version": json.dumps(version.code),
-            "slower": str(slower),
-        }
+            "input": str(self.input), "kind": self.kind, "mode": MODES.get(self.kind, "append"),
+            "version": json.dumps(version.code), "slower": str(slower),
+        }  # fmt: skip
         given = [part for name, value in params.items() for part in ("--set", f"{name}={value}")]
         driver = ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
         return [str(LEVELS / "app.py"), "--py-files", str(LEVELS / "queries.py"), *driver, *given]

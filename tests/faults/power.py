@@ -68,9 +68,29 @@ class Recorder:
     @contextmanager
     def recording(self, syncs: Callable[[int], bool] = lambda _: True) -> Iterator[None]:
         """`syncs`: whether a sync of a descriptor does anything; for a disk, or code, that violates its contract."""
-        real: dict[str, Any] = {name: getattr(os, name) for name in ("link", "replace", "rename", "unlink", "remove")}
-        real |= {name: getattr(os, name) for name in ("mkdir", "rmdir", "fsync")}
         opened = builtins.open
+        changes: dict[str, Callable[..., tuple[str, Change] | None]] = {
+            "link": lambda old, new, **_: (f"link {new}", _named(str(new), self._number(new))),
+            "mkdir": lambda path, *_, **__: (f"mkdir {path}", _named(str(path), None)),
+            "fsync": lambda descriptor: self._sync(descriptor, opened) if syncs(descriptor) else None,
+        }
+        changes |= dict.fromkeys(
+            ("replace", "rename"),
+            lambda old, new: (f"rename {new}", _both(_gone(str(old)), _named(str(new), self._number(new)))),
+        )
+        changes |= dict.fromkeys(
+            ("unlink", "remove"), lambda path, **below: None if below else (f"unlink {path}", _gone(str(path)))
+        )
+        real: dict[str, Any] = {name: getattr(os, name) for name in changes}
+
+        def recorded(name: str) -> Callable[..., None]:
+            def call(*args: Any, **kwargs: Any) -> None:
+                with self._lock:
+                    real[name](*args, **kwargs)
+                    if change := changes[name](*args, **kwargs):
+                        self.changes.append(change)
+
+            return call
 
         def open_(path: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
             with self._lock:
@@ -79,56 +99,17 @@ class Recorder:
                 if new:
                     self._count += 1
                     self._files[os.fstat(file.fileno()).st_ino] = self._count
-                    self._add(f"open {path}", _named(str(path), self._count))
+                    self.changes.append((f"open {path}", _named(str(path), self._count)))
             return file
 
-        def link(old: Any, new: Any, **kwargs: Any) -> None:
-            with self._lock:
-                real["link"](old, new, **kwargs)
-                self._add(f"link {new}", _named(str(new), self._number(new)))
-
-        def rename(old: Any, new: Any) -> None:
-            with self._lock:
-                number = self._number(old)
-                real["replace"](old, new)
-                self._add(f"rename {new}", _both(_gone(str(old)), _named(str(new), number)))
-
-        def unlink(path: Any, **kwargs: Any) -> None:
-            with self._lock:
-                real["unlink"](path, **kwargs)
-                if not kwargs:
-                    self._add(f"unlink {path}", _gone(str(path)))
-
-        def mkdir(path: Any, *args: Any, **kwargs: Any) -> None:
-            with self._lock:
-                real["mkdir"](path, *args, **kwargs)
-                self._add(f"mkdir {path}", _named(str(path), None))
-
-        def fsync(descriptor: int) -> None:
-            with self._lock:
-                real["fsync"](descriptor)
-                if not syncs(descriptor):
-                    return
-                path = os.readlink(f"/proc/self/fd/{descriptor}")
-                found = os.fstat(descriptor)
-                if not self._inside(path):
-                    return
-                if stat.S_ISDIR(found.st_mode):
-                    self._add(f"sync folder {path}", _synced(path))
-                elif (number := self._files.get(found.st_ino)) is not None:
-                    with opened(path, "rb") as file:
-                        self._add(f"sync {path}", _kept(number, file.read()))
-
-        fakes = {"link": link, "replace": rename, "rename": rename, "unlink": unlink, "remove": unlink}
-        fakes |= {"mkdir": mkdir, "fsync": fsync}
         try:
-            for name, fake in fakes.items():
-                setattr(os, name, fake)
+            for name in real:
+                setattr(os, name, recorded(name))
             builtins.open = open_  # type: ignore[assignment]
             yield
         finally:
-            for name in fakes:
-                setattr(os, name, real[name])
+            for name, call in real.items():
+                setattr(os, name, call)
             builtins.open = opened
 
     def _inside(self, path: Any) -> bool:
@@ -137,8 +118,16 @@ class Recorder:
     def _number(self, path: Any) -> int:
         return self._files[os.lstat(path).st_ino]
 
-    def _add(self, what: str, change: Change) -> None:
-        self.changes.append((what, change))
+    def _sync(self, descriptor: int, opened: Any) -> tuple[str, Change] | None:
+        path, found = os.readlink(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
+        if not self._inside(path):
+            return None
+        if stat.S_ISDIR(found.st_mode):
+            return f"sync folder {path}", _synced(path)
+        if (number := self._files.get(found.st_ino)) is None:
+            return None
+        with opened(path, "rb") as file:
+            return f"sync {path}", _kept(number, file.read())
 
 
 def _named(path: str, number: int | None) -> Change:

@@ -79,6 +79,11 @@ def app(root: Path, elsewhere: Folder) -> AppRegistry:
     return registry
 
 
+@pytest.fixture
+def client(root: Path) -> StreamUpdateClient:
+    return StreamUpdateClient(str(root))
+
+
 def save(app: AppRegistry, name: str, checkpoint: Folder) -> Snapshot:
     exported = Checkpoint(checkpoint).export(False)
     files = [f for f in checkpoint.files() if "/SSTs/" in f]
@@ -88,14 +93,8 @@ def save(app: AppRegistry, name: str, checkpoint: Folder) -> Snapshot:
     app.folder.write("deployments/v1/newest_snapshot.json", b'{"snapshot": "none"}')
     shared, SnapshotStore.shared = SnapshotStore.shared, lambda *_: {}  # type: ignore[method-assign,assignment]
     try:
-        return SnapshotStore(app).save(
-            name,
-            "v1",
-            "adopted",
-            app_plan(),
-            {"windows": attrs.evolve(exported, files=(*exported.files, *more))},
-            {"windows": checkpoint},
-        )
+        every = attrs.evolve(exported, files=(*exported.files, *more))
+        return SnapshotStore(app).save(name, "v1", "adopted", app_plan(), {"windows": every}, {"windows": checkpoint})
     finally:
         SnapshotStore.shared = shared  # type: ignore[method-assign]
 
@@ -118,7 +117,7 @@ def free(disk: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def killed_export(root: str, checkpoint: str, name: str, disk: str) -> None:
+def killed_export(root: str, checkpoint: str, name: str) -> None:
     """In a process of its own: dies when it has copied three files."""
     copy, copies = Folder.copy_from, []
 
@@ -132,32 +131,38 @@ def killed_export(root: str, checkpoint: str, name: str, disk: str) -> None:
     save(Registry(root).app("flights"), name, Folder.open(checkpoint))
 
 
+def die_exporting(root: Path, checkpoint: Folder) -> None:
+    """An export of the snapshot `dead` that is killed."""
+    arguments = (str(root), checkpoint.base, "dead")
+    process = multiprocessing.get_context("spawn").Process(target=killed_export, args=arguments)
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+
+
 def test_a_snapshot_without_room_is_refused_before_anything_is_written(
     app: AppRegistry, disk: Path, elsewhere: Folder
 ) -> None:
     fill(disk, leave=MARGIN_BYTES + 3 * MB)
-    before, listed = free(disk), app.folder.files()
-    with pytest.raises(
-        NoRoomError, match=r"snapshot s4 of flights needs 6\.0 MB .*, but only 19\.\d MB are free at .*/root"
-    ):
+    before, listed = free(disk), set(app.folder.files())
+    told = r"snapshot s4 of flights needs 6\.0 MB .*, but only 19\.\d MB are free at .*/root"
+    with pytest.raises(NoRoomError, match=told):
         save(app, "s4", elsewhere)
-    assert free(disk) == before and [f for f in app.folder.files() if "newest" not in f] == [
-        f for f in listed if "newest" not in f
-    ]
+    assert free(disk) == before and all("newest" in file for file in listed ^ set(app.folder.files()))
     os.truncate(disk / "ballast", 0)
     assert save(app, "s4", elsewhere).size > FILES * MB
 
 
 def test_a_delete_frees_bytes_on_a_full_disk_whatever_failed_before(
-    app: AppRegistry, disk: Path, elsewhere: Folder, monkeypatch: pytest.MonkeyPatch
+    app: AppRegistry,
+    client: StreamUpdateClient,
+    disk: Path,
+    root: Path,
+    elsewhere: Folder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    client, store = StreamUpdateClient(str(disk / "root")), SnapshotStore(app)
-    process = multiprocessing.get_context("spawn").Process(
-        target=killed_export, args=(str(disk / "root"), elsewhere.base, "dead", str(disk))
-    )
-    process.start()
-    process.join(120)
-    assert process.exitcode == -signal.SIGKILL
+    store = SnapshotStore(app)
+    die_exporting(root, elsewhere)
 
     # A snapshot fails midway, because another program fills the disk meanwhile.
     copy, copies = Folder.copy_from, []
@@ -194,14 +199,11 @@ def test_a_delete_frees_bytes_on_a_full_disk_whatever_failed_before(
 
 
 @pytest.mark.parametrize("by", ["delete-snapshot", "gc"])
-def test_a_failed_export_is_freed_on_a_full_disk(app: AppRegistry, disk: Path, elsewhere: Folder, by: str) -> None:
-    process = multiprocessing.get_context("spawn").Process(
-        target=killed_export, args=(str(disk / "root"), elsewhere.base, "dead", str(disk))
-    )
-    process.start()
-    process.join(120)
+def test_a_failed_export_is_freed_on_a_full_disk(
+    app: AppRegistry, client: StreamUpdateClient, disk: Path, root: Path, elsewhere: Folder, by: str
+) -> None:
+    die_exporting(root, elsewhere)
     fill(disk)
-    client = StreamUpdateClient(str(disk / "root"))
     if by == "gc":
         looked = client.collect("flights", dry_run=True)
         assert free(disk) == 0
@@ -216,8 +218,7 @@ def test_a_failed_export_is_freed_on_a_full_disk(app: AppRegistry, disk: Path, e
     assert save(app, "dead", elsewhere).name == "dead" and SnapshotStore(app).verify("dead")
 
 
-def test_what_must_stay_stays_on_a_full_disk(app: AppRegistry, disk: Path) -> None:
-    client = StreamUpdateClient(str(disk / "root"))
+def test_what_must_stay_stays_on_a_full_disk(app: AppRegistry, client: StreamUpdateClient, disk: Path) -> None:
     app.create_deployment(spec("v2", from_snapshot="s2"))
     app.set_current(attrs.evolve(app.current(), deployment="v2", epoch=2))
     client.delete_snapshot("flights", "s3")
@@ -229,22 +230,23 @@ def test_what_must_stay_stays_on_a_full_disk(app: AppRegistry, disk: Path) -> No
         client.delete_snapshot("flights", "s2")
 
 
-def test_an_update_that_holds_the_lease_keeps_deletes_out_on_a_full_disk(app: AppRegistry, disk: Path) -> None:
+def test_an_update_that_holds_the_lease_keeps_deletes_out_on_a_full_disk(
+    app: AppRegistry, client: StreamUpdateClient, disk: Path
+) -> None:
     lease.acquire(app.folder, "v2")
     fill(disk)
     with pytest.raises(LeaseHeldError):
-        StreamUpdateClient(str(disk / "root")).delete_snapshot("flights", "s1")
+        client.delete_snapshot("flights", "s1")
     assert SnapshotStore(app).verify("s1")
 
 
-def test_superseded_checkpoints_go_on_a_full_disk(root: Path, disk: Path) -> None:
+def test_superseded_checkpoints_go_on_a_full_disk(root: Path, client: StreamUpdateClient, disk: Path) -> None:
     app = app_with_snapshots(root, ["s1"])
     for name, parent in (("v2", "v1"), ("v3", "v2"), ("v4", "v3")):
         app.create_deployment(spec(name, parent=parent))
         app.checkpoint(name, "windows").write("state/0/0/1.delta", b"x" * 3 * MB)
     app.set_current(attrs.evolve(app.current(), deployment="v4", epoch=4))
     fill(disk)
-    client = StreamUpdateClient(str(root))
     done = client.collect("flights", Retention(deployments=0))
     assert {t.name: t.bytes for t in done.freed if t.kind == "checkpoint"}["v2"] == 3 * MB
     assert {t.name: t.reason for t in done.kept if t.kind == "checkpoint"} == {

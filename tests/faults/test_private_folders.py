@@ -32,14 +32,12 @@ def _link(folder: Path) -> None:
     folder.symlink_to("theirs")
 
 
-def _writable(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o777)
+def _of_mode(mode: int) -> Prepare:
+    def prepare(folder: Path) -> None:
+        folder.mkdir()
+        folder.chmod(mode)
 
-
-def _group_writable(folder: Path) -> None:
-    folder.mkdir()
-    folder.chmod(0o770)
+    return prepare
 
 
 def _stranger_s(folder: Path) -> None:
@@ -49,20 +47,17 @@ def _stranger_s(folder: Path) -> None:
     os.chown(folder, 12345, 12345)
 
 
-def _use_runtime() -> None:
-    runtime.build()
-
-
 def _use_deployments() -> None:
     root = Folder.open("memory://private-folders/app/deployments/v1")
     root.write("application/v1.py", b"print('mine')")
     local_folder(root, spec("v1"))
 
 
-USES = {"runtime": _use_runtime, "deployments": _use_deployments}
+USES = {"runtime": runtime.build, "deployments": _use_deployments}
+PREPARED = {"link": _link, "writable": _of_mode(0o777), "by the group": _of_mode(0o770), "another's": _stranger_s}
 
 
-@pytest.mark.parametrize("prepare", [_link, _writable, _group_writable, _stranger_s])
+@pytest.mark.parametrize("prepare", PREPARED.values(), ids=PREPARED)
 @pytest.mark.parametrize("name", USES)
 def test_what_others_can_have_prepared_is_refused(temporary: Path, name: str, prepare: Prepare) -> None:
     folder = temporary / f"streamupdate-{name}-{os.getuid()}"
@@ -83,7 +78,6 @@ def test_it_is_made_private(temporary: Path, name: str) -> None:
 
 def test_one_that_others_could_read_is_closed(temporary: Path) -> None:
     folder = temporary / f"streamupdate-runtime-{os.getuid()}"
-    folder.mkdir()
-    folder.chmod(0o755)
+    _of_mode(0o755)(folder)
     assert private_folder("runtime") == folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700

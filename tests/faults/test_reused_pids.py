@@ -20,8 +20,6 @@ from airflow_provider_streamupdate.core.processes import process_identity
 from airflow_provider_streamupdate.core.processes.kernel import Linux, ProcessInfo, this_kernel
 from airflow_provider_streamupdate.core.processes.process_identity import ProcessIdentity
 from airflow_provider_streamupdate.core.registry.deployment import Launch
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
-from tests.core.builders import deploy
 
 from .conftest import NextPid, Stranger
 
@@ -166,13 +164,6 @@ def test_a_group_is_killed_before_its_leader_is_waited_for(monkeypatch: pytest.M
         assert code == 7 and [seen and seen.zombie for seen in killed] == [True]
         with pytest.raises(subprocess.TimeoutExpired):
             process.run(["sleep", "600"], os.environ, tmp_path, log, 0.5)
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> AppRegistry:
-    app = Registry(str(tmp_path)).app("flights")
-    deploy(app)
-    return app
 
 
 def test_where_no_process_can_be_told_from_another_none_is_signalled(

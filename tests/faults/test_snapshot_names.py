@@ -3,11 +3,13 @@ a delete that was acknowledged has removed that one; each delete removes one."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
@@ -34,57 +36,49 @@ SECONDS = 60.0  # at most; a slow machine makes fewer
 Said = tuple[str, str, str]  # what was done, to which name, and the checksum of a snapshot or the words of an error
 
 
-def _open(root: str) -> AppRegistry:
-    os.fsync = lambda _: None  # type: ignore[assignment] # nobody pulls the plug
-    return Registry(root).app("flights")
+Work = Callable[[AppRegistry, str], "tuple[str, str] | None"]  # what was done, with its checksum; None: nothing
 
 
-def saver(root: str, seed: int, said: Queue[Said], over: Any) -> None:
-    app, chance, done, until = _open(root), random.Random(seed), 0, time.monotonic() + SECONDS
-    while done < SAVES and time.monotonic() < until:
-        name = chance.choice(NAMES)
+def save(app: AppRegistry, name: str) -> tuple[str, str] | None:
+    with contextlib.suppress(AlreadyExistsError):
+        return "saved", take(app, name).checksum
+    return None
+
+
+def delete(app: AppRegistry, name: str) -> tuple[str, str] | None:
+    with contextlib.suppress(NotFoundError, LeaseHeldError, InUseError):
+        StreamUpdateClient(str(app.folder.base).rpartition("/")[0]).delete_snapshot("flights", name)
+        return "deleted", ""
+    return None
+
+
+def verify(app: AppRegistry, name: str) -> tuple[str, str] | None:
+    store = SnapshotStore(app)
+    with contextlib.suppress(NotFoundError):
+        before = store.get(name).checksum
         try:
-            said.put(("saved", name, take(app, name).checksum))
-            done += 1
-        except AlreadyExistsError:
-            time.sleep(0.001)
-        except Exception as error:
-            said.put(("save failed", name, f"{type(error).__name__}: {error}"))
-    said.put(("ended", "", ""))
-
-
-def deleter(root: str, seed: int, said: Queue[Said], over: Any) -> None:
-    _open(root)
-    client, chance = StreamUpdateClient(root), random.Random(seed)
-    while not over.is_set():
-        name = chance.choice(NAMES)
-        try:
-            client.delete_snapshot("flights", name)
-            said.put(("deleted", name, ""))
-        except (NotFoundError, LeaseHeldError, InUseError):
-            time.sleep(0.001)
-        except Exception as error:
-            said.put(("delete failed", name, f"{type(error).__name__}: {error}"))
-    said.put(("ended", "", ""))
-
-
-def verifier(root: str, seed: int, said: Queue[Said], over: Any) -> None:
-    store, chance = SnapshotStore(_open(root)), random.Random(seed)
-    while not over.is_set():
-        name = chance.choice(NAMES)
-        try:
-            before = store.get(name).checksum
             store.verify(name)
-            said.put(("verified", name, before))
-        except NotFoundError:
-            pass
+            return "verified", before
         except CorruptError as error:  # of one that is deleted meanwhile files may be missing; of one that stays, none
-            try:
-                after = store.get(name).checksum
-            except NotFoundError:
+            if store.get(name).checksum == before:
+                return "damaged", f"{before}: {error}"
+    return None
+
+
+def work(do: Work, root: str, seed: int, said: Queue[Said], over: Any) -> None:
+    """Do it again and again; savers until they have saved enough, others until they are told that it is over."""
+    os.fsync = lambda _: None  # type: ignore[assignment] # nobody pulls the plug
+    app, chance, done, until = Registry(root).app("flights"), random.Random(seed), 0, time.monotonic() + SECONDS
+    while done < SAVES and time.monotonic() < until if do is save else not over.is_set():
+        name = chance.choice(NAMES)
+        try:
+            if (did := do(app, name)) is None:
+                time.sleep(0.001)
                 continue
-            if after == before:
-                said.put(("damaged", name, f"{before}: {error}"))
+            said.put((did[0], name, did[1]))
+            done += 1
+        except Exception as error:
+            said.put((f"{do.__name__} failed", name, f"{type(error).__name__}: {error}"))
     said.put(("ended", "", ""))
 
 
@@ -94,11 +88,8 @@ def test_savers_deleters_and_verifiers_of_the_same_names_lose_and_damage_nothing
     app = app_with_snapshots(tmp_path, ["kept"])  # the last one cannot be deleted
     spawn = multiprocessing.get_context("spawn")
     said, over = spawn.Queue(), spawn.Event()
-    savers = [spawn.Process(target=saver, args=(str(tmp_path), n, said, over)) for n in range(SAVERS)]
-    others = [
-        spawn.Process(target=work, args=(str(tmp_path), 100 + n, said, over))
-        for n, work in enumerate([deleter] * DELETERS + [verifier] * VERIFIERS)
-    ]
+    jobs = [save] * SAVERS + [delete] * DELETERS + [verify] * VERIFIERS
+    workers = [spawn.Process(target=work, args=(do, str(tmp_path), n, said, over)) for n, do in enumerate(jobs)]
     heard: list[Said] = []
 
     def listen(ends: int) -> None:
@@ -107,19 +98,19 @@ def test_savers_deleters_and_verifiers_of_the_same_names_lose_and_damage_nothing
             ends -= heard[-1][0] == "ended"
 
     try:
-        for process in (*savers, *others):
+        for process in workers:
             process.start()
         listen(SAVERS)
         over.set()
-        listen(len(others))
+        listen(DELETERS + VERIFIERS)
     finally:
         over.set()
-        for process in (*savers, *others):
+        for process in workers:
             process.join(30)
             process.kill()
     did = Counter(what for what, _, _ in heard)
     print(dict(did))
-    wrong = [entry for entry in heard if entry[0] in ("save failed", "delete failed", "damaged")]
+    wrong = [entry for entry in heard if entry[0].endswith("failed") or entry[0] == "damaged"]
     store = SnapshotStore(app)
     left = Counter(s.name for s in store.all())
     saved, deleted = (Counter(name for what, name, _ in heard if what == which) for which in ("saved", "deleted"))

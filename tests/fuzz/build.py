@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 STORES = {"hdfs": (HDFS, False), "rocksdb": (ROCKSDB, False), "changelog": (ROCKSDB, True)}
 
 
+def store_settings(store: str) -> dict[str, str]:
+    provider, changelog = STORES[store]
+    return {
+        "spark.sql.streaming.stateStore.providerClass": provider,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
+    }
+
+
 def build(spec: Spec) -> Callable[[Bench], DataFrame]:
     """A version for `Bench`."""
 

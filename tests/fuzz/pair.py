@@ -21,7 +21,7 @@ from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable
 from tests.spark.bench import Bench
 
-from .build import STORES, build
+from .build import STORES, build, store_settings
 from .carry import WrongVerdictError, carry
 from .generator import random_batches, random_spec
 from .hand_over import Version, hand_over
@@ -104,14 +104,12 @@ class _Pair:
             self.spark.conf.set(key, value)
 
     def settings(self, spec: Spec) -> dict[str, str]:
-        provider, changelog = STORES[spec.store]
         return {
             "spark.sql.session.timeZone": spec.zone,
             "spark.sql.streaming.join.stateFormatVersion": str(spec.join_format),
             "spark.sql.streaming.stateStore.checkpointFormatVersion": str(spec.checkpoint_format),
             "spark.sql.shuffle.partitions": str(spec.partitions),
-            "spark.sql.streaming.stateStore.providerClass": provider,
-            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
+            **store_settings(spec.store),
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -19,9 +20,9 @@ class Record:
 
     seed: int
     kind: str
-    verdicts: list[str]
-    mutations: list[str]
-    operators: list[str]
+    verdicts: Sequence[str]
+    mutations: Sequence[str]
+    operators: Sequence[str]
     store: str
     code: str
     seconds: float
@@ -30,18 +31,8 @@ class Record:
 
     @classmethod
     def of(cls, outcome: Outcome, code: str, seconds: float) -> Record:
-        return cls(
-            seed=outcome.seed,
-            kind=outcome.kind,
-            verdicts=list(outcome.verdicts),
-            mutations=list(outcome.mutations),
-            operators=list(outcome.operators),
-            store=outcome.store,
-            code=code,
-            seconds=round(seconds, 1),
-            details=outcome.details,
-            handed_over=outcome.handed_over,
-        )
+        shared = {f.name: getattr(outcome, f.name) for f in attrs.fields(cls) if hasattr(outcome, f.name)}
+        return cls(code=code, seconds=round(seconds, 1), **shared)
 
 
 def read_records(path: Path) -> list[Record]:

@@ -13,6 +13,13 @@ from typing import Any
 
 from airflow_provider_streamupdate.control.waiting import wait_for
 
+LOGGING = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %c %m%n
+"""  # of Java servers, to their output
+
 
 @contextmanager
 def daemon(

@@ -19,16 +19,14 @@ from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.clusters import cluster_of
 from airflow_provider_streamupdate.control.drivers.launch_files import local_application
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.boundaries import VARIABLE
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.errors import DriverError, WaitTimeoutError
 from tests.e2e.ground import ROOT, SPARK_SUBMIT
 
-from .kube.conf import conf_of_pods
 from .kube.kubelet import Kubelet
-from .kube.server import Server, api_server
+from .kube.server import Server, api_server, conf_of_pods
 from .records import PARTS, Records
 
 PATIENCE = 120.0
@@ -69,23 +67,10 @@ class InPods(Records):
         launcher = SparkSubmit(SPARK_SUBMIT, master=self.master, env_vars=env)
         return StreamUpdateClient(str(root or self.root), launcher)
 
-    def update(self, strategy: str) -> None:
-        """Under load, to version 2."""
-        before = self.written
-        options = UpdateOptions(
-            application=self.of_version(2), deployment="two", strategy=strategy, submit_timeout=PATIENCE
-        )
-        record = self.client.update(options, print)
-        print(f"{strategy}: files written meanwhile: {self.written - before}; pause {record.pause_seconds} s")
-        assert record.outcome == "promoted" and self.written > before
-
     def start(self) -> None:
         self.write()
         self.client.submit(self.of_version(1), "one", app=self.app, timeout=PATIENCE)
         self.feed()
-
-    def submit_one(self) -> None:
-        self.client.submit(self.of_version(1), "one", app=self.app, timeout=PATIENCE)
 
     def supervise(self) -> None:
         """One look, and what it starts."""
@@ -114,7 +99,7 @@ class InPods(Records):
         args = ["run", "--root", self.client.root, "--app", self.app, "--deployment", "one", "--epoch", "1"]
         command = launcher.command(application, args, zipped)
         made = cluster_of(launch).prepare(command, (identity, self.app, "one", "1"), launcher.environment(application))
-        assert made.record == launch.record
+        assert made.submitted == launch.submitted
         with (self.folder / "again.log").open("wb") as log:
             return subprocess.run(
                 made.command, env=launcher.environment(application), stdout=log, stderr=log, timeout=120, check=False
@@ -170,7 +155,7 @@ def ground(kubelet: Kubelet, server: Server, tmp_path: Path, monkeypatch: pytest
 def test_an_update_in_pods_loses_and_doubles_nothing(ground: InPods, kubelet: Kubelet, strategy: str) -> None:
     ground.start()
     assert kubelet.epoch_of("one") == 1
-    ground.update(strategy)
+    ground.update(strategy=strategy, submit_timeout=PATIENCE)
     ground.settle()
     assert kubelet.epoch_of("two") == 2
     assert not [name for name in kubelet.running() if "-one-" in name], "the old version's pods have ended"
@@ -182,7 +167,7 @@ def test_an_update_in_pods_loses_and_doubles_nothing(ground: InPods, kubelet: Ku
 def test_it_is_seen_rolled_back_and_ended_from_another_machine(ground: InPods, kubelet: Kubelet) -> None:
     """From a client that has only the root and the API server."""
     ground.start()
-    ground.update("standby")
+    ground.update(strategy="standby", submit_timeout=PATIENCE)
     other = ground.new_client()
     began = time.monotonic()
     found = other.status(ground.app)
@@ -274,7 +259,7 @@ def test_an_api_server_that_is_away_stops_no_stream(ground: InPods, kubelet: Kub
             ground.client.drivers(ground.app).kill("one")
     finally:
         server.start()
-    ground.update("standby")
+    ground.update(strategy="standby", submit_timeout=PATIENCE)
     ground.settle()
 
 
@@ -383,7 +368,7 @@ def test_in_client_mode_the_executors_are_pods_of_their_driver(ground: InPods, k
     ground.start()
     ground.wait_for_some()
     assert deployments() == ["one"]
-    ground.update("standby")
+    ground.update(strategy="standby", submit_timeout=PATIENCE)
     ground.settle()
     wait_for(lambda: deployments() == ["two"] or None, "the end of the old executor", 120)
     ground.client.cancel(ground.app)

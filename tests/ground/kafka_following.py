@@ -18,13 +18,11 @@ from pathlib import Path
 import pytest
 from bench import HDFS, Bench, stage
 from followed_pair import running_pair, wait_for
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
-
-from .kafka import TOPICS, broker  # noqa: F401
+from .kafka import broker, messages, read  # noqa: F401
 from .records import jars
 
 
@@ -46,6 +44,9 @@ def test_every_record_once(spark: SparkSession, broker: str, tmp_path: Path) -> 
             future.get(60)
         sent.extend(ids)
 
+    def written() -> list[int]:
+        return [int(message.value) for message in messages(broker, "once")]
+
     def once(at_once: int):
         def build(bench: Bench):
             reader = bench.spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker)
@@ -62,42 +63,18 @@ def test_every_record_once(spark: SparkSession, broker: str, tmp_path: Path) -> 
     with running_pair(bench, once(5), once(7), mode="append") as pair:
         send(*range(20))
         pair.start_old()
-        wait_for(lambda: read(pair.running) == len(sent), "all records")
+        wait_for(lambda: read(pair.running).get("a") == len(sent), "all records")
         pair.follow()
         for start in (18, 30, 45):
             send(*range(start, start + 15))
             pair.catch_up()
-        wait_for(lambda: read(pair.running) == len(sent), "all records")
+        wait_for(lambda: read(pair.running).get("a") == len(sent), "all records")
         pair.end_old()
         pair.same_states()
-        assert set(written(broker)) == set(sent)
+        assert set(written()) == set(sent)
         pair.take_over()
         send(*range(50, 75))
-        wait_for(lambda: read(pair.own) == len(sent), "all records, by the new version")
+        wait_for(lambda: read(pair.own).get("a") == len(sent), "all records, by the new version")
         assert pair.follower is not None and pair.follower.query is not None
         pair.follower.query.stop()
-    assert Counter(written(broker)) == Counter(set(sent))
-
-
-def read(checkpoint: Checkpoint) -> int:
-    """How many records have been read, by the last batch that is committed."""
-    batch = checkpoint.committed_batch()
-    offsets = checkpoint.offsets(batch).sources if batch is not None else ()
-    topics = [json.loads(offset) for offset in offsets if offset != "-"]
-    return sum(n for topic in topics for partitions in topic.values() for n in partitions.values())
-
-
-def written(address: str) -> list[int]:
-    """The messages of the sink's topic."""
-    partitions = [TopicPartition("once", number) for number in range(TOPICS["once"])]
-    consumer = KafkaConsumer(bootstrap_servers=address, group_id=None, auto_offset_reset="earliest")
-    consumer.assign(partitions)
-    ends, found = consumer.end_offsets(partitions), []
-
-    def all_read() -> bool:
-        found.extend(int(m.value) for batch in consumer.poll(1000).values() for m in batch)
-        return all(consumer.position(p) >= ends[p] for p in partitions)
-
-    wait_for(all_read, "the end of the topic")
-    consumer.close()
-    return found
+    assert Counter(written()) == Counter(set(sent))

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_streamupdate.core.storage import Folder
+
 from .records import Record, Records
 
 QUERIES = ("files", "totals")
@@ -17,9 +19,21 @@ class Migrated(Records):
 
     source_file = Path(__file__).with_name("standalone_app.py")
 
-    def __init__(self, folder: Path, conf: dict[str, str], **params: str) -> None:
-        super().__init__(folder, QUERIES, conf, **params)
+    def __init__(self, folder: Path, conf: dict[str, str], where: Folder | None = None) -> None:
+        """where: the place of input and output; None: this machine's disk"""
+        places = {} if where is None else {"input": f"{where.uri}/in", "output": f"{where.uri}/out"}
+        super().__init__(folder, QUERIES, conf, **places)
         self.files: list[list[Record]] = []  # as they came
+        self.where = where
+
+    def bring(self, name: str, text: str) -> None:
+        if self.where is None:
+            super().bring(name, text)
+        else:
+            self.where.write(f"in/{name}", text.encode())
+
+    def sinks(self) -> Folder:
+        return super().sinks() if self.where is None else self.where.sub("out")
 
     def put_file(self, name: str, rows: list[Record]) -> None:
         self.files.append([*rows, *self.records[-self.new_in_file :], *self.records[:2]])

@@ -98,8 +98,7 @@ def test_an_airflow_on_postgresql_updates_an_app_under_load(ground: OnPostgres) 
     refuse_what_json_cannot_say(ground)
     release_what_a_variable_describes(ground)
     take_the_periodic_snapshots(ground)
-    ground.stop_feeding()
-    ground.wait_for_all()
+    ground.settle()
     ground.check("files", ground.file_sink())
     assert [s.parent for s in ground.client.deployments(ground.app)] == [None, "one", "two"]
     assert len(ground.drivers()) == 1

@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.application import Application
+from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
 from tests.e2e.ground import Ground
 
@@ -73,6 +75,20 @@ class Records(Ground):
             return all(q in found and found[q].batch >= self.written - 1 for q in self.queries) or None
 
         wait_for(done, "the last file", self.patience)
+
+    def settle(self) -> None:
+        self.stop_feeding()
+        self.wait_for_all()
+
+    def update(self, deployment: str = "two", number: int = 2, **options: Any) -> UpdateRecord:
+        """To another version, under load or not."""
+        before = self.written
+        asked = UpdateOptions(application=self.of_version(number), deployment=deployment, **options)
+        record = self.client.update(asked, print)
+        print(f"{record.strategy}: files written meanwhile: {self.written - before}; pause {record.pause_seconds} s")
+        assert record.outcome == "promoted"
+        assert self._thread is None or self._stop.is_set() or self.written > before
+        return record
 
     def run_version_1(self) -> None:
         self.write()

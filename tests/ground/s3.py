@@ -16,7 +16,6 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.storage import Folder
@@ -193,18 +192,11 @@ class InBucket(Migrated):
     def __init__(self, folder: Path, address: str) -> None:
         where = Folder.open(f"s3://bucket/{folder.name}", options(address))
         conf = {**CONF, "spark.hadoop.fs.s3a.endpoint": address}
-        super().__init__(folder, conf, input=f"{where.uri}/in", output=f"{where.uri}/out")
-        self.where = where
+        super().__init__(folder, conf, where)
         self.root = f"s3://bucket/{folder.name}/root"
         python = {"PYTHONPATH": str((PARTS / "s3" / "python").resolve())}  # s3fs
         launcher = SparkSubmit(SPARK_SUBMIT, master="local[2]", env_vars=python)
         self.client = StreamUpdateClient(self.root, launcher, options(address))
-
-    def bring(self, name: str, text: str) -> None:
-        self.where.write(f"in/{name}", text.encode())
-
-    def sinks(self) -> Folder:
-        return self.where.sub("out")
 
 
 @pytest.fixture
@@ -221,17 +213,7 @@ def test_an_update_in_a_bucket_loses_and_doubles_nothing(ground: InBucket, strat
     ground.write()
     ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=PATIENCE)
     ground.feed()
-    options = UpdateOptions(
-        application=ground.of_version(2),
-        deployment="two",
-        strategy=strategy,
-        agree=("totals/totals",),
-        submit_timeout=PATIENCE,
-        drain_timeout=PATIENCE,
-    )
-    record = ground.client.update(options, print)
-    print(f"pause {record.pause_seconds} s")
-    ground.stop_feeding()
-    ground.wait_for_all()
+    ground.update(strategy=strategy, agree=("totals/totals",), submit_timeout=PATIENCE, drain_timeout=PATIENCE)
+    ground.settle()
     ground.check("files", ground.file_sink())
     ground.check_totals(follows=strategy == "follow")

@@ -10,7 +10,6 @@ import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit, spark_environment
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from tests.e2e.ground import SPARK_SUBMIT
 
 from .daemon import daemon
@@ -74,14 +73,7 @@ def test_an_update_on_executors_loses_and_doubles_nothing(ground: OnCluster) -> 
     ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=PATIENCE)
     ground.wait_for_all()
     assert ground.executors("Running task") == ["0", "1"]
-    options = UpdateOptions(
-        application=ground.of_version(2),
-        deployment="two",
-        strategy="restart",
-        agree=("totals/totals",),
-        submit_timeout=PATIENCE,
-    )
-    ground.client.update(options, print)
+    ground.update(strategy="restart", agree=("totals/totals",), submit_timeout=PATIENCE)
     assert ground.executors("deployments/two/checkpoint/totals/migration/") == ["0", "1"]
     ground.run_version_2()
     ground.check("files", ground.file_sink())

@@ -3,18 +3,21 @@ whoever started it (client mode), or in the cluster, where it is reached through
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
 from airflow_provider_streamupdate.control.drivers.clusters import yarn
 from airflow_provider_streamupdate.control.drivers.launcher import SparkSubmit
 from airflow_provider_streamupdate.control.drivers.process import end
-from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.errors import StorageError
 from airflow_provider_streamupdate.core.registry.deployment import CANCELLED, LOST, RUNNING
@@ -23,12 +26,13 @@ from airflow_provider_streamupdate.core.storage import Folder
 from tests import folders
 from tests.e2e.ground import SPARK_SUBMIT
 
-from .daemon import free_port
-from .hadoop import Hadoop, hadoop
+from .daemon import LOGGING, daemon, free_port
 from .migrated import Migrated
+from .records import PARTS
 from .snapshots import go_through_snapshots
 
 PATIENCE = 900.0  # seconds, for drivers that YARN starts, and their executors
+AGREED: dict[str, Any] = {"agree": ("totals/totals",), "submit_timeout": PATIENCE}
 CONF = {
     "spark.executor.instances": "1",
     "spark.executor.memory": "512m",
@@ -38,10 +42,31 @@ CONF = {
 }
 
 
+@attrs.frozen
+class Hadoop:
+    """address: of HDFS; environment: by which spark-submit finds both"""
+
+    address: str
+    environment: dict[str, str]
+
+
+def hadoop(folder: Path) -> Iterator[Hadoop]:
+    """A cluster with its files in `folder`: HDFS and YARN in one JVM, which MiniCluster.java is run by."""
+    logging, source = folder / "log4j.properties", Path(__file__).with_name("MiniCluster.java")
+    logging.write_text(LOGGING)
+    java = Path(shutil.which("java", path=f"{home}/bin" if (home := os.environ.get("JAVA_HOME")) else None) or "java")
+    options = ["-Xmx1g", f"-Dlog4j.configuration={logging.as_uri()}", "-cp", f"{(PARTS / 'yarn').resolve()}/*"]
+    # Containers inherit it: they are to find this package in what was submitted only.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPARK"))}
+    environment["JAVA_HOME"] = str(java.resolve().parents[1])
+    command = [str(java), *options, str(source), str(folder)]
+    with daemon(command, folder / "log", r"Cluster started: (\S+)", environment, 600, cwd=folder) as found:
+        yield Hadoop(found[1], {"HADOOP_CONF_DIR": str(folder / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"})
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
-    with hadoop(tmp_path_factory.mktemp("hadoop")) as made:
-        yield made
+    yield from hadoop(tmp_path_factory.mktemp("hadoop"))
 
 
 @pytest.fixture
@@ -88,9 +113,8 @@ class OnYarn(Migrated):
         where = Folder.open(f"{cluster.address}/{folder.name}")
         jars = Path(SPARK_SUBMIT).resolve().parents[1].glob("lib/python3*/site-packages/pyspark/jars")
         conf = {**CONF, "spark.submit.deployMode": mode, "spark.yarn.jars": f"local:{next(jars)}/*"}
-        super().__init__(folder, conf, input=f"{where.uri}/in", output=f"{where.uri}/out")
+        super().__init__(folder, conf, where)
         self.hadoop = cluster
-        self.where = where
         self.root = f"{cluster.address}/{folder.name}/root"
         self.client = self.new_client()
 
@@ -100,30 +124,6 @@ class OnYarn(Migrated):
     @property
     def environment(self) -> dict[str, str]:
         return {**super().environment, **self.hadoop.environment}
-
-    def bring(self, name: str, text: str) -> None:
-        self.where.write(f"in/{name}", text.encode())
-
-    def sinks(self) -> Folder:
-        return self.where.sub("out")
-
-    def settle(self) -> None:
-        self.stop_feeding()
-        self.wait_for_all()
-
-    def update(self, number: int, deployment: str, strategy: str) -> None:
-        """Under load."""
-        before = self.written
-        options = UpdateOptions(
-            application=self.of_version(number),
-            deployment=deployment,
-            strategy=strategy,
-            agree=("totals/totals",) if number == 2 else (),
-            submit_timeout=PATIENCE,
-        )
-        record = self.client.update(options, print)
-        print(f"files written meanwhile: {self.written - before}; pause {record.pause_seconds}")
-        assert self.written > before
 
     def application_state(self) -> str:
         """What YARN says of the application that the current driver is, or was."""
@@ -147,7 +147,7 @@ def test_an_update_in_client_mode_loses_and_doubles_nothing(ground: OnYarn) -> N
     ground.write()
     ground.client.submit(ground.of_version(1), "one", app=ground.app, timeout=PATIENCE)
     ground.feed()
-    ground.update(2, "two", "restart")
+    ground.update("two", strategy="restart", **AGREED)
     ground.settle()
     ground.check("files", ground.file_sink())
     ground.check_totals()
@@ -163,8 +163,8 @@ def test_drivers_in_the_cluster_are_found_updated_and_killed(ground: OnYarn) -> 
     wait_for(lambda: ground.client.status(ground.app).state == RUNNING or None, "the driver to run", PATIENCE)
     assert ground.application_state() == "RUNNING"
     ground.feed()
-    ground.update(2, "two", "restart")
-    ground.update(2, "three", "standby")
+    ground.update("two", strategy="restart", **AGREED)
+    ground.update("three", strategy="standby", **AGREED)
     kill(ground, "three")
     ground.client.submit(ground.of_version(2), "four", snapshot="before-four", app=ground.app, timeout=PATIENCE)
     ground.settle()

@@ -16,13 +16,13 @@ from airflow_provider_streamupdate.control.operations.verification.slo import Ga
 from airflow_provider_streamupdate.core.clock import utc_now
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.difference.figures import KEPT, BatchFigures
-from airflow_provider_streamupdate.core.history.history import Minutes, hour_of, minute_of, write_minutes
+from airflow_provider_streamupdate.core.history.history import minute_of
 from airflow_provider_streamupdate.core.history.span import Span
 from airflow_provider_streamupdate.core.registry.deployment import QueryStatus, Status
-from airflow_provider_streamupdate.core.registry.registry import AppRegistry, Registry
+from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.slo.limits import SloLimits
-from tests.core.builders import deploy, set_status, status, write_json
+from tests.core.builders import deploy, set_status, status, write_json, write_spans
 
 QUERY, STAGE = "windows", "daily"  # of the builders' plan
 POLL = 0.05  # from one look for rows to the next, without a trigger
@@ -153,7 +153,7 @@ def verified(folder: Path, old: Driver, new: Driver, run_for: float = 10.0) -> t
     zero, app = minute_of(utc_now()), Registry(str(folder)).app("a")
     deploy(app)
     deploy(app, "v2", 2)
-    _write_down(app, old.spans(zero))
+    write_spans(app, *old.spans(zero), query=QUERY)
     set_status(app, "v1", old.status(zero, old.now))
     times = {"plan": moment(zero, -60), "snapshot_and_cancel": moment(zero, 0)}
     app.set_update(UpdateRecord(app="a", old="v1", new="v2", started_at=moment(zero, -60), step_times=times))
@@ -169,11 +169,3 @@ def verified(folder: Path, old: Driver, new: Driver, run_for: float = 10.0) -> t
         if found.failed or found.healthy:
             return found.healthy, found.reasons or found.holds
     return False, ("it took too long",)
-
-
-def _write_down(app: AppRegistry, spans: list[Span]) -> None:
-    hours: dict[datetime, list[Span]] = {}
-    for span in spans:
-        hours.setdefault(hour_of(datetime.fromisoformat(span.at)), []).append(span)
-    for hour, found in hours.items():
-        write_minutes(app.folder, hour, Minutes(deployment="v1", epoch=1, spans={QUERY: tuple(found)}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 from unittest import mock
 
@@ -32,6 +32,9 @@ from .world import World
 RECOVERS = 60.0  # seconds after its last trouble, after which a living process has given its signs of life again
 # What is created once: by the folder that it is in. Never replaced by other bytes.
 ONCE = ("/epochs/", "/drivers/", "/offsets/", "/objects/")
+
+
+Watch = Generator[None, Any, None]  # is sent the value of what it watches
 
 
 @attrs.frozen
@@ -94,7 +97,7 @@ class Invariants:
     def watched(self) -> Iterator[None]:
         """Inside the block the acknowledgements are checked."""
         with contextlib.ExitStack() as patches:
-            for place, name, made in (
+            for place, name, watch in (
                 (lease, "acquire", self._acquiring),
                 (lease, "renew", self._renewing),
                 (lease, "leave", self._leaving),
@@ -104,22 +107,18 @@ class Invariants:
                 (Reporter, "report", self._reporting),
                 (command_execution, "hand_over", self._handing_over),
                 (hand_over, "_take_back", self._taking_back),
-                (pending_exports, "begun", self._exporting),
                 (pending_exports, "end", self._ending_export),
                 (rollback, "_go_back", self._going_back),
             ):
-                patches.enter_context(mock.patch.object(place, name, made(getattr(place, name))))
+                patches.enter_context(mock.patch.object(place, name, _watched(getattr(place, name), watch)))
+            begun = self._exporting(pending_exports.begun)
+            patches.enter_context(mock.patch.object(pending_exports, "begun", begun))
             yield
 
     # the lease
 
-    def _acquiring(self, acquire: Callable[..., Lease]) -> Callable[..., Lease]:
-        def acquiring(folder: Folder, *args: Any, **named: Any) -> Lease:
-            taken = acquire(folder, *args, **named)
-            self._acknowledged(self._of(folder), taken)
-            return taken
-
-        return acquiring
+    def _acquiring(self, folder: Folder, *_: Any, **__: Any) -> Watch:
+        self._acknowledged(self._of(folder), (yield))
 
     def _of(self, folder: Folder) -> Leases:
         return self._leases.setdefault(folder.base, Leases())
@@ -149,33 +148,24 @@ class Invariants:
         update, current = json.loads(data), max(claims, key=lambda claim: claim["epoch"])
         return update.get("outcome") is None and current["deployment"] in (update["old"], update["new"])
 
-    def _renewing(self, renew: Callable[..., Lease | None]) -> Callable[..., Lease | None]:
-        def renewing(folder: Folder, *args: Any, **named: Any) -> Lease | None:
-            renewed, leases = renew(folder, *args, **named), self._of(folder)
-            if renewed is not None and leases.kept is not None and leases.kept[0] == renewed.owner:
-                leases.kept = (renewed.owner, self.world.seconds)
-                if leases.holder is not None:
-                    leases.holder = attrs.evolve(leases.holder, until=self.world.seconds + renewed.seconds)
-            return renewed
+    def _renewing(self, folder: Folder, *_: Any, **__: Any) -> Watch:
+        renewed: Lease | None = yield
+        leases = self._of(folder)
+        if renewed is not None and leases.kept is not None and leases.kept[0] == renewed.owner:
+            leases.kept = (renewed.owner, self.world.seconds)
+            if leases.holder is not None:
+                leases.holder = attrs.evolve(leases.holder, until=self.world.seconds + renewed.seconds)
 
-        return renewing
+    def _leaving(self, folder: Folder, held: Lease) -> Watch:
+        self._forget_holder(folder)
+        yield
 
-    def _leaving(self, leave: Callable[..., None]) -> Callable[..., None]:
-        def leaving(folder: Folder, held: Lease) -> None:
-            self._forget_holder(folder)
-            leave(folder, held)
-
-        return leaving
-
-    def _releasing(self, release: Callable[..., None]) -> Callable[..., None]:
-        def releasing(folder: Folder, held: Lease) -> None:
-            if self._forget_holder(folder):
-                self._of(folder).kept = None
-                if self._under_way(held.owner):
-                    self.broken(f"the lease for {held.owner} is released, and its update has not ended")
-            release(folder, held)
-
-        return releasing
+    def _releasing(self, folder: Folder, held: Lease) -> Watch:
+        if self._forget_holder(folder):
+            self._of(folder).kept = None
+            if self._under_way(held.owner):
+                self.broken(f"the lease for {held.owner} is released, and its update has not ended")
+        yield
 
     def _forget_holder(self, folder: Folder) -> bool:
         leases = self._of(folder)
@@ -186,30 +176,26 @@ class Invariants:
 
     # epochs
 
-    def _claiming(self, claim: Callable[..., bool]) -> Callable[..., bool]:
-        def claiming(app: AppRegistry, current: Current, after: int | None = None) -> bool:
-            last, pid = current.epoch - 1 if after is None else after, self.world.own_pid()
-            number, before = last + 1, self._driver_of(last)
-            if current.cancelled is None and before not in (None, pid) and not self._hands_over(last, pid):
-                assert before is not None
-                if self.well(before) and self.running.get(before, lambda: False)():
-                    self.broken(f"{pid} claims epoch {number}, and the driver of epoch {last} works ({before})")
-            hands_over = pid == before and current.cancelled is None and current.deployment != self.current[last]
-            if hands_over and self.well(pid) and pid in self._unready:
-                self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
-            if not self.world.processes[pid].name.startswith("supervisor"):
-                self.resting = False
-            claimed = claim(app, current, after)
-            if claimed:
-                if self._claims.setdefault(number, (pid, app._token)) != (pid, app._token):
-                    self.broken(f"epoch {number} is acknowledged to {pid}, and was to {self._claims[number][0]}")
-                self.current.setdefault(current.epoch, current.deployment)
-                self.claimed_at.setdefault(current.epoch, self.world.seconds)
-            elif app._token.encode() in self._stored(f"/epochs/{number}.json"):
-                self.broken(f"epoch {number} is denied to {pid}, whose claim stands")
-            return claimed
-
-        return claiming
+    def _claiming(self, app: AppRegistry, current: Current, after: int | None = None) -> Watch:
+        last, pid = current.epoch - 1 if after is None else after, self.world.own_pid()
+        number, before = last + 1, self._driver_of(last)
+        if current.cancelled is None and before not in (None, pid) and not self._hands_over(last, pid):
+            assert before is not None
+            if self.well(before) and self.running.get(before, lambda: False)():
+                self.broken(f"{pid} claims epoch {number}, and the driver of epoch {last} works ({before})")
+        hands_over = pid == before and current.cancelled is None and current.deployment != self.current[last]
+        if hands_over and self.well(pid) and pid in self._unready:
+            self.broken(f"{pid} hands over to {current.deployment}, which does not stand by")
+        if not self.world.processes[pid].name.startswith("supervisor"):
+            self.resting = False
+        claimed: bool = yield
+        if claimed:
+            if self._claims.setdefault(number, (pid, app._token)) != (pid, app._token):
+                self.broken(f"epoch {number} is acknowledged to {pid}, and was to {self._claims[number][0]}")
+            self.current.setdefault(current.epoch, current.deployment)
+            self.claimed_at.setdefault(current.epoch, self.world.seconds)
+        elif app._token.encode() in self._stored(f"/epochs/{number}.json"):
+            self.broken(f"epoch {number} is denied to {pid}, whose claim stands")
 
     def _driver_of(self, epoch: int) -> int | None:
         """Who runs an epoch's queries."""
@@ -233,46 +219,32 @@ class Invariants:
     def _stored(self, ending: str) -> bytes:
         return next((f.data for p, f in self._storage.files.items() if p.endswith(ending)), b"")
 
-    def _reporting(self, report: Callable[..., None]) -> Callable[..., None]:
-        def reporting(reporter: Reporter, **changes: Any) -> None:
-            if "state" in changes:
-                self._state_of[self.world.own_pid()] = changes["state"]
-            report(reporter, **changes)
+    def _reporting(self, reporter: Reporter, **changes: Any) -> Watch:
+        if "state" in changes:
+            self._state_of[self.world.own_pid()] = changes["state"]
+        yield
 
-        return reporting
+    def _driver_claiming(self, epoch: Epoch) -> Watch:
+        claimed: bool = yield
+        key, pid = (epoch.spec.deployment, epoch.number), self.world.own_pid()
+        if claimed:  # a deployment that was dropped may be made again, once its driver is gone
+            other, self._drivers[key] = self._drivers.get(key, pid), pid
+            if other != pid and self.world.processes[other].alive:
+                self.broken(f"epoch {key[1]} of {key[0]} has two drivers: {other} and {pid}")
 
-    def _driver_claiming(self, claim: Callable[[Epoch], bool]) -> Callable[[Epoch], bool]:
-        def claiming(epoch: Epoch) -> bool:
-            claimed, pid = claim(epoch), self.world.own_pid()
-            key = (epoch.spec.deployment, epoch.number)
-            if claimed:  # a deployment that was dropped may be made again, once its driver is gone
-                other, self._drivers[key] = self._drivers.get(key, pid), pid
-                if other != pid and self.world.processes[other].alive:
-                    self.broken(f"epoch {key[1]} of {key[0]} has two drivers: {other} and {pid}")
-            return claimed
+    def _handing_over(self, driver: DriverContext, successor: Successor) -> Watch:
+        ready, pid = self._stands_by(successor.deployment), self.world.own_pid()
+        (self._unready.discard if ready else self._unready.add)(pid)
+        yield
+        if driver.signals.number is None and self.newest() < successor.epoch:
+            self.broken(f"{driver.spec.deployment} ends before {successor.deployment} has committed a batch")
 
-        return claiming
-
-    def _handing_over(self, over: Callable[..., None]) -> Callable[..., None]:
-        def handing_over(driver: DriverContext, successor: Successor) -> None:
-            ready, pid = self._stands_by(successor.deployment), self.world.own_pid()
-            (self._unready.discard if ready else self._unready.add)(pid)
-            over(driver, successor)
-            if driver.signals.number is None and self.newest() < successor.epoch:
-                self.broken(f"{driver.spec.deployment} ends before {successor.deployment} has committed a batch")
-
-        return handing_over
-
-    def _taking_back(self, take: Callable[..., bool]) -> Callable[..., bool]:
-        def taking_back(driver: DriverContext, successor: Successor) -> bool:
-            taken = take(driver, successor)
-            if taken and self._claims.get(driver.epoch.number, (0, ""))[0] != self.world.own_pid():
-                self.broken(f"{driver.spec.deployment} goes on in epoch {driver.epoch.number} without a claim")
-            if taken:  # its driver's claim may have failed, and nobody else is started for this epoch
-                self._drivers.setdefault((driver.spec.deployment, driver.epoch.number), self.world.own_pid())
-            return taken
-
-        return taking_back
+    def _taking_back(self, driver: DriverContext, successor: Successor) -> Watch:
+        taken: bool = yield
+        if taken and self._claims.get(driver.epoch.number, (0, ""))[0] != self.world.own_pid():
+            self.broken(f"{driver.spec.deployment} goes on in epoch {driver.epoch.number} without a claim")
+        if taken:  # its driver's claim may have failed, and nobody else is started for this epoch
+            self._drivers.setdefault((driver.spec.deployment, driver.epoch.number), self.world.own_pid())
 
     # exports and rollbacks
 
@@ -288,26 +260,19 @@ class Invariants:
 
         return exporting
 
-    def _ending_export(self, end: Callable[..., None]) -> Callable[..., None]:
-        def ending(folder: Folder, export: Export) -> None:
-            signs = (export.mark, f"snapshots/_{export.export}/alive.json")
-            at = max((f.at for path in signs if (f := self._storage.files.get(folder.path(path)))), default=0.0)
-            if export.export in self._exports and export.pid != self.world.own_pid() and self.world.seconds - at < 10:
-                self.broken(f"{export} gives signs of life, and {self.world.own_pid()} takes it for dead")
-            end(folder, export)
+    def _ending_export(self, folder: Folder, export: Export) -> Watch:
+        signs = (export.mark, f"snapshots/_{export.export}/alive.json")
+        at = max((f.at for path in signs if (f := self._storage.files.get(folder.path(path)))), default=0.0)
+        if export.export in self._exports and export.pid != self.world.own_pid() and self.world.seconds - at < 10:
+            self.broken(f"{export} gives signs of life, and {self.world.own_pid()} takes it for dead")
+        yield
 
-        return ending
-
-    def _going_back(self, back: Callable[..., Any]) -> Callable[..., Any]:
-        def going_back(leaving: rollback.Leaving, *args: Any) -> Any:
-            epoch = max(self.current)
-            told = self._told_to_end(leaving.old, epoch)
-            done = back(leaving, *args)
-            if (left := told & self._told_to_end(leaving.old, epoch)) and max(self.current) == epoch:
-                self.broken(f"the rollback to {leaving.old} has ended, and its driver was told to end: {left}")
-            return done
-
-        return going_back
+    def _going_back(self, leaving: rollback.Leaving, *_: Any) -> Watch:
+        epoch = max(self.current)
+        told = self._told_to_end(leaving.old, epoch)
+        yield
+        if (left := told & self._told_to_end(leaving.old, epoch)) and max(self.current) == epoch:
+            self.broken(f"the rollback to {leaving.old} has ended, and its driver was told to end: {left}")
 
     def _told_to_end(self, deployment: str, epoch: int) -> set[str]:
         """The commands to end that a driver has not answered with an error."""
@@ -330,6 +295,20 @@ class Invariants:
             self.broken(f"{path} is replaced")
         elif "/lease/" in path and _token(before) != _token(after):
             self.broken(f"{path} is replaced by another lease")
+
+
+def _watched(call: Callable[..., Any], watch: Callable[..., Watch]) -> Callable[..., Any]:
+    """A call with what is noted before it, and once its value is there."""
+
+    def watched(*args: Any, **named: Any) -> Any:
+        noted = watch(*args, **named)
+        next(noted)
+        value = call(*args, **named)
+        with contextlib.suppress(StopIteration):
+            noted.send(value)
+        return value
+
+    return watched
 
 
 def _token(data: bytes) -> str:

@@ -105,29 +105,6 @@ def _without_claim(original: Callable[..., Any]) -> Callable[..., Any]:
     return claim
 
 
-def _quiet_never_counts(original: Callable[..., Any]) -> Callable[..., Any]:
-    def observe(self: Pulse, whose: str, value: object) -> Beat:
-        return Beat(0.0, True)
-
-    return observe
-
-
-def _impatient(original: Callable[..., Any]) -> Callable[..., Any]:
-    def observe(self: Pulse, whose: str, value: object) -> Beat:
-        return Beat(1000.0, False)
-
-    return observe
-
-
-def _nobody_lives(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, kernel=None: False
-
-
-def _goes_on_draining(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The old version goes on while it says that it is drained."""
-    return lambda self: None
-
-
 def _leaves_out(**found: Any) -> Replacement:
     """A supervisor overlooks this in what it finds."""
     return lambda decide: lambda seen, *args: decide(attrs.evolve(seen, **found), *args)
@@ -168,18 +145,8 @@ def _writes_before(original: Callable[..., Any]) -> Callable[..., Any]:
     return store
 
 
-def _running(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The new version continues as if the parent still ran."""
-    return lambda self, without=(): self.running()
-
-
 def _without_snapshots(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda folder, read, own, only_look: original(folder, lambda: ([], []), own, only_look)
-
-
-def _old_state(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The new version continues from what was committed some batches ago."""
-    return lambda self, without=(): self.before(2)
 
 
 @contextlib.contextmanager
@@ -194,6 +161,7 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
+OLD, RUNS = (lambda self, without=(): self.before(2)), (lambda self, without=(): self.running())
 MUTANTS: dict[str, Mutant] = {
     "lease: its creation is not exclusive": Mutant(Folder, "create", _not_exclusive("lease/")),
     "lease: a living holder is not respected": Mutant(lease, "_check_deserted", _always(None)),
@@ -210,7 +178,7 @@ MUTANTS: dict[str, Mutant] = {
     "fence: not put up for a silent driver": Mutant(drivers, "fence", _always(0)),
     "fence: not put up for a silent successor or leader": Mutant(Watched, "fence", _always(None)),
     "fence: never taken down": Mutant(lifecycle, "unfence", _always(None)),
-    "hand-over: nothing is drained": Mutant(CountingEngine, "drain", _goes_on_draining),
+    "hand-over: nothing is drained": Mutant(CountingEngine, "drain", _always(None)),
     "hand-over: the epoch is not claimed": Mutant(command_execution, "hand_over", _unclaimed),
     "hand-over: the successor's first commit is not waited for": Mutant(Successor, "committed", _always(True)),
     "hand-over: a successor counts as dead": Mutant(Successor, "death", _always("so it seems")),
@@ -220,8 +188,8 @@ MUTANTS: dict[str, Mutant] = {
     "take-back: never": Mutant(hand_over, "_take_back", _always(False)),
     "take-back: without a claim of the epoch": Mutant(hand_over, "_take_back", _unclaimed),
     "take-back: batch ids of the successor are used again": Mutant(DriverContext, "skip_used_batch_ids", _always(None)),
-    "restore: it continues from an old state of the parent": Mutant(SavedStateSource, "drained", _old_state),
-    "restore: the parent's batch in flight is forgotten": Mutant(SavedStateSource, "drained", _running),
+    "restore: it continues from an old state of the parent": Mutant(SavedStateSource, "drained", _value(OLD)),
+    "restore: the parent's batch in flight is forgotten": Mutant(SavedStateSource, "drained", _value(RUNS)),
     "restore: what was restored is not marked": Mutant(CountingEngine, "_mark", _always(None)),
     "export: the batch in flight is forgotten": Mutant(Checkpoint, "export", _older),
     "export: the state is forgotten": Mutant(Checkpoint, "export", _forgets("state/")),
@@ -241,9 +209,9 @@ MUTANTS: dict[str, Mutant] = {
     "rollback: its end is not recorded": Mutant(rollback, "_end_update", _always(None)),
     "rollback: its own record is not ended": Mutant(rollback, "_end_rollback", _always(None)),
     "cancel: no epoch is claimed": Mutant(cancellation, "claim_cancellation", _always(None)),
-    "heartbeat: silence never counts": Mutant(Pulse, "observe", _quiet_never_counts),
-    "heartbeat: every driver is taken for silent": Mutant(Pulse, "observe", _impatient),
-    "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _nobody_lives),
+    "heartbeat: silence never counts": Mutant(Pulse, "observe", _always(Beat(0.0, True))),
+    "heartbeat: every driver is taken for silent": Mutant(Pulse, "observe", _always(Beat(1000.0, False))),
+    "process: every driver is taken for dead": Mutant(ProcessIdentity, "lives", _always(False)),
     "hot standby: its takeover's lease is held for half an hour": Mutant(roles, "HELD_SECONDS", _value(1800.0)),
     "hot standby: the leader is not fenced": Mutant(HotStandby, "_fence", _always(None)),
     "hot standby: any leader is dead": Mutant(HotStandby, "_death", _takes_for_dead),

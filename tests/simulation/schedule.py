@@ -426,7 +426,7 @@ class Schedule:
         for number in range(TRIES):
             self._go(lambda: False, 120.0 if number else 15.0)
             status = self._ask("status", lambda client: client.status(APP))
-            step = status.next_step
+            step = status.outage and status.outage.help
             self.world.note(f"status: {status.state}, {step}")
             if status.current is not None and status.current.cancelled is not None:  # whoever did it may have died
                 self._ask("cancel", lambda client: client.cancel(APP, timeout=900.0))
@@ -447,20 +447,20 @@ class Schedule:
                 self._wait("rollback", self._do("rollback", self._roll_back), LONGEST)
             elif self.plan.fails and "update FIXED" in step and self.repaired < 2:
                 self.repaired += 1
-                version = f"v{2 + self.repaired}"
-                mended = UpdateOptions(
-                    application=self.site.application(version, SINK=_sink("old"), RELOADABLE=("threshold",)),
-                    deployment=version,
-                    strategy="restart",
-                    submit_timeout=120.0,
-                    drain_timeout=120.0,
-                )
-                self._wait("update", self._do("update", partial(_update, mended)), LONGEST)
+                self._wait("update", self._do("update", self._mend(f"v{2 + self.repaired}")), LONGEST)
             elif "again" in step and "restart" not in step:
                 self._wait("update", self._do("update", lambda c: c.update(self.options())), LONGEST)
             else:
                 self._wait("restart", self._do("restart", lambda c: c.restart(APP, timeout=120.0)), LONGEST)
         raise Wrong(f"the app does not settle: {status.state}, {step}")
+
+    def _mend(self, version: str) -> Callable[[StreamUpdateClient], Any]:
+        """An update to a version that does not fail."""
+        application = self.site.application(version, SINK=_sink("old"), RELOADABLE=("threshold",))
+        options = UpdateOptions(
+            application=application, deployment=version, strategy="restart", submit_timeout=120.0, drain_timeout=120.0
+        )
+        return lambda client: client.update(options)
 
     def _is_stuck(self, status: Any) -> bool:
         return self.plan.fails is Failure.STUCK and status.current.deployment == "v2" and status.update is None
@@ -470,10 +470,9 @@ class Schedule:
         sink, version = self.site.sink_of(deployment), deployment.partition("-standby")[0]
         last = sink.last
 
-        def goes_on() -> bool:
-            return sink.last > last and sink.batches[sink.last].version.partition("-standby")[0] == version
-
-        return self._go(goes_on, 60.0)
+        return self._go(
+            lambda: sink.last > last and sink.batches[sink.last].version.partition("-standby")[0] == version, 60.0
+        )
 
     def _check_end(self, record: Any) -> None:
         app = self.site.registry()
@@ -598,59 +597,72 @@ class Wrong(Exception):
     """An invariant is broken."""
 
 
-def _update(options: UpdateOptions, client: StreamUpdateClient) -> Any:
-    return client.update(options)
-
-
 def _sink(topic: str) -> dict[str, Any]:
     return {"format": "kafka", "options": {"topic": topic}}
 
 
-class Command:
-    """A person who runs `streamupdate update`, again after it was killed or has failed."""
+class Update:
+    """Who updates the app. said: how it stands, in words"""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule, self.tries, self.ended, self.said = schedule, 0, False, "not begun"
         self.process: Process | None = None
 
     def begin(self) -> None:
+        raise NotImplementedError
+
+    def handle_end(self, answer: Any) -> None:
+        """A process that works for it has ended: with an answer, an error, or None when it died."""
+        raise NotImplementedError
+
+    def start(self, name: str, work: Callable[[StreamUpdateClient], Any]) -> None:
         self.tries += 1
-        self.said = "under way"
-        world, options = self.schedule.world, self.schedule.options()
-        self.process = self.schedule._do(
-            "update", lambda client: client.update(options, lambda line: world.note(f"  > {line}"))
-        )
-        world.at(1.0, self._look)
+        self.process = self.schedule._do(name, work)
+        self.schedule.world.at(1.0, self._look)
+
+    def note(self, line: str) -> None:
+        self.schedule.world.note(f"  > {line}")
 
     def _look(self) -> None:
         assert self.process is not None
-        world = self.schedule.world
-        if self.process.alive and self.process.stopped and self.schedule.plan.impatient and self.tries < TRIES:
+        if not self.process.alive:
+            self.handle_end(self.schedule.answers.get(self.process.pid))
+        elif self.process.stopped and self.does_not_wait():
             self.begin()
-            return
-        if self.process.alive:
-            world.at(1.0, self._look)
-            return
-        answer = self.schedule.answers.get(self.process.pid)
+        else:
+            self.schedule.world.at(1.0, self._look)
+
+    def does_not_wait(self) -> bool:
+        """Whether it is begun again while the process stands still."""
+        return False
+
+
+class Command(Update):
+    """A person who runs `streamupdate update`, again after it was killed or has failed."""
+
+    def begin(self) -> None:
+        self.said = "under way"
+        options = self.schedule.options()
+        self.start("update", lambda client: client.update(options, self.note))
+
+    def does_not_wait(self) -> bool:
+        return self.schedule.plan.impatient and self.tries < TRIES
+
+    def handle_end(self, answer: Any) -> None:
         died = answer is None
         self.said = "died" if died else str(getattr(answer, "outcome", answer))
         again = died or "LeaseHeld" in type(answer).__name__ or "Storage" in type(answer).__name__
         if again and self.tries < TRIES:
-            world.at(5.0, self.begin)
+            self.schedule.world.at(5.0, self.begin)
         else:
             self.ended = True
 
 
-class Dag:
+class Dag(Update):
     """The tasks of an update's DAG, each a process with retries; when one fails for good, the rollback's task runs."""
 
     RETRIES = 3
-
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule, self.ended, self.said = schedule, False, "not begun"
-        self.steps: list[str] = []
-        self.tries = 0
-        self.process: Process | None = None
+    steps: list[str]
 
     def begin(self) -> None:
         strategy = strategy_named(self.schedule.plan.strategy)
@@ -659,8 +671,6 @@ class Dag:
 
     def _start(self) -> None:
         step, options = self.steps[0], self.schedule.options()
-        world = self.schedule.world
-        self.tries += 1
         self.said = f"at {step}"
 
         def work(client: StreamUpdateClient) -> Any:
@@ -668,27 +678,19 @@ class Dag:
                 record = self.schedule.site.registry().update("v2")  # as StreamUpdateRollbackOperator
                 if record is None or record.outcome is not None:
                     return True
-                return (
-                    client.rollback(APP, "v2", timeout=120.0, options=RollbackOptions(reason="a task failed")) or True
-                )
-            engine = UpdateEngine(client.context, options, lambda line: world.note(f"  > {line}"))
+                given = RollbackOptions(reason="a task failed")
+                return client.rollback(APP, "v2", timeout=120.0, options=given) or True
+            engine = UpdateEngine(client.context, options, self.note)
             if step == "plan":
                 return engine.begin(APP)
             update = engine.resume(APP, "v2")
             name = next(s for s in strategy_named(self.schedule.plan.strategy).steps if str(s) == step)
             return engine.run(name, update) or True
 
-        self.process = self.schedule._do(f"task {step}", work)
-        world.at(1.0, self._look)
+        self.start(f"task {step}", work)
 
-    def _look(self) -> None:
-        assert self.process is not None
-        world = self.schedule.world
-        if self.process.alive:
-            world.at(1.0, self._look)
-            return
-        answer = self.schedule.answers.get(self.process.pid)
-        failed = answer is None or isinstance(answer, Exception)
+    def handle_end(self, answer: Any) -> None:
+        world, failed = self.schedule.world, answer is None or isinstance(answer, Exception)
         if failed and self.tries <= self.RETRIES:
             world.at(5.0, self._start)
             return

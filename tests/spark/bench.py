@@ -13,10 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate import streaming
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
+from airflow_provider_streamupdate.core.compatibility.verdict import ReportItem
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.deployment import DeploymentSpec
 from airflow_provider_streamupdate.core.registry.registry import Registry
@@ -28,11 +32,24 @@ from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable, restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
+from tests.cases import one_is_fast
 
 SCHEMA = "k string, k2 string, a long, b long, ts timestamp"
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+STORES = {
+    "rocksdb": (ROCKSDB, False),
+    "changelog": (ROCKSDB, True),
+    "hdfs": (HDFS, False),
+    "rocksdb-v2": (ROCKSDB, False, 2),  # checkpoint format v2
+    "changelog-v2": (ROCKSDB, True, 2),
+}
+
+
+def stores(names: str) -> list:
+    """Parameters of a Bench, of which the first is fast."""
+    return one_is_fast(pytest.param(STORES[name], id=name) for name in names.split())
 
 
 def stage(name: str, df):
@@ -40,8 +57,45 @@ def stage(name: str, df):
     return streaming.stage(name, df) if df.isStreaming else df
 
 
-def totals(bench: Bench):
-    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+def by(keys: str, *aggregates: str, name: str = "totals", delay: str = "", **source: str) -> Callable:
+    """A version: aggregates by keys, both in SQL, the keys with `; ` between them; `delay` of a watermark."""
+
+    def build(bench: Bench):
+        grouped = bench.late(delay, **source).groupBy(*(F.expr(key) for key in keys.split("; ") if key))
+        return stage(name, grouped.agg(*map(F.expr, aggregates or ("count(*) n",))))
+
+    return build
+
+
+def distinct(*columns: str, name: str = "once", delay: str = "", shown: tuple[str, ...] = ("*",), **source: str):
+    """A version: the first row of each value of the columns."""
+    return lambda bench: stage(name, bench.late(delay, **source).dropDuplicates([*columns])).select(*shown)
+
+
+totals = by("k", "count(*) n", "sum(a) s")
+counts = by("k", name="counts")
+
+
+def once_and_totals(bench: Bench):
+    """The totals of rows that are not repeated."""
+    rows = distinct("k", "a")(bench)
+    return stage("totals", rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+
+
+once = distinct("k", shown=("k", "a"))
+
+
+def passed(bench: Bench):
+    return bench.source().select("k", "a")
+
+
+def planned(spark, **writers) -> AppPlan:
+    return plan_app(spark, Declarations("bench"), writers)
+
+
+def blocking(old: AppPlan, new: AppPlan, thing: str = "") -> list[ReportItem]:
+    """What is refused or asked about when the new version replaces the old one."""
+    return [i for i in compare(old, new, "test").items if i.blocks and thing in (i.thing, "")]
 
 
 def totals_of(rows: Iterable[dict]) -> dict[tuple, dict]:
@@ -84,6 +138,7 @@ class Bench:
         self.emitted: dict[int, list[dict]] = {}
         self.deployments = 0
         self.at_rest = False
+        self.first_part = False  # at rest, of the input that has parts
         self.migrations: dict[tuple[str, str], Callable] = {}
         self.sink: Callable | None = None
         self.seen_batch: str | None = "replaces"  # what the app says of `keep`
@@ -107,6 +162,17 @@ class Bench:
         self.files += 1
         self.unread += text.count("\n")
 
+    def keys(self, keys: str, to: str = "in") -> None:
+        """A file for each key, with one row."""
+        for key in keys:
+            self.write([row(key, 1)], to)
+
+    def to_files(self, form: str = "json", **options: str) -> str:
+        """Have a file sink written; its folder."""
+        folder = str(self.folder / "out")
+        self.sink = lambda writer: writer.format(form).option("path", folder).options(**options)
+        return folder
+
     def input(self, name: str = "in") -> Path:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -116,6 +182,11 @@ class Bench:
         """The input folder as a stream, one file a batch; as a batch while `at_rest`."""
         reader = self.spark.read if self.at_rest else self.spark.readStream.option("maxFilesPerTrigger", "1")
         return reader.schema(schema).options(**options).json(str(self.input(name)))
+
+    def late(self, delay: str = "10 minutes", **source: str):
+        """The stream with a watermark, if there is a delay."""
+        rows = self.source(**source)
+        return rows.withWatermark("ts", delay) if delay and rows.isStreaming else rows
 
     def batch(self, build: Callable) -> list[dict]:
         """What a version computes of all input in one Spark batch: the oracle of a complete result."""
@@ -147,17 +218,11 @@ class Bench:
         app = self.app(build, mode)
         writers = app.build(self.spark, {})
         recorded = self.saved(snapshot).recorded() if snapshot else None
-        plan = plan_app(
-            self.spark,
-            Declarations(app.name, migrations=self.migrations, seen_batch=app.seen_batch),
-            writers,
-            recorded,
-        )
-        return plan, writers
+        declared = Declarations(app.name, migrations=self.migrations, seen_batch=app.seen_batch)
+        return plan_app(self.spark, declared, writers, recorded), writers
 
     def planned_for(self, build: Callable, mode: str, snapshot: str | None) -> tuple:
-        """What `plan` gives; the same again until it is run, while nothing else has changed: a check is mostly followed
-        by a run."""
+        """What `plan` gives; the same again until it is run, while nothing else has changed."""
         conf = self.spark._jsparkSession.sessionState().conf().getAllConfs().toString()
         key = (
             build,
@@ -167,7 +232,7 @@ class Bench:
             self.sink,
             self.seen_batch,
             self.sink_seen_batch,
-            tuple(self.migrations.items()),
+            dict(self.migrations),
         )
         if self._planned is None or self._planned[0] != key:
             self._planned = key, self.plan(build, mode, snapshot)
@@ -185,8 +250,7 @@ class Bench:
         renames: dict[str, str] | None = None,
         planned: tuple | None = None,
     ) -> str:
-        """Deploy a version, fresh or from a snapshot, and let it read all input; the snapshot it ended with. `planned`:
-        what `plan` gave, where it was asked before."""
+        """Deploy a version, fresh or from a snapshot, and let it read all input; the snapshot it ended with."""
         plan, writers = planned or self.planned_for(build, mode, snapshot)
         self._planned = None
         self.deployments += 1
@@ -199,14 +263,17 @@ class Bench:
             assert report.compatible, report.problems
             restore_app(saved, plan, writers, self.registry, deployment, self.migrations)
         queries = self._read_all(writers, self.registry.checkpoint(deployment, self.query), plan)
-        name = f"s{self.deployments}"
-        export(self.registry, deployment, name, plan, True, queries.progress())
-        return name
+        export(self.registry, deployment, f"s{self.deployments}", plan, True, queries.progress())
+        return f"s{self.deployments}"
 
     def spark_alone(self, build: Callable, mode: str = "update") -> None:
         """What happens without us: the version starts on the last deployment's own checkpoint and reads all input."""
         plan, writers = self.plan(build, mode)
         self._read_all(writers, self.registry.checkpoint(f"d{self.deployments}", self.query), plan)
+
+    def queries(self, deployment: str = "d", **writers) -> RunningQueries:
+        checkpoints = {name: self.registry.checkpoint(deployment, name) for name in writers}
+        return RunningQueries(self.spark, writers, checkpoints, planned(self.spark, **writers))
 
     def _read_all(self, writers, checkpoint, plan) -> RunningQueries:
         queries = RunningQueries(self.spark, writers, {self.query: checkpoint}, plan)
@@ -221,11 +288,9 @@ class Bench:
     def _wait(self, query, plan) -> None:
         """Until all input has been read. In processing time a state function has a batch made all the time, so that
         processAllAvailable would not return (measured): there, until all rows have been counted."""
-        stages = [s.definition for q in plan.queries for s in q.stages]
-        by_clock = any("ProcessingTime" in str(definition) for definition in stages)
+        by_clock = any("ProcessingTime" in str(s.definition) for q in plan.queries for s in q.stages)
         while by_clock and query.isActive:
-            read = sum(p["numInputRows"] for p in query.recentProgress)
-            if read >= self.unread:
+            if sum(p["numInputRows"] for p in query.recentProgress) >= self.unread:
                 break
             time.sleep(0.1)
         if not by_clock:
@@ -246,6 +311,18 @@ class Bench:
         plan, _ = self.planned_for(build, mode, snapshot)
         return self.saved(snapshot).renamed(renames).compare(plan, agree)
 
+    def item(self, snapshot: str, build: Callable, mode: str = "update", thing: str = "stage", **more) -> ReportItem:
+        """What the report says of the version's one stage, sink or source."""
+        [found] = [i for i in self.check(snapshot, build, mode, **more).items if i.thing == thing]
+        return found
+
+    def rules(self, snapshot: str, build: Callable, mode: str = "update") -> set[str]:
+        """The rules that stand in the way of a version."""
+        return {rule for i in self.check(snapshot, build, mode).items if i.blocks for rule in i.rules}
+
+    def since(self, batch: int) -> list[dict]:
+        return [row for b in sorted(self.emitted) if b >= batch for row in self.emitted[b]]
+
     def spark_check(self, snapshot: str, build: Callable, mode: str = "update") -> CompatibilityReport:
         """The report with Spark's own check of the restored checkpoint."""
         plan, writers = self.planned_for(build, mode, snapshot)
@@ -256,11 +333,11 @@ class Bench:
 
     def last(self, *key: str) -> dict[tuple, dict]:
         """The last row emitted for each key, over all batches in order: the answer of an update-mode sink."""
-        return {tuple(row[k] for k in key): row for b in sorted(self.emitted) for row in self.emitted[b]}
+        return {tuple(row[k] for k in key): row for row in self.all()}
 
     def all(self) -> list[dict]:
         """Every row emitted, in batch order: the answer of an append-mode sink."""
-        return [row for b in sorted(self.emitted) for row in self.emitted[b]]
+        return self.since(0)
 
 
 def row(k: str, a: int, b: int = 0, minute: int = 0, k2: str = "x") -> dict:

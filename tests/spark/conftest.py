@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import ROCKSDB, Bench
 from local_files import delete_in_java, local_files, scratch_files
+from pairs import Ground
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
@@ -83,6 +85,26 @@ def pytest_collection_finish() -> None:
 def bench(spark, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
     """With the state store that the module names, if it does (STORE)."""
     return Bench(spark, tmp_path, getattr(request.module, "STORE", ROCKSDB))
+
+
+@pytest.fixture
+def rocksdb(spark, tmp_path: Path) -> Bench:
+    """The same where a module has a `bench` of its own."""
+    return Bench(spark, tmp_path)
+
+
+@pytest.fixture
+def ground(spark, tmp_path: Path) -> Ground:
+    return Ground(spark, tmp_path)
+
+
+@pytest.fixture
+def zone_of_java(spark) -> Iterator[Callable[[str], None]]:
+    """Sets the default zone of the JVM."""
+    kind = spark._jvm.java.util.TimeZone
+    before = kind.getDefault()
+    yield lambda name: kind.setDefault(kind.getTimeZone(name))
+    kind.setDefault(before)
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from bench import Bench, deploy, row, stage
-from pyspark.sql import functions as F
+from bench import Bench, by, deploy, row
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.coordination.following import unfollowable
@@ -29,13 +28,8 @@ from airflow_provider_streamupdate.streaming.restore.saved_state import SavedSta
 PATIENCE = 120.0
 
 
-def counts(bench: Bench):
-    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
-def windows(bench: Bench):
-    rows = bench.source().withWatermark("ts", "1 minute")
-    return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
+counts = by("k", "count(*) n", "sum(a) s", name="counts")
+windows = by("window(ts, '2 minutes'); k", name="windows", delay="1 minute")
 
 
 def minutes(*numbers: int, keys: str = "ab") -> list[list[dict]]:
@@ -121,13 +115,27 @@ class Pair:
     def planned(self, saved: SavedState):
         app = self.bench.app(self.new, self.mode)
         writers = app.build(self.bench.spark, {})
-        plan = plan_app(
-            self.bench.spark,
-            Declarations(app.name, migrations=self.bench.migrations, seen_batch=app.seen_batch),
-            writers,
-            saved.recorded(),
-        )  # fmt: skip
-        return plan, writers
+        declared = Declarations(app.name, migrations=self.bench.migrations, seen_batch=app.seen_batch)
+        return plan_app(self.bench.spark, declared, writers, saved.recorded()), writers
+
+    def begin(self, *files: object, clock: bool = False, **following) -> list[str]:
+        """The old version reads files (rows, or rows and their folder), and the new one follows it."""
+        for file in files:
+            _write(self, file)
+        self.start_old()
+        self.old_reads_all(clock)
+        return self.follow(**following)
+
+    def in_step(self, *files: object) -> None:
+        """No file comes before the one before it has been followed."""
+        for file in files:
+            _write(self, file)
+            self.old_reads_all()
+            self.catch_up(self.running.committed_batch())
+
+    def right(self, version: Callable) -> None:
+        """What was written last is what a batch over all input gives."""
+        assert self.last("k") == {(r["k"],): r for r in self.bench.batch(version)}
 
     def catch_up(self, upto: int | None = None) -> None:
         """Follow what is logged; with the last batch of the old version: to its end."""
@@ -208,19 +216,14 @@ def updated(
     states: tuple[dict[str, str], ...] | None = ({},),
     in_step: bool = False,
 ) -> Pair:
-    """An update from the old to the new version. first, meanwhile, after: files (rows, or rows and their folder) that
-    come before the new version follows, while it does, and after it has taken over. states: what is compared. in_step:
-    no file comes before the one before it has been followed."""
-    for file in first:
+    """An update from the old to the new version. first, meanwhile, after: files that come before the new version
+    follows, while it does, and after it has taken over. states: what is compared."""
+    pair.begin(*first, clock=clock)
+    if in_step:
+        pair.in_step(*meanwhile)
+    for file in () if in_step else meanwhile:
         _write(pair, file)
-    pair.start_old()
-    pair.old_reads_all(clock)
-    pair.follow()
-    for file in meanwhile:
-        _write(pair, file)
-        if in_step:
-            pair.old_reads_all(clock)
-        pair.catch_up(pair.running.committed_batch() if in_step else None)
+        pair.catch_up()
     pair.old_reads_all(clock)
     pair.end_old()
     if states is not None:
@@ -229,6 +232,16 @@ def updated(
     for file in after:
         _write(pair, file)
     pair.new_reads_all(clock)
+    return pair
+
+
+def check_followed(
+    bench: Bench, old: Callable, new: Callable, *files: list, expected: Counter, states: tuple | None = None
+) -> Pair:
+    """An update in append mode; each expected row is written once."""
+    with running_pair(bench, old, new, mode="append") as pair:
+        updated(pair, *files, states=states)
+        assert values(pair.all()) == expected
     return pair
 
 

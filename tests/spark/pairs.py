@@ -128,6 +128,28 @@ def verdict(old: AppPlan, new: AppPlan) -> str:
 
 # Versions made of versions and of texts
 
+NAMES = [f"v{n:02d}" for n in range(12)]
+TWELVE, OTHERS, TURNED = (
+    ", ".join(f"'{n}'" for n in names) for names in (NAMES, [n.replace("v", "w") for n in NAMES], NAMES[::-1])
+)
+CI, N = "collate UTF8_LCASE", "count(*)"
+
+
+def count(rows: DataFrame, *keys: object) -> DataFrame:
+    return stage("t", rows.groupBy(*keys).count())
+
+
+def once(text: str, *columns: str) -> Callable[[Ground], DataFrame]:
+    return lambda g: stage("t", (g.sql(text) if text else g.read()).dropDuplicates(list(columns)))
+
+
+def windows(rows: DataFrame) -> DataFrame:
+    return count(rows, F.window("ts", "10 minutes"), "k")
+
+
+def passed_on(key: object, batches: Iterator, state: object) -> Iterator:
+    yield from batches
+
 
 def per_key(aggregate: str, of: str = "rws") -> str:
     return f"select k, {aggregate} as x from {of} group by k"
@@ -139,6 +161,10 @@ def counts(columns: str, of: str) -> str:
 
 def looked_up(table: str = "tabl", column: str = "label", how: str = "join", where: str = "true") -> str:
     return counts(column, f"rws {how} {table} using (k) where {where}")
+
+
+def values(rows: str, label: str = "label", columns: str = "k, label") -> str:
+    return counts(f"{label} l", f"rws join (select * from values {rows} as t({columns})) using (k)")
 
 
 def united(*branches: str, key: str = "x", total: str = "sum(y)") -> str:
@@ -163,6 +189,10 @@ def retyped(old: str, new: str, version: Version) -> Callable[[Ground], DataFram
             ground.columns = ROWS
 
     return build
+
+
+def retyped_pair(old: str, new: str, version: Version) -> tuple:
+    return version, retyped(old, new, version)
 
 
 def under(version: Version, *statements: str, **settings: str) -> Callable[[Ground], DataFrame]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench import Bench, row
+from bench import Bench, passed
 from test_skipped_batch import written
 
 from airflow_provider_streamupdate.core.snapshots.repeated_batches import add_replayed_batches, batches_again
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
-
-
-def passed_on(bench: Bench):
-    return bench.source().select("k", "a")
 
 
 def by_twos(bench: Bench):
@@ -21,13 +17,11 @@ def by_twos(bench: Bench):
 
 
 def test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that_skips(bench: Bench, tmp_path) -> None:
-    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
-    for key in "ab":
-        bench.write([row(key, 1)])
-    older = bench.run(passed_on, "append")
-    for key in "cd":
-        bench.write([row(key, 1)])
-    bench.run(passed_on, "append", snapshot=older)
+    bench.to_files()
+    bench.keys("ab")
+    older = bench.run(passed, "append")
+    bench.keys("cd")
+    bench.run(passed, "append", snapshot=older)
 
     saved, (plan, _) = SnapshotStore(bench.registry).get(older), bench.plan(by_twos, "append", older)
     again = batches_again(bench.registry, saved, running=False)
@@ -35,7 +29,6 @@ def test_rows_that_come_in_another_batch_the_second_time_are_lost_in_a_sink_that
     report = add_replayed_batches(bench.saved(older).compare(plan, ()), saved.plan, plan, again, ())
     assert [i.name for i in report.items if i.verdict == "refused"] == ["q:again"]
 
-    for key in "ef":
-        bench.write([row(key, 1)])
+    bench.keys("ef")
     bench.run(by_twos, "append", snapshot=older)
     assert written(bench) == Counter("abcd")  # e and f were in batch 3, which the sink has

@@ -1,21 +1,34 @@
-"""The app author's API: what a query function may return, and what stage() accepts."""
+"""The app author's API: what a query function may return, what stage() accepts, how queries may run, and what is said
+of errors in the author's code: its file and line come first."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import re
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
+import pandas as pd
 import pytest
-from bench import Bench
+from bench import Bench, by, planned, row
 from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
 
-from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
-from airflow_provider_streamupdate.streaming import StreamingApp, stage
+from airflow_provider_streamupdate.core.difference.request import ExpectedDifference
+from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, InvalidInputError
+from airflow_provider_streamupdate.core.errors import describe as describe_error
+from airflow_provider_streamupdate.core.serde import to_json
+from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
 from airflow_provider_streamupdate.streaming.code import describe
 from airflow_provider_streamupdate.streaming.parameters import Parameters
-from airflow_provider_streamupdate.streaming.planning.author import Declarations
+from airflow_provider_streamupdate.streaming.planning.author import Declarations, describe_failure
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 
@@ -137,13 +150,13 @@ def test_parameters_reach_the_query_function_as_a_copy(bench: Bench) -> None:
 
 
 def plan(bench: Bench, df, require_names: bool = False, mode: str = "update"):
-    return plan_app(bench.spark, Declarations("bench", require_names=require_names), {"q": writer(df, mode)}).query("q")
+    return plan_app(bench.spark, Declarations("bench", require_names=require_names), {"q": writer(df, mode)})
 
 
 def test_stage_names_the_nearest_stateful_operator(bench: Bench) -> None:
     once = stage("once", bench.source().dropDuplicates(["k", "a"]))
     totals = stage("totals", once.where("a > 0").groupBy("k").count().where("count > 1"))
-    stages = plan(bench, totals).stages
+    stages = plan(bench, totals).query("q").stages
     assert [(s.name, s.kind, s.operator_id, s.named) for s in stages] == [
         ("totals", "aggregate", 0, True),
         ("once", "deduplicate", 1, True),
@@ -151,28 +164,28 @@ def test_stage_names_the_nearest_stateful_operator(bench: Bench) -> None:
     assert (str(stages[0].keys), str(stages[0].aggregates)) == ("(source-1.k,)", "(count(1),)")
 
 
-def test_stage_without_a_stateful_operator_above_the_last_one(bench: Bench) -> None:
-    with pytest.raises(ApplicationError, match="no stateful operator"):
-        stage("none", bench.source().where("a > 0"))
-    named = stage("totals", counted(bench))
-    with pytest.raises(ApplicationError, match="above the previously named stage"):
-        stage("again", named.where("count > 1"))
-    with pytest.raises(ApplicationError, match="not a streaming DataFrame"):
-        stage("batch", bench.spark.range(3).groupBy("id").count())
-
-
-def test_stage_on_two_branches_at_once_is_ambiguous(bench: Bench) -> None:
+def windows(bench: Bench, *minutes: int):
     stream = bench.source().withWatermark("ts", "1 minute")
-    branch = [stream.groupBy(F.window("ts", f"{n} minutes"), "k").count().select("k", "count") for n in (1, 2)]
-    with pytest.raises(ApplicationError, match="2 stateful operators side by side"):
-        stage("both", branch[0].union(branch[1]))
+    return [stream.groupBy(F.window("ts", f"{n} minutes"), "k").count() for n in minutes]
 
 
-def test_one_name_for_two_stages(bench: Bench) -> None:
-    stream = bench.source().withWatermark("ts", "1 minute")
-    one = stage("w", stream.groupBy(F.window("ts", "1 minutes"), "k").count()).select("k", "count")
-    with pytest.raises(ApplicationError, match="two stages are named 'w'"):
-        plan(bench, one.union(one), mode="append")
+def union_of(rows: list):
+    return rows[0].select("k", "count").union(rows[1].select("k", "count"))
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        (lambda b: stage("none", b.source().where("a > 0")), "no stateful operator"),
+        (lambda b: stage("again", stage("n", counted(b)).where("count > 1")), "above the previously named stage"),
+        (lambda b: stage("batch", b.spark.range(3).groupBy("id").count()), "not a streaming DataFrame"),
+        (lambda b: stage("both", union_of(windows(b, 1, 2))), "2 stateful operators side by side"),
+        (lambda b: plan(b, union_of([stage("w", windows(b, 1)[0])] * 2), mode="append"), "two stages are named 'w'"),
+    ],
+)
+def test_what_cannot_be_named_as_a_stage(bench: Bench, named, message: str) -> None:
+    with pytest.raises(ApplicationError, match=message):
+        named(bench)
 
 
 def test_what_spark_cannot_plan_is_told_of_the_query(bench: Bench) -> None:
@@ -182,7 +195,7 @@ def test_what_spark_cannot_plan_is_told_of_the_query(bench: Bench) -> None:
 
 
 def test_unnamed_operators_get_a_warning_or_are_refused(bench: Bench) -> None:
-    made = plan_app(bench.spark, Declarations("bench"), {"q": writer(counted(bench))})
+    made = plan(bench, counted(bench))
     assert [s.name for s in made.query("q").stages] == ["aggregate-1"]
     assert "aggregate-1 has no name" in made.warnings[0]
     with pytest.raises(ApplicationError, match="requires names"):
@@ -190,11 +203,8 @@ def test_unnamed_operators_get_a_warning_or_are_refused(bench: Bench) -> None:
 
 
 def test_a_source_used_twice_is_one_source_of_two_lines(bench: Bench) -> None:
-    stream = bench.source().withWatermark("ts", "1 minute")
-    parts = [
-        stage(f"w{n}", stream.groupBy(F.window("ts", f"{n} minutes"), "k").count()).select("k", "count") for n in (1, 2)
-    ]
-    made = plan(bench, parts[0].union(parts[1]), mode="append")
+    parts = [stage(f"w{n}", rows) for n, rows in enumerate(windows(bench, 1, 2))]
+    made = plan(bench, union_of(parts), mode="append").query("q")
     assert [s.name for s in made.sources] == ["source-1"]
     assert made.source_order == ("source-1", "source-1")
     assert [str(w) for w in made.watermarks] == ["source-1.ts delayed by 60000 ms"]
@@ -204,9 +214,8 @@ def test_plan_mode_writes_the_plan_and_starts_nothing(bench: Bench, tmp_path) ->
     app = StreamingApp("bench")
     app.query("q")(lambda spark, params: writer(counted(bench)))
     out = tmp_path / "plan.json"
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match=r"^0$"):
         app.main(["plan", "--out", str(out), "--set", "p=1"])
-    assert ended.value.code == 0
     written = json.loads(out.read_text())
     assert written["error"] is None
     assert written["plan"]["queries"][0]["stages"][0]["name"] == "aggregate-1"
@@ -250,11 +259,8 @@ def test_a_parameter_that_nothing_reads_is_told_with_the_one_that_may_be_meant(b
         dict,
         list,
         lambda p: {**p},
-        lambda p: (lambda **named: named)(**p),
-        lambda p: [name for name in p],  # noqa: C416
         lambda p: p.items(),
         lambda p: list(p.values()),
-        lambda p: p.keys(),
         lambda p: p.copy(),
         lambda p: p | {},
         lambda p: {} | p,
@@ -296,18 +302,16 @@ def test_a_missing_parameter_is_named_with_the_place_that_reads_it(bench: Bench)
     told = str(raised.value)
     assert re.search(r"test_app\.py:\d+ reads parameter 'orders', which was not set \(given: order, out\)", told), told
     with contextlib.suppress(KeyError):  # an author may expect it
-        given(bench, lambda p: _handled(p))
+        given(bench, _handled)
 
 
 def _reading(held):
     return lambda: held["a"]
 
 
-def _handled(params) -> str:
-    try:
-        return params["orders"]
-    except KeyError:
-        return "none"
+def _handled(params) -> None:
+    with contextlib.suppress(KeyError):
+        params["orders"]
 
 
 def test_what_spark_says_is_cut_to_what_is_wrong(bench: Bench) -> None:
@@ -316,3 +320,224 @@ def test_what_spark_says_is_cut_to_what_is_wrong(bench: Bench) -> None:
     told = str(raised.value)
     assert re.search(r"test_app\.py:\d+ raised AnalysisException: .*`nowhere` cannot be resolved", told), told
     assert "Relation" not in told and "\n" not in told
+
+
+# Queries whose batches are not logged before and committed after are refused, before anything is started.
+
+
+def triggered(bench: Bench, trigger: dict | None, mode: str = "append", **options: str):
+    df_writer = bench.source().select("k").writeStream.format("noop").outputMode(mode).options(**options)
+    return planned(bench.spark, q=df_writer.trigger(**trigger) if trigger else df_writer).query("q")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "options", "words"),
+    [
+        ({"realTime": "5 minutes"}, {}, "real-time mode"),
+        ({"continuous": "1 second"}, {}, "continuous processing"),
+        (None, {"asyncProgressTrackingEnabled": "true"}, "asynchronous progress tracking"),
+        ({"processingTime": "1 second"}, {"ASYNCPROGRESSTRACKINGENABLED": "TRUE"}, "asynchronous progress tracking"),
+    ],
+)
+def test_other_than_micro_batches_are_refused(trigger: dict | None, options: dict, words: str, bench: Bench) -> None:
+    with pytest.raises(ApplicationError, match=f"query q.*{words}.*nothing was started"):
+        triggered(bench, trigger, **options)
+
+
+@pytest.mark.parametrize("trigger", [None, {"processingTime": "1 second"}, {"availableNow": True}, {"once": True}])
+def test_micro_batches_are_planned(trigger: dict | None, bench: Bench) -> None:
+    assert triggered(bench, trigger, asyncProgressTrackingEnabled="false")
+
+
+def test_what_spark_would_refuse_at_the_start_is_refused_by_the_plan(bench: Bench) -> None:
+    bench.spark.conf.set("spark.sql.streaming.unsupportedOperationCheck", "true")
+    with pytest.raises(ApplicationError, match=r"query q: Spark will refuse to start it: .*omplete"):
+        triggered(bench, None, mode="complete")
+
+
+def test_a_source_and_a_stage_have_different_names(bench: Bench) -> None:
+    named = stage("orders", source("orders", bench.source()).dropDuplicates(["k"]))
+    with pytest.raises(ApplicationError, match=r"query q: a source and a stage are both named 'orders'.*another name"):
+        planned(bench.spark, q=named.writeStream.format("noop"))
+
+
+# What a new version's author expects to differ: stated on the app, and of no influence on anything else
+
+
+def test_expected_differences_are_kept_in_their_order_and_what_cannot_be_expected_leaves_nothing() -> None:
+    app = StreamingApp("a")
+    for query, where, message in (
+        ("a/b", "true", "query name 'a/b' is not allowed"),
+        (None, "true", "query name is empty"),
+        ("counts", "  ", "is no condition; write one in SQL"),
+        ("counts", True, "where=True is no condition"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            app.expect_difference(query, where)  # type: ignore[arg-type]
+    assert app.expected_differences == ()
+    app.expect_difference("counts", where="carrier = 'XX'")
+    app.expect_difference(query="sums", where="true")
+    kept = [ExpectedDifference(query=q, where=w) for q, w in (("counts", "carrier = 'XX'"), ("sums", "true"))]
+    assert app.expected_differences == tuple(kept)
+
+
+def test_the_plan_and_the_digest_of_a_function_that_uses_the_app_are_the_same(bench: Bench) -> None:
+    def digest(name: str, expects: bool):
+        app = StreamingApp(name)
+        if expects:
+            app.expect_difference("q", where="k = 'a'")
+        plan = planned(bench.spark, q=by("k")(bench).where(f"'{app.name}' <> 'x'").writeStream.outputMode("update"))
+        return to_json(plan), describe(cloudpickle.dumps(lambda k: k + app.name))
+
+    (plan, same), (again, other) = digest("a", True), digest("a", False)
+    assert plan == again and b"totals" in plan
+    assert same == other != digest("b", False)[1] and same.digest is not None
+    taken = cloudpickle.loads(cloudpickle.dumps(StreamingApp("a")))
+    assert taken.name == "a" and taken.expected_differences == ()
+
+
+def place_of(words: str) -> int:
+    found = re.match(r"^test_app\.py:(\d+) raised an error: StreamingQueryException: ", words)
+    return int(found[1]) if found else 0
+
+
+def ended(bench: Bench, start: Callable) -> StreamingQueryException:
+    """The error that a query ends with."""
+    bench.write([{"k": "a", "a": 1}])
+    query = start(bench.source()).trigger(availableNow=True).start(checkpointLocation=str(bench.folder / "own"))
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination(120)
+    return raised.value
+
+
+def line_of(text: str) -> int:
+    with open(__file__) as file:
+        [number] = [n for n, line in enumerate(file, 1) if text in line and "line_of" not in line]
+    return number
+
+
+def test_in_the_function_of_a_sink(bench: Bench) -> None:
+    def write(rows, batch_id):
+        raise OSError("no room")  # the sink's place
+
+    words = describe_failure(ended(bench, lambda rows: rows.writeStream.foreachBatch(write)))
+    assert place_of(words) == line_of("# the sink's place"), words
+    assert "no room" in words and "JVM stacktrace" not in words
+
+
+def test_in_a_function_that_workers_run(bench: Bench) -> None:
+    @F.udf("int")
+    def half(a):
+        return a // 0  # the function's place
+
+    words = describe_failure(ended(bench, lambda rows: rows.select(half("a")).writeStream.format("noop")))
+    assert place_of(words) == line_of("# the function's place"), words
+    assert "ZeroDivisionError" in words
+
+
+class NoLimit(StatefulProcessor):
+    def init(self, handle):
+        raise LookupError("the limit is missing")  # the processor's place
+
+    def handleInputRows(self, key, rows, timer):
+        yield pd.DataFrame({"k": [key[0]]})
+
+    def close(self):
+        pass
+
+
+def limited(rows):
+    grouped = rows.groupBy("k").transformWithStateInPandas(NoLimit(), "k string", "append", "none")
+    return grouped.writeStream.outputMode("append").format("noop")
+
+
+@pytest.mark.slow  # each plan of one starts a Python of its own
+def test_in_the_init_of_a_stateful_processor(bench: Bench) -> None:
+    """Spark says "driver worker exited unexpectedly", and has the error as the cause of its own one only."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        words = describe_failure(ended(bench, limited))
+        assert place_of(words) == line_of("# the processor's place"), words
+        assert words.endswith("init() failed: LookupError: the limit is missing"), words
+        with pytest.raises(ApplicationError) as refused:
+            planned(bench.spark, q=limited(bench.source()))
+        assert "init() failed: LookupError: the limit is missing" in str(refused.value)
+        assert "unexpectedly" not in words + str(refused.value)
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def test_what_is_none_of_the_author_s_names_no_place() -> None:
+    assert describe_failure(ValueError('x\n  File "/lib/python3.11/site-packages/pyspark/a.py", line 3')).startswith(
+        "ValueError: x"
+    )
+    ours = CorruptError('read File "/app.py", line 3')
+    assert describe_failure(ours) == str(ours)
+
+
+MODULE = """
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+class Counted(StatefulProcessor):
+    def init(self, handle):
+        self.count = handle.getValueState("count", "n int")
+
+    def handleInputRows(self, key, rows, timers):
+        n = (self.count.get()[0] if self.count.exists() else 0) + len(list(rows))
+        self.count.update((n,))
+        yield Row(k=key[0], n=n)
+
+    def close(self):
+        pass
+"""
+
+
+def processor(spark, folder: Path, name: str, packed: str):
+    """The class, of a module that was given as `packed`."""
+    path = folder / f"{name}.py"
+    path.write_text(MODULE)
+    if packed == "zip":
+        path = folder / f"{name}.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(f"{name}.py", MODULE)
+    spark.sparkContext.addPyFile(str(path))
+    importlib.invalidate_caches()
+    return importlib.import_module(name).Counted
+
+
+@pytest.mark.slow  # what Python workers import changes, so that all of them are started again
+@pytest.mark.parametrize("packed", ["zip", "py"])
+def test_a_processor_of_a_module_is_planned_and_runs(spark, bench: Bench, tmp_path, packed) -> None:
+    """Spark asks it for its state variables in a process of the driver, which has to find its module."""
+    counted = processor(spark, tmp_path, f"counted_in_a_{packed}", packed)
+    app = StreamingApp("counts")
+
+    @app.query("q")  # the app's functions are what finds the module, not what is made before it is built
+    def build(spark, params):
+        made = bench.source().groupBy("k").transformWithState(counted(), "k string, n int", "Update", "None")
+        return stage("counted", made).writeStream.outputMode("update").format("memory")
+
+    query = app.build(spark, {})["q"]
+    assert [s.name for s in planned(spark, q=query).query("q").stages] == ["counted"]
+    bench.write([row(k, n) for n, k in enumerate("abaab")])
+    started = query.queryName("counts").option("checkpointLocation", str(tmp_path / "c"))
+    running = started.trigger(availableNow=True).start()
+    assert running.awaitTermination(120) and running.exception() is None
+    assert dict(spark.table("counts").collect()) == Counter("abaab")
+
+
+def test_an_error_of_a_running_query_is_told_by_its_last_line(bench: Bench, tmp_path) -> None:
+    def each(batch, number: int) -> None:
+        try:
+            {}["EUR"]
+        except KeyError as error:
+            raise ValueError("no rate") from error
+
+    bench.write([row("a", 1)])
+    writer = bench.source().writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "c"))
+    with pytest.raises(StreamingQueryException) as caught:
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+    message = describe_error(caught.value)
+    assert "ValueError: no rate" in message and "Traceback" not in message and "KeyError" not in message
+    assert len(message) < 300, message

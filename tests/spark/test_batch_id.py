@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import types
 from collections import Counter
 
 import pytest
-from bench import Bench, row, stage
+from bench import Bench, by, counts, distinct, row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
@@ -16,11 +14,8 @@ from airflow_provider_streamupdate.core.compatibility.verdict import CARRIED, LO
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import ADDS, REPLACES, SEEN_BATCH, SKIPS, UNUSED, UPSERTS
 from airflow_provider_streamupdate.core.registry.update import RollbackRecord
-from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.engine.renumbering import skip_used_batch_ids, used_beyond
-from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.batch_id import uses_id
-from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 from tests.cases import one_is_fast
@@ -34,45 +29,25 @@ def both(batch, number):
     return batch, number
 
 
+DRIVER = """
+import functools, types
+def asks(batch): return batch.sparkSession.sparkContext.getLocalProperty('streaming.sql.batchId')
+def shows(batch): batch.show()
 class Writer:
-    def whatever(self, batch, number):
-        batch.show()
-
-    def by_id(self, batch, number):
-        batch.write.save(f"{number}.parquet")
-
-    def __call__(self, batch, number):
-        batch.show()
-
-
-def asks(batch):
-    return batch.sparkSession.sparkContext.getLocalProperty("streaming.sql.batchId")
-
-
-def shows(batch):
-    batch.show()
-
-
+    def whatever(self, batch, number): batch.show()
+    def by_id(self, batch, number): batch.write.save(f"{number}.parquet")
+    def __call__(self, batch, number): batch.show()
 class Holder:
-    """It has a function."""
-
-    def __init__(self, put):
-        self.put = put
-
-    def write(self, batch, number):
-        self.put(batch)
-
-
+    def __init__(self, put): self.put = put
+    def write(self, batch, number): self.put(batch)
 class Asker:
-    def write(self, batch, number):
-        self.put(batch)
-
-    def put(self, batch):
-        return asks(batch)
-
-
+    def write(self, batch, number): self.put(batch)
+    def put(self, batch): return asks(batch)
 HOLDER = Holder(asks)
-BY_PROPERTY = "batch.sparkSession.sparkContext.getLocalProperty('streaming.sql.batchId')"
+def function(batch, number):
+    %s
+found = %s
+"""
 # Bodies of functions of `batch` and `number`, and whether they use the id.
 BODIES = {
     "batch.show()": False,
@@ -81,7 +56,7 @@ BODIES = {
     "return [number for _ in 'ab']": True,
     "return [lambda: number]": True,
     "print(locals()['number'])": True,
-    f"return {BY_PROPERTY}": True,
+    "return asks(batch)": True,
     # Python 3.13 stores one and loads the other in one instruction
     "if (last := batch.count()) >= number: return last": True,
     "for table in ('a', 'b'): batch.write.saveAsTable((table, number))": True,
@@ -89,36 +64,30 @@ BODIES = {
     "HOLDER.put(batch)": True,
     "import importlib\n    importlib.import_module('sinks').put(batch)": True,
 }
-
-
-def with_body(text: str):
-    made: dict = {"HOLDER": HOLDER}
-    exec(f"def function(batch, number):\n    {text}\n", made)
-    return made["function"]
+OBJECTS = {
+    "Writer().whatever": False,
+    "Writer().by_id": True,
+    "lambda batch, number=0: print(f'batch {number}')": True,
+    "Holder(asks).write": True,
+    "Holder(shows).write": False,
+    "Asker().write": True,
+    "types.MethodType(functools.partial(function), 1)": None,
+    "types.MethodType(types.MethodType(lambda a, b, batch, number: number, 1), 2)": True,
+    "lambda *both: both": None,
+    "Writer()": None,
+    "print": None,
+    "functools.partial(lambda folder, batch, number: None, '/out')": None,
+}
 
 
 @pytest.mark.parametrize(
-    ("function", "used"),
-    [
-        *((with_body(text), used) for text, used in BODIES.items()),
-        (nothing, False),
-        (lambda batch, number=0: print(f"batch {number}"), True),
-        (both, True),
-        (Writer().whatever, False),
-        (Writer().by_id, True),
-        (Holder(asks).write, True),
-        (Holder(shows).write, False),
-        (Asker().write, True),
-        (types.MethodType(functools.partial(nothing), 1), None),
-        (types.MethodType(types.MethodType(lambda a, b, batch, number: number, 1), 2), True),
-        (lambda *both: both, None),
-        (Writer(), None),
-        (print, None),
-        (functools.partial(lambda folder, batch, number: None, "/out"), None),
-    ],
+    ("body", "made", "used"),
+    [*((b, "function", used) for b, used in BODIES.items()), *(("pass", m, used) for m, used in OBJECTS.items())],
 )
-def test_whether_a_function_uses_its_batch_id(function, used) -> None:
-    assert uses_id(function) is used
+def test_whether_a_function_uses_its_batch_id(body: str, made: str, used: bool | None) -> None:
+    driver: dict = {"__name__": "driver_with_functions"}
+    exec(DRIVER % (body, made), driver)
+    assert uses_id(driver["found"]) is used
 
 
 # What a driver has beside its sink's function, which writes `read`: a listener, of which `hears` is told a batch.
@@ -181,54 +150,48 @@ def test_an_id_in_a_variable_around_a_listener_is_not_overlooked() -> None:
     last = 0
 
     class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event):
-            pass
-
         def onQueryProgress(self, event):
             nonlocal last
             last = event.progress.batchId
 
-        def onQueryTerminated(self, event):
-            pass
+        def onQueryStarted(self, event): ...
+
+        def onQueryTerminated(self, event): ...
 
     listener = Listener()
     assert uses_id(lambda batch, number: batch.write.save(str(last))) is None, listener
 
 
-def planned(bench: Bench, sink, declared: str | None = None):
-    app = StreamingApp("bench")
-
-    @app.query("q", seen_batch=declared)
-    def query(spark, params):
-        return sink(counts(bench).writeStream.outputMode("update"))
-
-    return (
-        plan_app(bench.spark, Declarations("bench", seen_batch=app.seen_batch), app.build(bench.spark, {}))
-        .query("q")
-        .sink
-    )
+def sink_of(bench: Bench, sink, declared: str | None = None):
+    bench.sink, bench.sink_seen_batch = sink, declared
+    return bench.plan(counts)[0].query("q").sink.seen_batch
 
 
-def counts(bench: Bench):
-    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n")))
+def calls(function):
+    return lambda writer: writer.foreachBatch(function)
+
+
+def noop(writer):
+    return writer.format("noop")
+
+
+def each(writer):
+    return writer.foreach(print)
 
 
 def test_it_is_declared_or_found_in_the_function_s_code(bench: Bench) -> None:
-    assert planned(bench, lambda writer: writer.foreachBatch(nothing)).seen_batch == UNUSED
-    assert planned(bench, lambda writer: writer.foreachBatch(both)).seen_batch is None
-    assert planned(bench, lambda writer: writer.foreach(print)).seen_batch is None
-    for declared in SEEN_BATCH:
-        assert planned(bench, lambda writer: writer.foreachBatch(both), declared).seen_batch == declared
-    assert planned(bench, lambda writer: writer.foreach(print), ADDS).seen_batch == ADDS
-    assert planned(bench, lambda writer: writer.format("noop")).seen_batch is None
-    with pytest.raises(
-        ApplicationError, match=r"query q: seen_batch='skips' applies to functions only .* its sink is noop"
+    found = [(calls(nothing), None, UNUSED), (calls(both), None, None), (each, None, None), (noop, None, None)]
+    for sink, declared, kept in (
+        *found,
+        (each, ADDS, ADDS),
+        *((calls(both), each_of, each_of) for each_of in SEEN_BATCH),
     ):
-        planned(bench, lambda writer: writer.format("noop"), SKIPS)
-    with pytest.raises(
-        ApplicationError, match="query q of app bench: seen_batch='once' must be one of skips, replaces, adds, upserts"
-    ):
-        planned(bench, lambda writer: writer.foreachBatch(both), "once")
+        assert sink_of(bench, sink, declared) == kept
+    with pytest.raises(ApplicationError, match=r"q: seen_batch='skips' applies to functions only .* its sink is noop"):
+        sink_of(bench, noop, SKIPS)
+    words = "query q of app bench: seen_batch='once' must be one of skips, replaces, adds, upserts"
+    with pytest.raises(ApplicationError, match=words):
+        sink_of(bench, calls(both), "once")
 
 
 def test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to(bench: Bench) -> None:
@@ -237,37 +200,33 @@ def test_a_function_that_uses_the_id_and_does_not_say_how_is_agreed_to(bench: Be
     plan, _ = bench.plan(counts)
     check_updatable(plan)
     [warning] = plan.warnings
-    assert (
-        "query q: its foreachBatch function may use the batch id" in warning and "(--agree q/foreachBatch)" in warning
-    )
-    bench.sink = lambda writer: writer.foreachBatch(nothing)
+    assert "query q: its foreachBatch function may use the batch id" in warning
+    assert "(--agree q/foreachBatch)" in warning
+    bench.sink = calls(nothing)
     assert bench.plan(counts)[0].warnings == (), "it does not look at it"
     bench.sink = None
     bench.write([row("a", 1)])
     bench.run(counts)
     bench.seen_batch = REPLACES  # in the new version; the old one, which a rollback starts, did not say
-    found = bench.saved("s1").compare(bench.plan(counts, snapshot="s1")[0], ())
-    [item] = [item for item in found.items if item.thing == "sink"]
+    item = bench.item("s1", counts, thing="sink")
     assert (item.verdict, item.name) == (LOSS, "q/foreachBatch") and "seen_batch='skips'" in item.reason
+    assert item.reason.startswith("after a rollback")
     bench.run(counts, snapshot="s1", agree=("q/foreachBatch",))
-    found = bench.saved("s2").compare(bench.plan(counts, snapshot="s2")[0], ())
-    assert [item.verdict for item in found.items if item.thing == "sink"] == [CARRIED]
-    bench.seen_batch, bench.sink = None, lambda writer: writer.format("noop")
-    found = bench.saved("s1").compare(bench.plan(counts, snapshot="s1")[0], ("q/noop",))
-    [item] = [item for item in found.items if item.thing == "sink"]
-    assert "rolled back" not in item.reason, "its ids are not those of the function"
+    assert bench.item("s2", counts, thing="sink").verdict == CARRIED
+    bench.seen_batch, bench.sink = None, noop
+    item = bench.item("s1", counts, thing="sink", agree=("q/noop",))
+    assert "after a rollback" not in item.reason, "its ids are not those of the function"
 
 
 class Kind(Bench):
-    """Its function does with ids as `does`, and the app says `seen_batch`. Version d1 has written a and b in batches 0
-    and 1, d2 then c, d and e, wrongly, in batches 2 to 4."""
+    """Its function does with ids as `does`, and the app says `seen_batch`."""
 
     def __init__(self, spark, folder, does: str, seen_batch: str | None) -> None:
         super().__init__(spark, folder)
         self.does, self.seen_batch = does, seen_batch
-        self.read("ab")
+        self.keys("ab")
         snapshot = self.run(once, "append")
-        self.read("cde")
+        self.keys("cde")
         self.run(wrongly, "append", snapshot=snapshot, agree=() if seen_batch else ("q/foreachBatch",))
         assert self.sunk() == {"a": 1, "b": 1, "c wrong": 1, "d wrong": 1, "e wrong": 1}
 
@@ -277,22 +236,17 @@ class Kind(Bench):
         kept = self.emitted.get(batch_id, []) if self.does == ADDS else []
         self.emitted[batch_id] = kept + rows
 
-    def read(self, keys: str) -> None:
-        for key in keys:
-            self.write([row(key, 1)])
-
     def sunk(self) -> Counter:
         return Counter(r["k"] for rows in self.emitted.values() for r in rows)
 
     def roll_back(self) -> None:
         plan, writers = self.plan(once, "append")
         skip_used_batch_ids(self.registry, "d1", plan)
-        self.read("fg")
+        self.keys("fg")
         self._read_all(writers, self.registry.checkpoint("d1", "q"), plan)
 
 
-def once(bench: Bench):
-    return stage("once", bench.source().dropDuplicates(["k"])).select("k")
+once = distinct("k", shown=("k",))
 
 
 def wrongly(bench: Bench):
@@ -323,11 +277,8 @@ class Upserts(Bench):
 
 
 def sums(files: str, factor: int = 1):
-    def build(bench: Bench):
-        rows = bench.source(maxFilesPerTrigger=files)
-        return stage("sums", rows.groupBy("k").agg(F.sum("a").alias("s"))).select("k", (F.col("s") * factor).alias("n"))
-
-    return build
+    made = by("k", "sum(a) s", name="sums", maxFilesPerTrigger=files)
+    return lambda bench: made(bench).selectExpr("k", f"s * {factor} n")
 
 
 def test_upserts_are_right_when_the_input_is_done_however_batches_are_cut(spark, tmp_path) -> None:
@@ -349,17 +300,9 @@ def test_upserts_are_right_when_the_input_is_done_however_batches_are_cut(spark,
 @pytest.mark.parametrize("said", one_is_fast([False, True]))
 def test_a_function_that_skips_and_does_not_say_so_has_them_when_the_rollback_is_told(spark, tmp_path, said) -> None:
     bench = Kind(spark, tmp_path, SKIPS, None)
-    for number, name in enumerate(("q", "other"), 1):
-        bench.registry.set_rollback(
-            RollbackRecord(
-                number=number,
-                app="bench",
-                left="d2",
-                back_to="d1" if name == "q" else "d2",
-                started_at="2026-01-01T00:00:00+00:00",
-                later_ids=(name,) if said else (),
-            )
-        )
+    for number, (name, to) in enumerate((("q", "d1"), ("other", "d2")), 1):
+        more = {"started_at": "2026-01-01T00:00:00+00:00", "later_ids": (name,) if said else ()}
+        bench.registry.set_rollback(RollbackRecord(number=number, app="bench", left="d2", back_to=to, **more))
     bench.roll_back()
     assert bench.sunk() == (RIGHT if said else RIGHT - Counter("cde")) + WRONG
 
@@ -373,21 +316,14 @@ def test_after_a_rollback_a_standby_uses_no_ids_of_the_version_that_was_left(ben
         table.setdefault(number, [r["k"] for r in batch.collect()])
 
     def version(function, says, files):
-        def build(b: Bench):
-            return stage("once", b.source(maxFilesPerTrigger=files).dropDuplicates(["k"])).select("k")
+        bench.sink, bench.sink_seen_batch = calls(function), says
+        return distinct("k", shown=("k",), maxFilesPerTrigger=files)
 
-        bench.sink, bench.sink_seen_batch = lambda writer: writer.foreachBatch(function), says
-        return build
-
-    def read(keys: str) -> None:
-        for key in keys:
-            bench.write([row(key, 1)])
-
-    read("ab")
+    bench.keys("ab")
     first = bench.run(version(nothing, None, "1"), "append")
     plan, _ = bench.plan(version(skips, SKIPS, "1"), "append", snapshot=first)
     assert not used_beyond(bench.registry, "d1", plan)
-    read("cde")
+    bench.keys("cde")
     bench.run(version(skips, SKIPS, "1"), "append", snapshot=first)
     plan, writers = bench.plan(version(nothing, None, "10"), "append")
     assert skip_used_batch_ids(bench.registry, "d1", plan) == {}
@@ -400,6 +336,6 @@ def test_after_a_rollback_a_standby_uses_no_ids_of_the_version_that_was_left(ben
     assert used_beyond(bench.registry, "d1", plan)
     restore_app(saved, plan, writers, bench.registry, "d3")
     assert skip_used_batch_ids(bench.registry, "d3", plan) == {"q": (2, 4)}
-    read("fg")
+    bench.keys("fg")
     bench._read_all(writers, bench.registry.checkpoint("d3", "q"), plan)
     assert sorted(key for keys in table.values() for key in keys) == list("cdefg")

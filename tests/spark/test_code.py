@@ -1,16 +1,26 @@
-"""The digest of a Python function: equal for equal code, in another process, too; another one for any change in it.
-More of each kind is in tests/sweep (python_*.py)."""
+"""The digest of a Python function: equal for equal code, in another process, too; another one for any change in it;
+and of what Spark makes of functions: broadcast variables, large ones, UDTFs, pandas, processors. More of each kind is
+in tests/sweep (python_*.py)."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pytest
 from pyspark import cloudpickle
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
-from airflow_provider_streamupdate.streaming.code import describe
+from airflow_provider_streamupdate.streaming.code import CodeDigest, describe
+from airflow_provider_streamupdate.streaming.spark_internals.jvm import module
+from airflow_provider_streamupdate.streaming.spark_internals.plans.python_source import broadcasts
 from tests.sweep.python_apps import run, write
 
 HELPERS = """
@@ -109,7 +119,6 @@ def test_a_constant_that_workers_do_not_have_counts_as_the_driver_has_it_and_as_
 
 # An app that takes by names that are data what its helpers have.
 BY_NAME = {
-    "sys.modules": "import sys, helpers\ndef f(key, rows):\n    return sys.modules['helpers'].LIMIT\n",
     "its table": "from sys import modules as loaded\nimport helpers\n"
     "def f(key, rows):\n    return loaded['helpers'].LIMIT\n",
     "the subclasses": "import helpers\nclass Base: pass\nclass One(Base): n = helpers.LIMIT\n"
@@ -132,9 +141,6 @@ LOOKED_AT = [
      "", "A.register(B)"),
     ("import helpers\ndef f(k, r): return list(vars(helpers.C))\n", "class C:\n    @@\n",
      "a = 1; b = 2", "b = 2; a = 1"),
-    ("import operator\ndef @@(x): return x\nG=@@\nN=operator.attrgetter('__name__')\ndef f(k, r): return N(G)\n", "",
-     "aa", "bb"),
-    ("def @@(x): return x\nG=@@\nA='__na'\ndef f(k, r): return getattr(G, A + 'me__')\n", "", "aa", "bb"),
 ]  # fmt: skip
 
 
@@ -150,8 +156,7 @@ def test_what_code_can_look_at_counts(tmp_path: Path) -> None:
 
 
 def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: Path) -> None:
-    """Plug-ins: what the module's own statements put into its list, workers have as well. What the app puts into it
-    they have not."""
+    """Plug-ins: what the module's own statements put into its list, workers have as well."""
     helpers = """
         HANDLERS, NAMED = [], {}
 
@@ -165,18 +170,12 @@ def test_what_a_module_fills_when_it_is_imported_is_what_workers_have(tmp_path: 
             return x + 1
     """
     app = "import helpers\ndef f(key, rows):\n    return [g(1) for g in helpers.HANDLERS], helpers.NAMED\n"
-    first, again, *others = described(
-        tmp_path,
-        (app, helpers),
-        (app, helpers),
-        (app, helpers.replace("x + 1", "x + 2")),
-        (app + "helpers.HANDLERS.append(len)\n", helpers),
-        (app + "helpers.NAMED['x'] = len\n", helpers),
-        (app, helpers + "\n        HANDLERS.append(len)\n"),
-    )
-    [beside] = described(tmp_path / "beside", (app, helpers + "\n        OTHER = 3\n"))
+    same = [(app, helpers), (app, helpers), (app, helpers + "\n        OTHER = 3\n")]
+    others = [(app, helpers.replace("x + 1", "x + 2")), (app + "helpers.HANDLERS.append(len)\n", helpers)]
+    others += [(app + "helpers.NAMED['x'] = len\n", helpers), (app, helpers + "\n        HANDLERS.append(len)\n")]
+    first, again, beside, *rest = described(tmp_path, *same, *others)
     assert first["digest"] and first["digest"] == again["digest"] == beside["digest"] and first["unknown"] == []
-    assert first["digest"] not in [outcome["digest"] for outcome in others]
+    assert first["digest"] not in [outcome["digest"] for outcome in rest]
 
 
 def test_where_the_app_lies_is_nothing(tmp_path: Path) -> None:
@@ -193,3 +192,100 @@ def test_what_cannot_be_loaded_has_no_digest() -> None:
     assert describe(b"not a pickle").digest is None
     lost = cloudpickle.dumps((Fraction(1), None)).replace(b"Fraction", b"Gonetion")
     assert describe(lost).digest is None
+
+
+# Spark's own functions. Each maker gives another digest for each of its variants, and the same one for the same.
+
+
+def in_jvm(spark, function: Any) -> CodeDigest:
+    """function: of the JVM (SimplePythonFunction)"""
+    byte = module(spark, "scala.reflect.ClassTag").Byte()
+    return describe(bytes(function.command().toArray(byte)), broadcasts(function))
+
+
+def of(spark, function: Any, returns: Any = "int", **more: Any) -> CodeDigest:
+    return in_jvm(spark, UserDefinedFunction(function, returns, **more)._judf.func())
+
+
+def broadcast(spark, value: int) -> CodeDigest:
+    """It counts by its value, not by its number."""
+    held = spark.sparkContext.broadcast({"a": 1, "b": [value]})
+    return of(spark, lambda x: held.value["a"] + x)
+
+
+def megabyte(spark, last: int) -> CodeDigest:
+    """Spark pickles it as a broadcast variable (_prepare_for_python_RDD)."""
+    table = bytes(1_200_000) + bytes([last])
+    return of(spark, lambda x: table[x])
+
+
+def returning(spark, which: int) -> CodeDigest:
+    return of(spark, lambda x: x, ("a int, b string", "a int, b binary", "b string, a int")[which])
+
+
+def table_function(spark, by: int) -> CodeDigest:
+    class Rows:
+        def eval(self, x: int):
+            for i in range(x):
+                yield (i * by,)
+
+    return in_jvm(spark, F.udtf(Rows, returnType="y: int")._judtf.func())
+
+
+def over_iterators(spark, by: int) -> CodeDigest:
+    def scale(parts: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        for part in parts:
+            yield part * by
+
+    return of(spark, scale, "long", evalType=PythonEvalType.SQL_SCALAR_PANDAS_ITER_UDF)
+
+
+def processor(spark, variant: int) -> CodeDigest:
+    limit, by, name = 3 + (variant == 1), 1 + (variant == 2), "nm"[variant == 0]
+
+    def helper(x: int) -> int:
+        return x * by
+
+    class Count(StatefulProcessor):
+        def __init__(self) -> None:
+            self.limit = limit
+
+        def init(self, handle: Any) -> None:
+            self.n = handle.getValueState(name, "n int")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+            yield helper(len(list(rows))) + self.limit
+
+        def close(self) -> None: ...
+
+    return describe(cloudpickle.dumps((Count(), None)))
+
+
+@pytest.mark.parametrize("made", [broadcast, megabyte, returning, table_function, over_iterators, processor])
+def test_what_a_function_of_spark_is_made_of_counts(spark, made) -> None:
+    variants = (0, 1, 2)
+    found = [made(spark, variant).digest for variant in variants]
+    assert None not in found and len(set(found)) == len(variants)
+    assert [made(spark, variant).digest for variant in variants] == found
+
+
+def test_a_destroyed_broadcast_variable_is_unknown(spark) -> None:
+    held = spark.sparkContext.broadcast([1])
+    udf = UserDefinedFunction(lambda x: held.value[0], "int")._judf.func()
+    assert len(broadcasts(udf)) == 1
+    held.destroy()
+    found = in_jvm(spark, udf)
+    assert found.digest is None
+    [reason] = found.unknown
+    assert "the value of a broadcast variable cannot be loaded" in reason
+
+
+def test_what_an_accumulator_holds_and_how_a_type_is_written_is_nothing(spark) -> None:
+    """Workers only add to it; how many there were before it does not count."""
+
+    def digest() -> str | None:
+        count = spark.sparkContext.accumulator(0)
+        return of(spark, lambda x: count.add(1) or x).digest
+
+    assert digest() and digest() == digest()
+    assert len({of(spark, lambda x: x, t).digest for t in ("a int, b string", "struct<a:int,b:string>")}) == 1

@@ -36,11 +36,8 @@ class OnSpark(Ground):
                 raise ValueError(f"batch {number} is bad")
 
         rows = spark.readStream.schema("k string").json(str(self.folder / params["path"]))
-        return (
-            stage("rooms", rows.groupBy("k").agg(F.count("*").alias("n")))
-            .writeStream.outputMode("update")
-            .foreachBatch(keep)
-        )
+        counted = stage("rooms", rows.groupBy("k").agg(F.count("*").alias("n")))
+        return counted.writeStream.outputMode("update").foreachBatch(keep)
 
     def make(self, deployment: str) -> SparkEngine:
         return SparkEngine(self.streaming_app, self.registry, deployment)

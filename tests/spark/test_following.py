@@ -6,80 +6,18 @@ import time
 from functools import partial
 
 import pytest
-from bench import HDFS, ROCKSDB, Bench, deploy, row
-from followed_pair import counts, running_pair, states, updated, wait_for, windows
+from bench import Bench, row
+from followed_pair import counts, running_pair, updated, wait_for, windows
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.difference.difference import compare
 from airflow_provider_streamupdate.core.difference.limits import Limits
 from airflow_provider_streamupdate.streaming.engine.batch_reports import BatchReports
-from airflow_provider_streamupdate.streaming.engine.following import Following
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
-from airflow_provider_streamupdate.streaming.restore.restorer import mark_taken_over, restore_app
+from airflow_provider_streamupdate.streaming.restore.restorer import mark_taken_over
 from airflow_provider_streamupdate.streaming.spark_internals import FollowedQuery, execution_seconds
 from airflow_provider_streamupdate.streaming.spark_internals.queries.queries import execution_of
 from tests.cases import one_is_fast
-
-
-@pytest.mark.parametrize(
-    ("version", "mode", "store"),
-    one_is_fast(
-        [
-            (counts, "update", (ROCKSDB, True, 2)),
-            (windows, "append", (ROCKSDB,)),
-            (counts, "update", (HDFS,)),
-            *((counts, "update", store) for store in ((ROCKSDB,), (ROCKSDB, True))),
-            *((windows, "append", store) for store in ((ROCKSDB, True), (HDFS,), (ROCKSDB, True, 2))),
-        ],
-        2,
-    ),
-)
-def test_it_computes_what_the_old_one_would_have(spark, tmp_path, store, version, mode) -> None:
-    bench = Bench(spark, tmp_path, *store)
-    for minute in range(3):
-        bench.write([row(k, minute, minute=minute) for k in "abc"])
-    saved = bench.run(version, mode)
-    old_plan, old_writers = bench.plan(version, mode, saved)
-    running = Checkpoint(bench.registry.checkpoint("d1", "q"))
-    plan, writers = bench.plan(version, mode, saved)
-    deploy(bench.registry, "new", 59, from_snapshot=saved)
-    restore_app(bench.saved(saved), plan, writers, bench.registry, "new")
-    own = Checkpoint(bench.registry.checkpoint("new", "q"))
-    for minute in range(3, 8):
-        bench.write([row(k, minute, minute=minute) for k in "abcd"])
-    bench._read_all(old_writers, running.folder, old_plan)
-    before = dict(bench.emitted)
-    follower = Following(spark, writers["q"], old_plan.query("q"), plan.query("q"), running, own)
-    deadline = time.monotonic() + 120
-    while follower.behind and time.monotonic() < deadline:
-        follower.step()
-        time.sleep(0.01)
-    while not follower._followed.waits():
-        time.sleep(0.01)
-    assert follower.behind == 0 and bench.emitted == before  # it wrote nothing
-    assert states(spark, own) == states(spark, running)
-    follower.take_over()
-    for minute in range(8, 12):
-        bench.write([row(k, minute, minute=minute) for k in "abc"])
-    query = follower.query
-    try:
-        wanted = own.committed_batch() + 4
-        while own.committed_batch() < wanted and time.monotonic() < deadline + 60:
-            assert query.exception() is None, query.exception()
-            time.sleep(0.05)
-        query.processAllAvailable()
-    finally:
-        query.stop()
-    assert min(set(bench.emitted) - set(before)) == max(before) + 1
-    if mode == "update":
-        right = {(r["k"],): r for r in bench.batch(version)}
-        assert bench.last("k") == right
-    else:
-        right = {(r["window"]["start"], r["k"]): r["n"] for r in bench.batch(version)}
-        got = [((r["window"]["start"], r["k"]), r["n"]) for r in bench.all()]
-        assert len(got) == len(dict(got)) and all(right[key] == n for key, n in got)
-        assert {key for key in right if key[0].minute < 10} <= {key for key, _ in got}
 
 
 def test_the_checkpoint_of_a_source_without_a_log_is_marked(bench: Bench) -> None:
@@ -94,8 +32,7 @@ def test_the_checkpoint_of_a_source_without_a_log_is_marked(bench: Bench) -> Non
 
 @pytest.mark.parametrize("record", [None, lambda rows, batch: None], ids=["nobody", "a function"])
 def test_it_starts_no_query_elsewhere_than_in_its_checkpoint(bench: Bench, spark, tmp_path, record) -> None:
-    """A session's file manager may be for a bucket only: AbortableStreamBasedCheckpointFileManager refuses local
-    folders, and a class that is not there refuses all."""
+    """A session's file manager may be for a bucket only."""
     bench.write([row("a", 1)])
     manager, writer = "spark.sql.streaming.checkpointFileManagerClass", counts(bench).writeStream.format("noop")
     writer = writer.outputMode("update").trigger(processingTime="1 second")
@@ -110,13 +47,8 @@ def test_it_starts_no_query_elsewhere_than_in_its_checkpoint(bench: Bench, spark
 
 def test_what_it_made_beside_its_checkpoint_is_gone(spark, tmp_path) -> None:
     with running_pair(Bench(spark, tmp_path), counts) as pair:
-        pair.write([row("a", 1)])
-        pair.start_old()
-        pair.old_reads_all()
-        pair.follow()
-        pair.write([row("a", 2)])
-        pair.old_reads_all()
-        pair.catch_up(pair.running.committed_batch())
+        pair.begin([row("a", 1)])
+        pair.in_step([row("a", 2)])
         there = pair.own.folder.names(hidden=True)
         assert "commits" in there and ".scratch" not in there
 
@@ -135,19 +67,12 @@ def slow(bench: Bench):
 def test_a_slower_version_is_told_by_its_figures(spark, tmp_path) -> None:
     """Its own reports say 0 s: its trigger's clock stands still during a batch."""
     with running_pair(Bench(spark, tmp_path), counts, slow) as pair:
-        pair.write([row("a", 1)])
-        pair.start_old()
-        pair.old_reads_all()
-        pair.follow()
-        assert pair.follower is not None
+        pair.begin([row("a", 1)])
         reports = BatchReports(), BatchReports(seconds=partial(execution_seconds, spark))
         for n in range(8):
-            pair.write([row("b", n)])
-            pair.old_reads_all()
-            pair.catch_up(pair.running.committed_batch())
-            reports[0].update(
-                pair.queries._queries["q"], pair.old_plan.query("q").stages, pair.running.committed_batch()
-            )
+            pair.in_step([row("b", n)])
+            stages, committed = pair.old_plan.query("q").stages, pair.running.committed_batch()
+            reports[0].update(pair.queries._queries["q"], stages, committed)
             wait_for(lambda: told_of(reports[1], pair), "the figures", 10)
         found = compare(reports[0].known, reports[1].warm, "q", Limits(max_slower=1.5))
         assert any("median seconds" in problem for problem in found.problems), found
@@ -179,14 +104,8 @@ def test_a_query_that_finds_no_data_after_the_takeover_says_so(spark, tmp_path, 
     """Found from outside: the clock that was set is hours ahead, and until then no report said that it is idle, so that
     the hand-over was taken for failed after five minutes."""
     with running_pair(Bench(spark, tmp_path), counts) as pair:
-        pair.write([row("a", 1)])
-        pair.start_old()
-        pair.old_reads_all()
-        pair.follow()
-        for number in range(files):
-            pair.write([row("a", number)])
-            pair.old_reads_all()
-            pair.catch_up(pair.running.committed_batch())
+        pair.begin([row("a", 1)])
+        pair.in_step(*([row("a", number)] for number in range(files)))
         pair.end_old()
         pair.take_over()
         queries = RunningQueries(spark, {"q": pair.follower._writer}, {"q": pair.own.folder}, pair.plan)
@@ -199,18 +118,11 @@ def test_a_query_that_finds_no_data_after_the_takeover_says_so(spark, tmp_path, 
 def test_watermarks_of_batches_that_were_followed_are_forgotten(spark, tmp_path) -> None:
     """Found from outside: a hot standby kept them for good, two entries for each batch."""
     with running_pair(Bench(spark, tmp_path), windows, mode="append") as pair:
-        pair.write([row("a", 1)])
-        pair.start_old()
-        pair.old_reads_all()
-        pair.follow()
-        for number in range(8):
-            pair.write([row("a", number)])
-            pair.old_reads_all()
-            pair.catch_up(pair.running.committed_batch())
+        pair.begin([row("a", 1)])
+        pair.in_step(*([row("a", number)] for number in range(8)))
         execution = execution_of(pair.follower.query)
-        field = execution.getClass().getDeclaredField("watermarkPropagator")
-        field.setAccessible(True)
-        propagator = field.get(execution)
-        known = propagator.getClass().getDeclaredField("batchIdToWatermark")
-        known.setAccessible(True)
-        assert 0 < known.get(propagator).size() <= 4
+        for name in ("watermarkPropagator", "batchIdToWatermark"):
+            field = execution.getClass().getDeclaredField(name)
+            field.setAccessible(True)
+            execution = field.get(execution)
+        assert 0 < execution.size() <= 4

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from bench import HDFS, Bench, row, stage, totals_of
-from followed_pair import Pair, counts, minutes, running_pair, states, updated, values
+from bench import HDFS, Bench, by, once, passed, row, stage, totals_of
+from followed_pair import Pair, check_followed, counts, minutes, running_pair, states, updated, windows
 from pyspark.sql import functions as F
 from test_sources import EVOLUTION, ours, sparks, totals
 
@@ -21,10 +22,7 @@ def rows_of(pair: Pair, *parts: list) -> list[dict]:
 
 
 def test_an_aggregation_gains_an_aggregate(bench: Bench) -> None:
-    def now(bench: Bench):
-        made = F.count("*").alias("n"), F.sum("a").alias("s"), F.max("a").alias("most")
-        return stage("counts", bench.source().groupBy("k").agg(*made))
-
+    now = by("k", "count(*) n", "sum(a) s", "max(a) most", name="counts")
     parts = minutes(0, 1), minutes(2, 3, keys="abc"), minutes(5, 6, keys="bc")
     with running_pair(bench, counts, now) as pair:
         updated(pair, *parts, states=None)
@@ -35,6 +33,18 @@ def test_an_aggregation_gains_an_aggregate(bench: Bench) -> None:
         assert {k: r["n"] for (k,), r in found.items()} == {k: len(rows) for k, rows in by_key.items()}
         # The new one covers only rows from where the following began on, as it would from a restart on.
         assert {k: r.get("most") for (k,), r in found.items()} == {"a": None, "b": 6, "c": 6}
+
+
+def test_an_aggregation_loses_an_aggregate(bench: Bench) -> None:
+    before, now = (by("k", *columns, name="counts") for columns in (("count(*) n", "sum(a) s"), ("sum(a) s",)))
+    parts = minutes(0, 1), minutes(2, 3, keys="abc"), minutes(5, 6, keys="bc")
+    with running_pair(bench, before, now) as pair:
+        updated(pair, *parts, states=None)
+        total: Counter[str] = Counter()
+        for r in rows_of(pair, *parts):
+            total[r["k"]] += r["a"]
+        found = {k: r["s"] for (k,), r in pair.last("k").items()}
+        assert found == {k: total[k] for k in found} and found.keys() >= {"b", "c"}
 
 
 def test_a_filter_above_a_stage(spark, tmp_path) -> None:
@@ -57,40 +67,63 @@ def test_a_filter_above_a_stage(spark, tmp_path) -> None:
         assert {b: sorted((r["k"], r["n"]) for r in rows) for b, rows in both.items()} == expected
 
 
-def passed(bench: Bench):
-    return bench.source().select("k", "a")
-
-
-def once(bench: Bench):
-    return stage("once", passed(bench).dropDuplicates(["k"]))
+def kept(bench: Bench):
+    return bench.late("1 minute").select("k", F.lit(1).cast("long").alias("n"))
 
 
 def window_counts(bench: Bench):
-    rows = bench.source().withWatermark("ts", "1 minute")
-    return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n"))).select(
-        "k", "n"
-    )
+    return windows(bench).select("k", "n")
 
 
-def test_a_stage_is_added_and_begins_without_state(spark, tmp_path) -> None:
-    """As after a restart: what the old version wrote while it was followed is not in it."""
-    with running_pair(Bench(spark, tmp_path), passed, once, mode="append") as pair:
-        meanwhile, after = [[row("b", 2)], [row("b", 3), row("c", 4)]], [[row("b", 5), row("d", 6)], [row("d", 7)]]
-        updated(pair, [[row("a", 1)]], meanwhile, after, states=None)
-        assert values(pair.all()) == Counter([("a", 1), ("b", 2), ("b", 3), ("c", 4), ("b", 5), ("d", 6)])
+def branches(first: str, second: str) -> Callable:
+    def build(bench: Bench):
+        made = [
+            stage(f"of-{name}", source(name, bench.source(name=name)).dropDuplicates(["k"])).select(
+                F.concat(F.lit(name), "k").alias("k"), "a"
+            )
+            for name in (first, second)
+        ]
+        return made[0].union(made[1])
+
+    return build
 
 
-def test_windows_are_added_and_count_no_row_that_was_written_before(spark, tmp_path) -> None:
-    def kept(bench: Bench):
-        return bench.source().withWatermark("ts", "1 minute").select("k", F.lit(1).cast("long").alias("n"))
+def both(bench: Bench):
+    return ours(bench, "a").union(ours(bench, "b"))
 
-    with running_pair(Bench(spark, tmp_path), kept, window_counts, mode="append") as pair:
-        parts = minutes(0), minutes(1, 2, 4), minutes(5, 9, 12)
-        updated(pair, *parts, states=None)
-        written = [r for rows in pair.before.values() for r in rows]
-        counted = [r for rows in pair.bench.emitted.values() for r in rows]
-        assert len(written) == 8  # all rows of minutes 0 to 4
-        assert sorted((r["k"], r["n"]) for r in counted) == [("a", 1), ("a", 1), ("b", 1), ("b", 1)]  # minutes 5 and 9
+
+def file(to: str, **rows: int) -> tuple[list[dict], str]:
+    return [row(k, a) for k, a in rows.items()], to
+
+
+# The old version, the new one, files before, meanwhile and after, and what is written.
+CHANGES: dict[str, tuple] = {
+    # As after a restart: what the old version wrote while it was followed is not in it.
+    "a stage is added and begins without state": (
+        passed, once,
+        [file("in", a=1)], [file("in", b=2), file("in", b=3, c=4)], [file("in", b=5, d=6), file("in", d=7)],
+        "a1 b2 b3 c4 b5 d6"),
+    # All rows of minutes 0 to 4 were written; the windows that close count those of 5 and 9.
+    "windows are added and count no row that was written before": (
+        kept, window_counts, minutes(0), minutes(1, 2, 4), minutes(5, 9, 12), "a1 b1 " * 4 + "a1 b1 " * 2),
+    # Each stage keeps its state under another operator id.
+    "stages change places": (
+        branches("x", "y"), branches("y", "x"),
+        [file("x", a=1), file("y", a=2)], [file("x", a=3, b=4), file("y", c=5)],
+        [file("x", b=6, c=7), file("y", c=8, b=9)], "xa1 ya2 xb4 yc5 xc7 yb9"),
+    "a source goes from a query without state": (
+        both, lambda b: ours(b, "a"), [file("a", x=1), file("b", x=2)], [file("b", y=3), file("a", y=4)],
+        [file("a", z=5), file("b", z=6)], "x1 x2 y3 y4 z5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changes_gives_every_row_once(spark, tmp_path, name: str) -> None:
+    old, new, *files, rows = CHANGES[name]
+    expected = Counter((text[:-1], int(text[-1])) for text in rows.split())
+    pair = check_followed(Bench(spark, tmp_path), old, new, *files, expected=expected)
+    places = [[(s.name, s.operator_id) for s in p.query("q").stages] for p in (pair.old_plan, pair.plan)]
+    assert "places" not in name or sorted(places[0]) != sorted(places[1])
 
 
 @pytest.mark.parametrize("below", one_is_fast([True, False]))
@@ -107,33 +140,7 @@ def test_a_stage_is_added_above_another_and_goes_again(spark, tmp_path, below: b
         updated(pair, *parts, states=None)
         ids = [plan.query("q").stage("counts").operator_id for plan in (pair.old_plan, pair.plan)]
         assert sorted(ids) == [0, 1]
-        assert pair.last("k") == {(r["k"],): r for r in bench.batch(counts)}
-
-
-def test_stages_change_places(spark, tmp_path) -> None:
-    """Two branches in another order: each stage keeps its state under another operator id."""
-
-    def branches(first: str, second: str) -> Callable:
-        def build(bench: Bench):
-            made = [
-                stage(f"of-{name}", source(name, bench.source(name=name)).dropDuplicates(["k"])).select(
-                    F.concat(F.lit(name), "k").alias("k"), "a"
-                )
-                for name in (first, second)
-            ]
-            return made[0].union(made[1])
-
-        return build
-
-    with running_pair(Bench(spark, tmp_path), branches("x", "y"), branches("y", "x"), mode="append") as pair:
-        first = [([row("a", 1)], "x"), ([row("a", 2)], "y")]
-        meanwhile = [([row("a", 3), row("b", 4)], "x"), ([row("c", 5)], "y")]
-        after = [([row("b", 6), row("c", 7)], "x"), ([row("c", 8), row("b", 9)], "y")]
-        updated(pair, first, meanwhile, after, states=None)
-        for name in "xy":
-            old, new = (p.query("q").stage(f"of-{name}").operator_id for p in (pair.old_plan, pair.plan))
-            assert old != new
-        assert values(pair.all()) == Counter([("xa", 1), ("ya", 2), ("xb", 4), ("yc", 5), ("xc", 7), ("yb", 9)])
+        pair.right(counts)
 
 
 @pytest.mark.parametrize("read", one_is_fast([ours, sparks]), ids=["source", "name"])
@@ -152,19 +159,8 @@ def test_sources_change_their_order_and_one_comes(spark, tmp_path, read: Callabl
         assert pair.last("k") == totals_of([*rows_of(pair, first, meanwhile, after), row("x", 100), row("z", 100)])
 
 
-def test_a_source_goes_from_a_query_without_state(spark, tmp_path) -> None:
-    def both(bench: Bench):
-        return ours(bench, "a").union(ours(bench, "b"))
-
-    first, meanwhile = [([row("x", 1)], "a"), ([row("x", 2)], "b")], [([row("y", 3)], "b"), ([row("y", 4)], "a")]
-    with running_pair(Bench(spark, tmp_path), both, lambda b: ours(b, "a"), mode="append") as pair:
-        updated(pair, first, meanwhile, [([row("z", 5)], "a"), ([row("z", 6)], "b")], states=None)
-        assert values(pair.all()) == Counter([("x", 1), ("x", 2), ("y", 3), ("y", 4), ("z", 5)])
-
-
 def test_a_source_with_a_watermark_comes_and_the_watermark_does_not_go_back(spark, tmp_path) -> None:
-    """The slowest source decides: the new one has given nothing yet, so that the query's own watermark stood still
-    while it followed. A row that the old version would have dropped as late is dropped."""
+    """The slowest source decides."""
 
     def reads(*names: str) -> Callable:
         def build(bench: Bench):
@@ -206,8 +202,8 @@ def test_the_time_of_a_batch_is_the_old_one_s(spark, tmp_path) -> None:
 
 def test_another_filter_below_an_aggregation_counts_from_where_the_following_began(spark, tmp_path) -> None:
     def now(bench: Bench):
-        kept = bench.source().where("a > 0")
-        return stage("counts", kept.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+        made = F.count("*").alias("n"), F.sum("a").alias("s")
+        return stage("counts", bench.source().where("a > 0").groupBy("k").agg(*made))
 
     def rows(*values: int) -> list[list[dict]]:
         return [[row("a", value), row("b", value)] for value in values]
@@ -222,15 +218,18 @@ def test_another_filter_below_an_aggregation_counts_from_where_the_following_beg
 
 
 def test_another_filter_below_windows_gives_each_window_once(bench: Bench) -> None:
-    def windows(bench: Bench, least: int):
-        rows = bench.source().where(F.col("a") >= least).withWatermark("ts", "1 minute")
-        return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
+    def at_least(least: int) -> Callable:
+        def build(bench: Bench):
+            rows = bench.source().where(F.col("a") >= least).withWatermark("ts", "1 minute")
+            return stage("windows", rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n")))
+
+        return build
 
     def rows(*numbers: int) -> list[list[dict]]:
         return [[row(k, a, minute=n) for k in "ab" for a in (0, 1)] for n in numbers]
 
     first, meanwhile, after = rows(0, 1, 2, 3), rows(4, 5, 6, 7, 8, 9), rows(*range(10, 20))
-    with running_pair(bench, lambda b: windows(b, 0), lambda b: windows(b, 1), mode="append") as pair:
+    with running_pair(bench, at_least(0), at_least(1), mode="append") as pair:
         updated(pair, first, meanwhile, after, states=None)
         found = [((r["window"]["start"].minute, r["k"]), r["n"]) for r in pair.all()]
         assert len(found) == len(dict(found)), "each window is given once"
@@ -247,13 +246,23 @@ def test_another_filter_below_windows_gives_each_window_once(bench: Bench) -> No
 
 def restarted(bench: Bench, old: Callable, new: Callable, before: list, after: list) -> Counter:
     """What both versions write when the new one starts where the old one has ended."""
-    for file in before:
-        bench.write(*file) if isinstance(file, tuple) else bench.write(file)
-    saved = bench.run(old, "append")
-    for file in after:
-        bench.write(*file) if isinstance(file, tuple) else bench.write(file)
-    bench.run(new, "append", saved)
-    return Counter(str(r) for rows in bench.emitted.values() for r in rows)
+    saved = None
+    for version, files in ((old, before), (new, after)):
+        for each in files:
+            bench.write(*each) if isinstance(each, tuple) else bench.write(each)
+        saved = bench.run(version, "append", saved)
+    return Counter(map(str, bench.all()))
+
+
+def as_restarted(
+    spark, folder: Path, old: Callable, new: Callable, first: list, meanwhile: list, after: list
+) -> Counter:
+    (folder / "r").mkdir()
+    expected = restarted(Bench(spark, folder / "r"), old, new, first + meanwhile, after)
+    with running_pair(Bench(spark, folder), old, new, mode="append") as pair:
+        updated(pair, first, meanwhile, after, states=None)
+        assert Counter(map(str, pair.all())) == expected
+    return expected
 
 
 def joined(kind: str, once: bool) -> Callable:
@@ -284,11 +293,7 @@ def test_a_stage_comes_above_a_join_which_keeps_the_rows_it_was_given(spark, tmp
     after = [([row(k, a, minute=2) for k, a in (("x", 10), ("y", 20), ("z", 30))], "r")]
     after += [([row("end", 0, minute=m)], side) for m in (100, 101) for side in "lr"]
     old, new = joined(kind, False), joined(kind, True)
-    (tmp_path / "r").mkdir()
-    expected = restarted(Bench(spark, tmp_path / "r"), old, new, first + meanwhile, after)
-    with running_pair(Bench(spark, tmp_path), old, new, mode="append") as pair:
-        updated(pair, first, meanwhile, after, states=None)
-        assert Counter(str(r) for r in pair.all()) == expected
+    as_restarted(spark, tmp_path, old, new, first, meanwhile, after)
 
 
 @pytest.mark.parametrize("opaque", one_is_fast([False, True]))
@@ -299,16 +304,10 @@ def test_rows_that_were_followed_move_no_watermark_of_a_new_stage(spark, tmp_pat
         return bench.source().select("k", F.lit(1).cast("long").alias("n"))
 
     def windows(bench: Bench):
-        rows = bench.source().withWatermark("ts", "1 minute")
-        rows = rows.withColumn("id", F.expr("uuid()")) if opaque else rows.withColumn("id", F.lit("x"))
+        rows = bench.late("1 minute").withColumn("id", F.expr("uuid()" if opaque else "'x'"))
         counted = rows.groupBy(F.window("ts", "2 minutes"), "k").agg(F.count("*").alias("n"), F.max("id").alias("id"))
         return stage("windows", counted).select("k", "n")
 
     first, meanwhile = [[row("v1", 1)]], [[row("v1", 1, minute=30)], [row("v1", 1, minute=31)]]
     after = [[row(k, 1, minute=m)] for k, m in (("x", 10), ("y", 12), ("end", 50), ("end", 51))]
-    (tmp_path / "r").mkdir()
-    expected = restarted(Bench(spark, tmp_path / "r"), plain, windows, first + meanwhile, after)
-    with running_pair(Bench(spark, tmp_path), plain, windows, mode="append") as pair:
-        updated(pair, first, meanwhile, after, states=None)
-        found = Counter(str(r) for r in pair.all())
-        assert found == expected and any("'k': 'x'" in r for r in found)
+    assert any("'k': 'x'" in r for r in as_restarted(spark, tmp_path, plain, windows, first, meanwhile, after))

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench import HDFS, Bench, row, stage
+from bench import HDFS, Bench, once, row, stage
 from followed_pair import Pair, running_pair, updated, wait_for
 from pyspark.sql import functions as F
 
@@ -17,10 +17,6 @@ from tests.cases import one_is_fast
 FIRST, MEANWHILE = [[row("a", 1)], [row("b", 2)]], [[row("c", 3), row("a", 4)], [row("d", 5)]]
 AFTER = [[row("d", 6), row("e", 7)], [row("a", 8), row("f", 9)]]
 ONCE = Counter([("a", 1), ("b", 2), ("c", 3), ("d", 5), ("e", 7), ("f", 9)])
-
-
-def once(bench: Bench):
-    return stage("once", bench.source().dropDuplicates(["k"])).select("k", "a")
 
 
 def update(bench: Bench) -> Pair:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
-from bench import Bench, deploy, row, stage
+from bench import Bench, by, deploy, feed, once, row
 from followed_pair import wait_for
-from pyspark.sql import functions as F
-from test_skipped_batch import STORES, VALIDATION, once, written
+from test_skipped_batch import ONCE_ROWS, STORES, VALIDATION, written
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.streaming.engine.followers import Followers
@@ -19,8 +19,7 @@ from airflow_provider_streamupdate.streaming.restore.saved_state import SavedSta
 
 
 class Taken:
-    """Of a deployment `d1` that has ended as if it had been killed between its sink's commit and Spark's own: one that
-    followed it, with what it has taken over."""
+    """What follows a deployment `d1` that ended as if killed between its sink's commit and Spark's own."""
 
     def __init__(self, bench: Bench, build: Callable) -> None:
         bench.run(build, "append")
@@ -32,9 +31,25 @@ class Taken:
         self.own = Checkpoint(self.registry.checkpoint("d2", "q"))
         self.build = build
 
+    def reads_on(self, *batches: list[dict], done: Callable[[], object] | None = None) -> None:
+        """Until it has committed them, after the batch in flight."""
+        for rows in batches:
+            self.bench.write(rows)
+        last = self.in_flight + len(batches)
+        wait_for(lambda: self.queries.ended() or (done() if done else self.own.committed_batch() >= last))
+
+    @contextmanager
+    def going_on(self, restored: bool, committed: bool = True) -> Iterator[None]:
+        """It has taken over. restored: not going on with what it has followed."""
+        self.queries, found = self.take_over(committed)
+        try:
+            assert found == restored
+            yield
+        finally:
+            self.queries.stop()
+
     def take_over(self, committed: bool = True) -> tuple[RunningQueries, bool]:
-        """The queries, and whether theirs was restored from what the other one has left. committed: batches were
-        followed only once they had committed"""
+        """The queries, and whether theirs was restored; committed: batches were followed once committed only."""
         bench, registry = self.bench, self.registry
         plan, writers = bench.plan(self.build, "append")
         followers = Followers(bench.spark, plan, writers, registry, "d2", {}, committed)
@@ -56,8 +71,7 @@ class Taken:
 
 
 def windows(bench: Bench):
-    rows = bench.source().withWatermark("ts", "0 minutes").groupBy(F.window("ts", "10 minutes"), "k")
-    return stage("windows", rows.agg(F.count("*").alias("n"))).select("k", "n")
+    return by("window(ts, '10 minutes'); k", name="windows", delay="0 minutes")(bench).select("k", "n")
 
 
 class LikeATable:
@@ -84,48 +98,34 @@ def test_a_sink_that_may_have_the_batch(spark, tmp_path, store: tuple, has: bool
     bench = Bench(spark, tmp_path, *store)
     sink = LikeATable()
     bench.sink, bench.sink_seen_batch = sink, "skips"
-    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)], [row("c", 1), row("a", 3)]):
-        bench.write(rows)
+    feed(bench, ONCE_ROWS)
     taken = Taken(bench, once)
     if not has:
         sink.has.discard(taken.in_flight)
         sink.rows -= Counter("c")
-    queries, restored = taken.take_over()
-    try:
-        assert restored
-        bench.write([row("c", 5), row("d", 1)])
-        bench.write([row("b", 5), row("e", 1)])
-        wait_for(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 2)
+    with taken.going_on(restored=True):
+        taken.reads_on([row("c", 5), row("d", 1)], [row("b", 5), row("e", 1)])
         assert sink.rows == Counter("abcde")
-    finally:
-        queries.stop()
 
 
 def test_a_batch_that_was_followed_before_its_driver_died_in_it(bench: Bench, spark) -> None:
     """Its rows went nowhere here, and perhaps there: it is run again, from the state before it."""
     spark.conf.set(VALIDATION, "false")
-    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)], [row("c", 1), row("a", 3)]):
-        bench.write(rows)
+    feed(bench, ONCE_ROWS)
     taken = Taken(bench, once)
     in_flight = bench.emitted.pop(taken.in_flight)
     assert [r["k"] for r in in_flight] == ["c"]
-    queries, restored = taken.take_over(committed=False)
-    try:
-        assert restored
-        bench.write([row("c", 5), row("d", 1)])
-        wait_for(lambda: queries.ended() or taken.own.committed_batch() >= taken.in_flight + 1)
+    with taken.going_on(restored=True, committed=False):
+        taken.reads_on([row("c", 5), row("d", 1)])
         assert bench.emitted[taken.in_flight] == in_flight
         assert Counter(r["k"] for rows in bench.emitted.values() for r in rows) == Counter("abcd")
-    finally:
-        queries.stop()
 
 
 def test_a_sink_that_cannot_have_the_batch_whose_state_is_not_whole(bench: Bench, spark) -> None:
     spark.conf.set(VALIDATION, "false")
     sink = LikeATable()
     bench.sink, bench.sink_seen_batch = sink, "skips"
-    for rows in ([row("a", 1)], [row("b", 1)], [row("c", 1)]):
-        bench.write(rows)
+    feed(bench, ([row("a", 1)], [row("b", 1)], [row("c", 1)]))
     taken = Taken(bench, once)
     sink.has.discard(taken.in_flight)
     sink.rows -= Counter("c")
@@ -134,31 +134,22 @@ def test_a_sink_that_cannot_have_the_batch_whose_state_is_not_whole(bench: Bench
     assert gone
     for path in gone[:1]:
         state.remove(f"state/{path}")
-    queries, restored = taken.take_over()
-    try:
-        assert not restored, "it goes on with what it has followed"
-        bench.write([row("c", 5), row("d", 1)])
-        wait_for(lambda: queries.ended() or taken.own.committed_batch() > taken.in_flight)
+    with taken.going_on(restored=False):
+        taken.reads_on([row("c", 5), row("d", 1)])
         assert sink.rows == Counter("abcd")
-    finally:
-        queries.stop()
 
 
 def test_the_watermark_of_a_batch_that_is_in_the_sink(bench: Bench, spark, tmp_path) -> None:
     """Found from outside: the watermark went back by a batch, so that windows which had ended were not written until
     more input came, and late rows counted."""
-    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
+    bench.to_files()
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     for minute in (0, 1, 30):
         bench.write([row("abc"[min(minute, 2)], minute, minute=minute)])
     taken = Taken(bench, windows)
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
-    queries, restored = taken.take_over()
-    try:
-        assert not restored
-        wait_for(lambda: queries.ended() or taken.own.committed_batch() > taken.in_flight)
+    with taken.going_on(restored=False):
+        taken.reads_on(done=lambda: taken.own.committed_batch() > taken.in_flight)
         assert written(bench) == Counter("ab")
-        bench.write([row("z", 1, minute=2), row("y", 1, minute=60)])
-        wait_for(lambda: queries.ended() or written(bench) == Counter("abc"))
-    finally:
-        queries.stop()
+        late = [row("z", 1, minute=2), row("y", 1, minute=60)]
+        taken.reads_on(late, done=lambda: written(bench) == Counter("abc"))

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, stage, totals, totals_of
-from pyspark.sql import functions as F
+from bench import HDFS, ROCKSDB, Bench, feed, once_and_totals, row, totals, totals_of
 
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
@@ -16,11 +15,6 @@ from airflow_provider_streamupdate.streaming.restore.saved_state import SavedSta
 FIRST = [[row("a", 1), row("b", 2), row("a", 3)], [row("c", 4), row("a", 5)]]
 SECOND = [[row("a", 10), row("d", 20)], [row("b", 30), row("a", 10)]]
 AGREE = ("q:fork",)
-
-
-def distinct(bench: Bench):
-    once = stage("once", bench.source().dropDuplicates(["k", "a"]))
-    return stage("totals", once.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
 
 
 class Fork(Bench):
@@ -42,17 +36,15 @@ STORES = [pytest.param(ROCKSDB, id="rocksdb"), pytest.param(HDFS, id="hdfs", mar
 def test_a_fork_and_its_original_go_on_side_by_side(spark, tmp_path: Path, provider: str) -> None:
     bench = Bench(spark, tmp_path, provider)
     first = [r for rows in FIRST for r in rows]
-    for rows in FIRST:
-        bench.write(rows)
+    feed(bench, FIRST)
     snapshot = bench.run(totals)
-    for rows in SECOND:
-        bench.write(rows)
+    feed(bench, SECOND)
     second = [r for rows in SECOND for r in rows]
     fork = Fork(bench, provider)
-    report = fork.check(snapshot, distinct)
+    report = fork.check(snapshot, once_and_totals)
     assert [(i.name, i.rules) for i in report.items if i.blocks] == [("q:fork", ("fork.function",))]
     fork.emitted = dict(bench.emitted)  # what was there when it was forked
-    fork.run(distinct, snapshot=snapshot, agree=AGREE)
+    fork.run(once_and_totals, snapshot=snapshot, agree=AGREE)
     bench.run(totals, snapshot=snapshot)
 
     assert bench.last("k") == totals_of(first + second)
@@ -66,6 +58,6 @@ def test_a_fork_and_its_original_go_on_side_by_side(spark, tmp_path: Path, provi
     # The fork is an app like any other: from its own snapshot it goes on under its own query id.
     fork.saved = lambda name: SavedState.find(fork.registry, f"snapshot:{name}")  # type: ignore[method-assign]
     bench.write([row("a", 7)])
-    fork.run(distinct, snapshot="s1")
+    fork.run(once_and_totals, snapshot="s1")
     assert fork.last("k") == totals_of([*first, *second[:-1], row("a", 7)])
     assert SnapshotStore(fork.registry).get("s2").queries["q"].query_id == ids[1]

@@ -6,13 +6,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from bench import ROCKSDB, Bench, feed, row, totals, totals_of
-from pyspark.sql import functions as F
+from bench import ROCKSDB, Bench, feed, once_and_totals, row, totals, totals_of
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
-from airflow_provider_streamupdate.streaming import stage
 
 
 @pytest.fixture
@@ -27,14 +25,8 @@ def state_files(bench: Bench, snapshot: str) -> list[str]:
     return [f.path for f in files if re.search(r"state/\d+/\d+/\d", f.path) and not f.path.endswith(".crc")]
 
 
-def once_and_totals(bench: Bench):
-    once = stage("once", bench.source().dropDuplicates(["k", "a"]))
-    return stage("totals", once.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
-
 def test_a_lineage_goes_on_over_restores(bench: Bench) -> None:
-    """The second snapshot's changelogs build on files from before the first: of them only the entries of the last two
-    batches are in the commit log. A stage is added on the way and removed again."""
+    """The second snapshot's changelogs build on files from before the first."""
     rows = feed(bench, [[row("a", n), row("b", n)] for n in range(2)])
     first = bench.run(totals)
     assert len(state_files(bench, first)) == 4  # two partitions, two changelogs
@@ -50,8 +42,7 @@ def test_a_lineage_goes_on_over_restores(bench: Bench) -> None:
 
 
 def test_a_snapshot_of_a_running_query(bench: Bench) -> None:
-    """It is taken in the sink of batch 4: the state of that batch is written, but nothing says yet that it counts. The
-    batch is run again by the version that continues, and leaves files of the same version with other ids."""
+    """It is taken in the sink of batch 4: the state of that batch is written, but nothing says yet that it counts."""
 
     class Emitted(dict):
         def __setitem__(self, batch: int, rows: list[dict]) -> None:
@@ -73,27 +64,3 @@ def test_a_snapshot_of_a_running_query(bench: Bench) -> None:
     bench.run(once_and_totals, snapshot="live")
     assert bench.last("k") == totals_of(rows)
     assert sorted(bench.emitted) == list(range(7))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changelog", [False, True])
-def test_a_migration(spark, tmp_path, changelog: bool) -> None:
-    """A running count gains a sum, beside a stage that is only moved."""
-    bench = Bench(spark, tmp_path, ROCKSDB, changelog, 2)
-
-    def counts(bench: Bench):
-        once = stage("once", bench.source().dropDuplicates(["k", "a"]))
-        return stage("totals", once.groupBy("k").agg(F.count("*").alias("n")))
-
-    before = feed(bench, [[row("a", 1), row("b", 2), row("a", 1)], [row("a", 3)]])
-    first = bench.run(counts)
-    [item] = [i for i in bench.check(first, once_and_totals).items if i.name == "q/totals"]
-    assert item.verdict == "carried with loss"
-    feed(bench, [[row("a", 1), row("a", 4), row("c", 5)], [row("b", 6)]])
-    second = bench.run(once_and_totals, snapshot=first, agree=("q/totals",))
-    assert bench.last("k")[("a",)] == {"k": "a", "n": 3, "s": 4}  # the repeated 1 is known, the sum is new
-    assert bench.last("k")[("b",)] == {"k": "b", "n": 2, "s": 6}
-    feed(bench, [[row("b", 7)]])
-    bench.run(once_and_totals, snapshot=second)
-    assert bench.last("k")[("b",)] == {"k": "b", "n": 3, "s": 13}
-    assert len(before) == 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from bench import Bench, row
-from test_skipped_batch import once, written
+from bench import Bench, once
+from test_skipped_batch import written
 
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from airflow_provider_streamupdate.streaming.restore.fresh_start import check_start, judge_start
@@ -17,8 +17,7 @@ def bench(spark, tmp_path) -> Bench:
     """Deployment d1 has written a and b to a file sink, in batches 0 and 1."""
     made = Bench(spark, tmp_path)
     into(made, "out")
-    for key in "ab":
-        made.write([row(key, 1)])
+    made.keys("ab")
     made.run(once, "append")
     return made
 
@@ -37,8 +36,7 @@ def test_a_file_sink_that_has_batches_is_refused(bench: Bench) -> None:
 
     for file in sorted(bench.input().iterdir()):
         file.unlink()
-    for key in "cd":
-        bench.write([row(key, 1)])
+    bench.keys("cd")
     bench.run(once, "append")
     assert written(bench) == Counter("ab")  # c and d were in batches 0 and 1
 

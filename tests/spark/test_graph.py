@@ -23,10 +23,6 @@ def views(bench: Bench) -> DataFrame:
     return source("views", bench.source(name="b")).withWatermark("ts", "1 hour")
 
 
-def stateless(bench: Bench) -> DataFrame:
-    return clicks(bench).where("a > 3").select("k")
-
-
 def two_stages(bench: Bench) -> DataFrame:
     tiers = bench.spark.createDataFrame([("a", "gold")], "k string, tier string")
     rows = clicks(bench).where("a > 3").union(views(bench).where("b < 7")).join(tiers, "k")
@@ -37,12 +33,6 @@ def two_stages(bench: Bench) -> DataFrame:
 def joined(bench: Bench) -> DataFrame:
     other = views(bench).select(F.col("k").alias("k9"), F.col("ts").alias("ts9"))
     return stage("pairs", clicks(bench).join(other, F.expr("k = k9 and ts9 between ts and ts + interval 1 hour")))
-
-
-def past_a_stage(bench: Bench) -> DataFrame:
-    rows = clicks(bench)
-    distinct = stage("distinct", rows.where("a > 1").dropDuplicates(["k", "ts"]))
-    return distinct.select("k").union(rows.where("a < 0").select("k"))
 
 
 def made(spark, tmp_path, build: Build) -> QueryGraph:
@@ -61,12 +51,6 @@ def plain(found: QueryGraph) -> set[tuple[str, str]]:
     """Edges without steps."""
     boxes = {node.id for node in found.nodes if node.kind == NodeKind.STEPS}
     return {(e.start, e.end) for e in found.edges if not {e.start, e.end} & boxes}
-
-
-def test_a_query_without_state(spark, tmp_path) -> None:
-    found = made(spark, tmp_path, stateless)
-    assert plain(found) == set() and found.unknown == ()
-    assert steps(found) == [("source clicks", "sink", ("filter clicks.a > 3",))]
 
 
 def test_a_union_a_lookup_two_stages_and_a_filter_behind_them(spark, tmp_path) -> None:
@@ -92,15 +76,6 @@ def test_a_join_of_streams(spark, tmp_path) -> None:
     }
 
 
-def test_rows_that_pass_a_stage_by(spark, tmp_path) -> None:
-    found = made(spark, tmp_path, past_a_stage)
-    assert plain(found) == {("stage distinct", "sink")}
-    assert {(start, end) for start, end, _ in steps(found)} == {
-        ("source clicks", "stage distinct"),
-        ("source clicks", "sink"),
-    }
-
-
 def test_what_cannot_be_told_of_the_sink_refuses_no_app(spark, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_streamupdate.streaming.planning import planner
 
@@ -109,5 +84,5 @@ def test_what_cannot_be_told_of_the_sink_refuses_no_app(spark, tmp_path, monkeyp
             raise RuntimeError("a node nobody has thought of")
 
     monkeypatch.setattr(planner, "filters_below", lambda lineage, node: broken(lineage, node) or ())
-    found = made(spark, tmp_path, stateless)
+    found = made(spark, tmp_path, lambda b: clicks(b).where("a > 3").select("k"))
     assert found.unknown == ("the plan does not say what feeds sink",) and found.edges == ()

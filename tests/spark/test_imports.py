@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import HDFS, Bench, stage
+from bench import HDFS, Bench, blocking, stage
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.plan import PYTHON_IMPORTS
 from airflow_provider_streamupdate.streaming.planning.author import Declarations
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 STORE = HDFS  # of `bench`
 
@@ -50,59 +51,73 @@ def module(tmp_path: Path, monkeypatch) -> Iterator[Callable[[str, str], Any]]:
         sys.modules.pop(name, None)
 
 
+SCHEMA = "k string, a int, ts timestamp"
+
+
+def keyed(bench: Bench, module, beside: str = ""):
+    """A stream with the key that a Python function makes."""
+    return bench.source(SCHEMA).withColumn("key", F.udf(module("key_of", beside + KEY).third)("a"))
+
+
+def app(bench: Bench, module, second=None, **migrations: Callable):
+    """The plan of an app with the deduplication by such a key, and a second query."""
+    writers = {"q": stage("t", keyed(bench, module).dropDuplicates(["key"])).writeStream.format("noop")}
+    declared = Declarations("app", migrations={(name, "totals"): made for name, made in migrations.items()})
+    return plan_app(bench.spark, declared, writers | ({"p": second} if second else {}))
+
+
+def names(old, new) -> set[str]:
+    return {i.name for i in blocking(old, new)}
+
+
 def shown(module: Callable[[str, str], Any], beside: str, deduplicated: bool = True) -> Callable:
     def build(bench: Bench):
-        third, show = F.udf(module("key_of", KEY).third), F.udf(module("fmt", beside + SHOW).show)
-        read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
+        rows, show = keyed(bench, module), F.udf(module("fmt", beside + SHOW).show)
         if deduplicated:
-            return stage("t", read.dropDuplicates(["key"])).select("key", show("k").alias("shown"))
-        return stage("t", read.groupBy("k").count()).select("k", third("count").alias("n"), show("k").alias("shown"))
+            return stage("t", rows.dropDuplicates(["key"])).select("key", show("k").alias("shown"))
+        third, counted = F.udf(module("key_of", KEY).third), bench.source(SCHEMA).groupBy("k").count()
+        return stage("t", counted).select("k", third("count").alias("n"), show("k").alias("shown"))
 
     return build
 
 
 def asked(bench: Bench, old: Callable, new: Callable) -> set[str]:
-    return {i.name for i in compare(bench.plan(old)[0], bench.plan(new)[0], "s1").items if i.blocks}
+    return names(bench.plan(old)[0], bench.plan(new)[0])
+
+
+FOUR = PRECISE.format(4)
 
 
 def test_what_another_function_s_module_sets_counts(bench: Bench, module) -> None:
-    four, same = PRECISE.format(4), shown(module, PRECISE.format(4))
-    assert asked(bench, same, same) == set()
-    assert asked(bench, shown(module, ""), shown(module, four)) == ASKED
-    assert asked(bench, shown(module, four), shown(module, PRECISE.format(5))) == ASKED
-    assert asked(bench, shown(module, four), shown(module, "")) == ASKED
+    for old, new, found in (
+        (FOUR, FOUR, set()),
+        ("", FOUR, ASKED),
+        (FOUR, PRECISE.format(5), ASKED),
+        (FOUR, "", ASKED),
+    ):
+        assert asked(bench, shown(module, old), shown(module, new)) == found
 
 
 def test_what_cannot_be_compared_is_asked_about_though_nothing_has_changed(bench: Bench, module) -> None:
     """A migration function that holds what no pickle takes."""
-    from airflow_provider_streamupdate.streaming.planning.planner import plan_app
-
-    third, held = F.udf(module("key_of", KEY).third), (i for i in "ab")
-    read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
-    writers = {"q": stage("t", read.dropDuplicates(["key"])).writeStream.format("noop")}
-    app = Declarations("app", migrations={("t", "totals"): lambda state: next(held) and state})
-    plan = plan_app(bench.spark, app, writers)
-    (item,) = (i for i in compare(plan, plan, "s1").items if i.blocks)
+    held = (i for i in "ab")
+    plan = app(bench, module, t=lambda state: next(held) and state)
+    [item] = blocking(plan, plan)
     assert (item.name, item.rules) == (f"q:{PYTHON_IMPORTS}", ("setting.imports-unknown",))
-    assert "?migration of t (it cannot be pickled" in item.reason
+    assert "migration of t (it cannot be pickled" in item.reason
     assert not any(i.blocks for i in compare(plan, plan, "s1", agree=[item.name]).items)
 
 
 def test_what_a_migration_function_s_module_sets_counts(bench: Bench, module) -> None:
     """Its functions run in the same workers, before the queries do."""
-    from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
-    def app(beside: str, *names: str):
-        third = F.udf(module("key_of", KEY).third)
-        read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
-        writers = {"q": stage("t", read.dropDuplicates(["key"])).writeStream.format("noop")}
+    def migrating(beside: str, *of: str):
         migrate = module("moved", f"{beside}def migrate(state):\n    return state\n").migrate
-        app = Declarations("app", migrations={(name, "totals"): migrate for name in names})
-        return plan_app(bench.spark, app, writers)
+        return app(bench, module, **dict.fromkeys(of, migrate))
 
-    old = app("")
-    for new, found in ((app("", "t"), set()), (app(PRECISE.format(4), "t"), ASKED), (app(PRECISE.format(4)), set())):
-        assert {i.name for i in compare(old, new, "s1").items if i.blocks} == found
+    old = migrating("")
+    for beside, of, found in (("", ("t",), set()), (FOUR, ("t",), ASKED), (FOUR, (), set())):
+        assert names(old, migrating(beside, *of)) == found
 
 
 @pytest.mark.parametrize(
@@ -113,24 +128,7 @@ def test_what_only_gives_values_to_names_does_not(bench: Bench, module, beside: 
 
 
 def test_where_python_has_no_part_in_the_state_it_is_not_asked_about(bench: Bench, module) -> None:
-    old, new = (shown(module, text, deduplicated=False) for text in ("", PRECISE.format(4)))
-    assert asked(bench, old, new) == set()
-
-
-def test_another_query_of_the_app_counts(bench: Bench, module) -> None:
-    """Its tasks run in the same workers."""
-    from airflow_provider_streamupdate.streaming.planning.planner import plan_app
-
-    def both(beside: str):
-        third, show = F.udf(module("key_of", KEY).third), F.udf(module("fmt", beside + SHOW).show)
-        read = bench.source("k string, a int, ts timestamp")
-        first = stage("t", read.withColumn("key", third("a")).dropDuplicates(["key"]))
-        writers = {"q": first.writeStream.format("noop"), "p": read.select(show("k")).writeStream.format("noop")}
-        return plan_app(bench.spark, Declarations("app"), writers)
-
-    old, new = both(""), both(PRECISE.format(4))
-    assert compare(old, old, "s1").compatible
-    assert {i.name for i in compare(old, new, "s1").items if i.blocks} == ASKED
+    assert asked(bench, *(shown(module, text, deduplicated=False) for text in ("", FOUR))) == set()
 
 
 class Rows(DataSource):
@@ -154,49 +152,58 @@ class Reader(DataSourceReader):
         yield (beside_rows.K,)
 
 
-@pytest.mark.parametrize("kind", ["table", "foreach", "type"])
-def test_what_else_is_python_counts(bench: Bench, module, kind: str) -> None:
-    """A table of a Python data source, the object given to foreach, the class of a user-defined type."""
-    from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+KIND = """from pyspark.sql.types import IntegerType, UserDefinedType
+{}class Kind(UserDefinedType):
+    @classmethod
+    def sqlType(cls):
+        return IntegerType()
+    @classmethod
+    def module(cls):
+        return 'kinds'
+    def serialize(self, obj):
+        return obj
+    def deserialize(self, datum):
+        return datum
+"""
 
-    def app(beside: str):
-        third = F.udf(module("key_of", KEY).third)
-        read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
-        if kind == "table":
-            module("beside_rows", f"{beside}K = 'x'\n")
-            bench.spark.dataSource.register(Rows)
-            table = bench.spark.read.format("rows_of_python").load()
-            second = bench.source("k string").join(table, "k").writeStream.format("noop")
-        elif kind == "foreach":
-            show = module("rows", f"{beside}def show(row):\n    print(row)\n").show
-            second = read.select("k").writeStream.foreach(show)
-        else:
-            text = (
-                f"from pyspark.sql.types import IntegerType, UserDefinedType\n{beside}"
-                "class Kind(UserDefinedType):\n    @classmethod\n    def sqlType(cls):\n        return IntegerType()\n"
-                "    @classmethod\n    def module(cls):\n        return 'kinds'\n"
-                "    def serialize(self, obj):\n        return obj\n"
-                "    def deserialize(self, datum):\n        return datum\n"
-            )
-            made = F.udf(lambda a: a, module("kinds", text).Kind())
-            second = read.select(made("a").alias("m")).writeStream.format("noop")
-        first = stage("t", read.dropDuplicates(["key"]))
-        return plan_app(bench.spark, Declarations("app"), {"q": first.writeStream.format("noop"), "p": second})
 
-    old = app("")
-    for beside, found in (("", set()), (PRECISE.format(4), ASKED)):
-        assert {i.name for i in compare(old, app(beside), "s1").items if i.blocks and i.thing == "setting"} == found
+def of_a_function(bench: Bench, module, beside: str):
+    return bench.source(SCHEMA).select(F.udf(module("fmt", beside + SHOW).show)("k")).writeStream.format("noop")
+
+
+def of_a_table(bench: Bench, module, beside: str):
+    module("beside_rows", f"{beside}K = 'x'\n")
+    bench.spark.dataSource.register(Rows)
+    table = bench.spark.read.format("rows_of_python").load()
+    return bench.source("k string").join(table, "k").writeStream.format("noop")
+
+
+def of_foreach(bench: Bench, module, beside: str):
+    show = module("rows", f"{beside}def show(row):\n    print(row)\n").show
+    return bench.source(SCHEMA).select("k").writeStream.foreach(show)
+
+
+def of_a_type(bench: Bench, module, beside: str):
+    made = F.udf(lambda a: a, module("kinds", KIND.format(beside)).Kind())
+    return bench.source(SCHEMA).select(made("a").alias("m")).writeStream.format("noop")
+
+
+@pytest.mark.parametrize("second", [of_a_function, of_a_table, of_foreach, of_a_type])
+def test_what_python_another_query_of_the_app_has_counts(bench: Bench, module, second: Callable) -> None:
+    """Its tasks run in the same workers."""
+    old = app(bench, module, second(bench, module, ""))
+    for beside, found in (("", set()), (FOUR, ASKED)):
+        items = blocking(old, app(bench, module, second(bench, module, beside)), "setting")
+        assert {i.name for i in items} == found
 
 
 def test_what_a_new_stage_of_python_brings_says_nothing_of_a_state_without(bench: Bench, module) -> None:
     """The stage that was saved holds nothing that Python has computed."""
 
     def counted(bench: Bench):
-        return stage("n", bench.source("k string, a int, ts timestamp").groupBy("k").count())
+        return stage("n", bench.source(SCHEMA).groupBy("k").count())
 
     def with_python(bench: Bench):
-        third = F.udf(module("key_of", PRECISE.format(4) + KEY).third)
-        read = bench.source("k string, a int, ts timestamp").withColumn("key", third("a"))
-        return stage("n", stage("t", read.dropDuplicates(["key"])).groupBy("k").count())
+        return stage("n", stage("t", keyed(bench, module, FOUR).dropDuplicates(["key"])).groupBy("k").count())
 
     assert PYTHON_IMPORTS not in "".join(asked(bench, counted, with_python))

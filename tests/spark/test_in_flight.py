@@ -1,22 +1,30 @@
 """A change in flight: the driver goes on with other parameters in the same session, and no row is lost or counted
-twice; what does not fit is refused while the queries run, and what fails is taken back."""
+twice; what does not fit is refused while the queries run, and what fails is taken back. And a driver beside the
+current deployment (strategy parallel), until its update ends or makes it the current one."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
+import attrs
 import pytest
-from bench import Bench, deploy, row, stage
+from bench import Bench, counts, deploy, row, stage
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.coordination.commands import CHANGE, DRAIN, CommandBox
+from airflow_provider_streamupdate.core import clock
+from airflow_provider_streamupdate.core.coordination import lease
+from airflow_provider_streamupdate.core.coordination.commands import CHANGE, DRAIN, RESUME, CommandBox
 from airflow_provider_streamupdate.core.registry.application import Application
-from airflow_provider_streamupdate.core.registry.deployment import Current
+from airflow_provider_streamupdate.core.registry.deployment import RUNNING, STANDBY, Current
 from airflow_provider_streamupdate.core.registry.in_flight import ChangeRequest
+from airflow_provider_streamupdate.core.registry.update import PROMOTED, REFUSED, UpdateRecord
+from airflow_provider_streamupdate.core.snapshots.plan_answer import read_answer
 from airflow_provider_streamupdate.streaming import StreamingApp
 from airflow_provider_streamupdate.streaming.agent.lifecycle import Agent
+from airflow_provider_streamupdate.streaming.agent.roles.standby import Parallel
 from airflow_provider_streamupdate.streaming.engine.spark_engine import SparkEngine
 
 PARAMS = {"mark": "one", "files": "1", "key": "k", "path": "in", "trigger": "0 seconds"}
@@ -150,12 +158,12 @@ def test_no_row_is_lost_or_doubled_over_changes_refusals_failures_and_a_restart(
 
     # The oracle: every batch came once, every file was in one batch, and the count of all files is what came so far.
     assert [number for number, _, _ in changing.seen] == list(range(len(changing.seen)))
-    files = Counter(key for _, _, counts in changing.seen for key in counts if key != "all")
+    files = Counter(key for _, _, brought in changing.seen for key in brought if key != "all")
     read = 0
-    for _, mark, counts in changing.seen:
-        own = {key: n for key, n in counts.items() if key != "all"}
+    for _, mark, brought in changing.seen:
+        own = {key: n for key, n in brought.items() if key != "all"}
         read += len(own)
-        assert set(own.values()) == {1} and counts["all"] == read
+        assert set(own.values()) == {1} and brought["all"] == read
         assert len(own) <= (1 if mark == "one" else 2)
     assert files == Counter(f"file{n}" for n in range(read)) and 0 < read <= changing.written
 
@@ -198,3 +206,102 @@ def test_a_query_that_waits_for_its_trigger_or_for_data_is_changed_at_once(chang
     first, second = changing.registry.changes("d")
     assert first.before == PARAMS and first.digest_before == "submitted"
     assert second.changed == {"mark": ("one", "two"), "trigger": ("1 hour", "0 seconds")}
+
+
+class Beside:
+    """Deployment d1 has left snapshot s1 and is current in epoch 1; d2 was made to run beside it from there."""
+
+    def __init__(self, spark, folder: Path) -> None:
+        self.bench = Bench(spark, folder)
+        self.bench.write([row("a", 1), row("b", 1)])
+        self.bench.run(counts)
+        self.registry = self.bench.registry
+        assert self.registry.claim(Current(deployment="d1", epoch=1, promoted=True))
+        record = UpdateRecord(app="bench", old="d1", new="d2", started_at=clock.now(), strategy="parallel")
+        self.registry.set_update(record)
+        lease.acquire(self.registry.folder, "d2")
+        deploy(self.registry, "d2", 59, parent="d1", from_snapshot="s1", agree=("q:fork",), fork=True)
+        self.bench.write([row("a", 2)])
+
+    def drive(self, epoch: int, control) -> int:
+        """Run d2's driver under that number here, and `control` beside it; the exit code."""
+        failures: list[BaseException] = []
+        before = self.answer()
+
+        def run_control() -> None:
+            try:
+                wait(lambda: self.state(epoch) == STANDBY or None)
+                answer = read_answer(self.registry, "d2")
+                assert answer is not None and answer.report is not None and answer.report.compatible
+                assert self.answer() == before, "it waits until it is told to run"
+                CommandBox(self.registry.deployment_folder("d2"), epoch).issue(RESUME)
+                wait(lambda: self.state(epoch) == RUNNING or None)
+                control()
+            except BaseException as error:
+                failures.append(error)
+                CommandBox(self.registry.deployment_folder("d2"), epoch).issue(DRAIN)
+
+        thread = threading.Thread(target=run_control)
+        thread.start()
+        engine = SparkEngine(self.bench.app(counts), self.registry, "d2")
+        code = Agent(self.registry, "d2", epoch, engine, Parallel).run()
+        thread.join()
+        if failures:
+            raise failures[0]
+        return code
+
+    def state(self, epoch: int) -> str | None:
+        status = self.registry.status("d2")
+        return status.state if status is not None and status.epoch == epoch else None
+
+    def end(self, outcome: str) -> None:
+        record = self.registry.update("d2")
+        assert record is not None
+        self.registry.set_update(attrs.evolve(record, outcome=outcome))
+
+    def answer(self) -> dict[str, int]:
+        return {k: r["n"] for (k,), r in self.bench.last("k").items()}
+
+
+@pytest.fixture
+def beside(spark, tmp_path) -> Beside:
+    return Beside(spark, tmp_path)
+
+
+def test_it_runs_without_the_epoch_and_goes_on_when_it_is_promoted(beside: Beside) -> None:
+    registry = beside.registry
+
+    def control() -> None:
+        wait(lambda: beside.answer() == {"a": 2, "b": 1} or None)
+        assert registry.current() == Current(deployment="d1", epoch=1, promoted=True)
+        heard = registry.status("d2").heartbeat_at
+        wait(lambda: registry.status("d2").heartbeat_at > heard or None)
+        assert registry.claim(Current(deployment="d2", epoch=4), after=1)
+        beside.end(PROMOTED)
+        beside.bench.write([row("b", 3)])
+        wait(lambda: beside.answer() == {"a": 2, "b": 2} or None)
+        assert beside.state(4) == RUNNING
+        CommandBox(registry.deployment_folder("d2"), 4).issue(DRAIN)
+
+    assert beside.drive(4, control) == 0
+    assert registry.status("d2").reason == "drained"
+
+
+def test_it_ends_with_its_update_and_is_started_again_where_it_was(beside: Beside) -> None:
+    registry = beside.registry
+    assert beside.drive(2, lambda: beside.end(REFUSED)) == 0
+    assert registry.status("d2").reason == "the update for which it ran beside the current deployment has ended"
+    record = registry.update("d2")
+    registry.set_update(attrs.evolve(record, outcome=None))
+
+    def replaced() -> None:
+        wait(lambda: beside.answer() == {"a": 2, "b": 1} or None)
+        registry.deployment_folder("d2").create("drivers/4.json", b"{}")
+
+    assert beside.drive(3, replaced) == 1, "it is fenced by a later driver of its deployment"
+    assert beside.state(3) == RUNNING, "the status is the later driver's to write"
+    assert registry.current() == Current(deployment="d1", epoch=1, promoted=True)
+
+    other = Current(deployment="d3", epoch=2)
+    assert beside.drive(5, lambda: registry.claim(other)) == 1
+    assert "deployment d3 in epoch 2 may commit now" in registry.status("d2").error

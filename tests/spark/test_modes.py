@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench import HDFS, Bench, row, stage
+from bench import HDFS, Bench, by, feed, row
 from pyspark.sql import functions as F
 
 STORE = HDFS  # of `bench`
@@ -15,19 +15,16 @@ SECOND = [row("a", 3, minute=3), row("c", 4, minute=4)]
 CLOSED = [row("late", 0, minute=100)]  # brings the watermark to 90: the windows before have left the state
 
 
-def totals(bench: Bench):
-    return stage("totals", bench.source().groupBy("k").agg(F.sum("a").alias("s")))
+totals = by("k", "sum(a) s")
 
 
 def windows(bench: Bench):
-    stream = bench.source()
-    late = stream.withWatermark("ts", "10 minutes") if stream.isStreaming else stream
-    counted = late.groupBy(F.window("ts", "10 minutes"), "k").agg(F.sum("a").alias("s"))
-    return stage("windows", counted).select(F.date_format("window.start", "HH:mm").alias("start"), "k", "s")
+    counted = by("window(ts, '10 minutes'); k", "sum(a) s", name="windows", delay="10 minutes")(bench)
+    return counted.select(F.date_format("window.start", "HH:mm").alias("start"), "k", "s")
 
 
 def verdict(bench: Bench, snapshot: str, build, mode: str) -> tuple[str, str]:
-    [item] = [i for i in bench.check(snapshot, build, mode).items if i.thing == "sink"]
+    item = bench.item(snapshot, build, mode, thing="sink")
     return item.verdict, item.name
 
 
@@ -78,8 +75,7 @@ def test_update_to_append_emits_open_groups_again_when_they_close(bench: Bench) 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["update", "append"])
 def test_complete_after_groups_have_left_the_state_misses_them(bench: Bench, mode: str) -> None:
-    for rows in (FIRST, CLOSED, CLOSED):
-        bench.write(rows)
+    feed(bench, (FIRST, CLOSED, CLOSED))
     first = bench.run(windows, mode)
     found, name = verdict(bench, first, windows, "complete")
     assert found == "carried with loss"
@@ -92,8 +88,7 @@ def test_complete_after_groups_have_left_the_state_misses_them(bench: Bench, mod
 
 @pytest.mark.slow
 def test_complete_to_append_emits_every_closed_group_again(bench: Bench) -> None:
-    for rows in (FIRST, CLOSED, CLOSED):
-        bench.write(rows)
+    feed(bench, (FIRST, CLOSED, CLOSED))
     first = bench.run(windows, "complete")
     found, name = verdict(bench, first, windows, "append")
     assert found == "carried with loss"

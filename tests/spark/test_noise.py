@@ -158,36 +158,6 @@ def test_what_coalesce_has_twice_counts_once(rows):
     assert column(rows().select(F.coalesce(draw("a"), draw("a")))).startswith("coalesce(")
 
 
-def test_operands_that_raise_nothing_may_change_places(rows):
-    """Of AND and OR: one that may raise is spared by the one before it, so that its place counts."""
-
-    def same(one: str, other: str) -> bool:
-        return column(rows().select(F.expr(one))) == column(rows().select(F.expr(other)))
-
-    assert same("a > 1 or s = 'x' or b is null", "b is null or (s = 'x' or a > 1)")
-    assert same("a % 2 = 0 and cast(b as bigint) > 3", "cast(b as bigint) > 3 and a % 2 = 0")
-    for raising in (
-        "cast(s as int) > 1",
-        "a + b > 1",
-        "a % b = 1",
-        "a / 0 > 1",
-        "cast(a as tinyint) = 1",
-        "raise_error(s) is null",
-    ):
-        assert not same(f"a is null or {raising}", f"{raising} or a is null"), raising
-
-
-def test_bytes_that_are_no_text_are_told_apart(rows):
-    """Java's texts have one character for all of them."""
-
-    def of(*columns: str) -> str:
-        return meanings(rows().select(*map(F.expr, columns)))[-1]
-
-    texts = {of(text) for text in ("cast(x'80' as string)", "cast(x'81' as string)", "'\ufffd'", "'x'")}
-    assert len(texts) == 4
-    assert len({of(f"array(cast(x'{b}' as string))") for b in ("80", "81")}) == 2
-
-
 def noted(spark, folder, note: dict, inside: bool = False):
     """A column of a source whose schema notes something of it, or of a field in a list in it."""
     field = StructField("a", IntegerType(), True, note)

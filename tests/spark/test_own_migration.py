@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row
+from bench import HDFS, ROCKSDB, Bench, by, row, stores
+from bench import feed as feed_all
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from test_stages import END, JOIN_FORMAT, emitted, late, minute_of, sessions_of
+from test_stages import END, JOIN_FORMAT, emitted, feed_join, minute_of, sessions_of
 
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
@@ -23,51 +24,39 @@ from airflow_provider_streamupdate.streaming import stage
 KEYS = [f"key{i}" for i in range(12)]
 
 
-@pytest.fixture(params=[pytest.param(HDFS, id="hdfs", marks=pytest.mark.slow), pytest.param(ROCKSDB, id="rocksdb")])
+@pytest.fixture(params=stores("rocksdb hdfs"))
 def bench(request, spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, request.param)
-
-
-@pytest.fixture
-def rocksdb(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, ROCKSDB)
+    return Bench(spark, tmp_path, *request.param)
 
 
 def feed(bench: Bench, files: list[list[dict]]) -> list[dict]:
-    for rows in files:
-        bench.write(rows)
-    return [r for rows in files for r in rows if r["k"] != "end"]
+    return [r for r in feed_all(bench, files) if r["k"] != "end"]
 
 
-def verdict(bench: Bench, snapshot: str, build: Callable, mode: str = "append"):
-    [item] = [i for i in bench.check(snapshot, build, mode).items if i.thing == "stage"]
-    return item
+def asked_for(reason: str) -> str:
+    """The state whose migration function a reason asks for."""
+    return reason.rpartition("write a migration function for '")[2].partition("' (@app.migrate)")[0]
 
 
 def migrated(bench: Bench, snapshot: str, build: Callable, name: str, function: Callable, mode: str = "append") -> str:
     """Register the function for the state as the report names it; that state."""
-    before = verdict(bench, snapshot, build, mode)
-    assert before.verdict == "refused" and "write a migration function for " in before.reason, before
-    state = before.reason.rpartition("write a migration function for '")[2].partition("' (@app.migrate)")[0]
+    before = bench.item(snapshot, build, mode)
+    steps = " ".join(before.next_steps)
+    assert before.verdict == "refused" and "carry it: write a migration function for " in steps, before
+    state = asked_for(steps)
     bench.migrations[name, state] = function
-    assert f"the app's own function rewrites {state}" in verdict(bench, snapshot, build, mode).reason
+    assert f"the app's own function rewrites {state}" in bench.item(snapshot, build, mode).reason
     return state
 
 
-# Session windows
+def visits(*keys: str, made: tuple[str, ...] = ("count(*) n",), gap: str = "5 minutes") -> Callable:
+    grouped = by("; ".join([*keys, f"session_window(ts, '{gap}')"]), *made, name="visits", delay="10 minutes")
+    start = "date_format(session_window.start, 'HH:mm') start"
+    shown = [start, *(text.split()[-1] for text in made)]
+    return lambda bench: grouped(bench).selectExpr("k", *shown)
 
 
-def visits(*keys: str, **aggregates: Callable) -> Callable:
-    def build(bench: Bench):
-        window = F.session_window("ts", "5 minutes")
-        made = [make().alias(name) for name, make in aggregates.items()]
-        counted = stage("visits", late(bench).groupBy(*keys, window).agg(*made))
-        return counted.select("k", F.date_format("session_window.start", "HH:mm").alias("start"), *aggregates)
-
-    return build
-
-
-COUNT, SUM = (lambda: F.count("*")), (lambda: F.sum("a"))
+BOTH = ("count(*) n", "sum(a) s")
 SESSION_FIRST = [[row(k, i, minute=1) for i, k in enumerate(KEYS)], [row(k, 1, minute=4) for k in KEYS[::2]]]
 SESSION_SECOND = [[row(k, 2, minute=8) for k in KEYS], *END]  # every second key's session goes on
 
@@ -75,7 +64,7 @@ SESSION_SECOND = [[row(k, 2, minute=8) for k in KEYS], *END]  # every second key
 @pytest.mark.slow
 def test_sessions_lose_a_key_and_an_aggregate(bench: Bench) -> None:
     """The key that goes is the same for all rows of a key, so that no sessions have to be merged."""
-    old, new = visits("k2", "k", n=COUNT, s=SUM), visits("k", n=COUNT)
+    old, new = visits("k2", "k", made=BOTH), visits("k")
 
     def without(state: DataFrame) -> DataFrame:
         return state.select(
@@ -98,7 +87,7 @@ def test_sessions_lose_a_key_and_an_aggregate(bench: Bench) -> None:
 
 @pytest.mark.slow
 def test_a_session_whose_key_is_not_its_value_s_is_an_error(rocksdb: Bench) -> None:
-    old, new = visits("k", n=COUNT, s=SUM), visits("k", n=COUNT)
+    old, new = visits("k2", "k", made=BOTH), visits("k")
 
     def late_by_a_minute(state: DataFrame) -> DataFrame:
         start = (F.col("key.sessionStartTime") + F.expr("interval 1 minute")).alias("sessionStartTime")
@@ -114,29 +103,18 @@ def test_a_session_whose_key_is_not_its_value_s_is_an_error(rocksdb: Bench) -> N
 
 @pytest.mark.slow
 def test_another_gap_has_no_other_form_so_that_no_function_is_asked(rocksdb: Bench) -> None:
-    def other(bench: Bench):
-        window = F.session_window("ts", "9 minutes")
-        return stage("visits", late(bench).groupBy("k", window).agg(F.count("*").alias("n"))).select("k", "n")
-
+    other = visits("k", gap="9 minutes")
     feed(rocksdb, SESSION_FIRST)
-    first = rocksdb.run(visits("k", n=COUNT), "append")
-    found = verdict(rocksdb, first, other)
-    state = found.reason.rpartition("write a migration function for '")[2].partition("' (@app.migrate)")[0]
+    first = rocksdb.run(visits("k"), "append")
+    state = asked_for(" ".join(rocksdb.item(first, other, "append").next_steps))
     rocksdb.migrations["visits", state] = lambda rows: rows
-    found = verdict(rocksdb, first, other)
-    assert found.verdict == "refused" and "before and after the change" in found.reason
-
-
-# Deduplication
+    found = rocksdb.item(first, other, "append")
+    assert found.verdict == "refused" and "before and after the change" in f"{found.reason} {found.details}"
 
 
 def seen(*columns: str, within: bool = False) -> Callable:
-    def build(bench: Bench):
-        stream = late(bench)
-        once = stream.dropDuplicatesWithinWatermark([*columns]) if within else stream.dropDuplicates([*columns])
-        return stage("seen", once).select("k", "a")
-
-    return build
+    method = "dropDuplicatesWithinWatermark" if within else "dropDuplicates"
+    return lambda bench: stage("seen", getattr(bench.late(), method)([*columns])).select("k", "a")
 
 
 @pytest.mark.slow
@@ -164,12 +142,8 @@ def test_a_deduplication_by_fewer_columns_knows_what_it_saw(bench: Bench, within
     assert emitted(bench) - Counter([(r["k"], r["a"]) for r in before + after]) == Counter([("z", 1)]) + again
 
 
-# applyInPandasWithState
-
-
 def watching(fields: str) -> Callable:
-    """Tells of a key that has had no row for ten minutes of event time, and how many it had. The state holds the number
-    of rows under a name of its own, and in the second version what the last one was."""
+    """Tells of a key that has had no row for ten minutes of event time, and how many it had."""
     names = [field.split()[0] for field in fields.split(", ")]
 
     def watch(key, frames, state) -> Iterator[pd.DataFrame]:
@@ -218,9 +192,6 @@ def test_a_state_function_s_state_gains_a_field_and_keeps_its_timeouts(bench: Be
     assert emitted(bench) == Counter(wanted.values())
 
 
-# Stream-stream joins
-
-
 def pairs(*more: str) -> Callable:
     """Left rows with what is right of them within five minutes, or with null; `more` columns of the left are told."""
 
@@ -240,17 +211,12 @@ def with_b(state: DataFrame) -> DataFrame:
     return state.select("key", F.struct("value.lk", "value.la", old, "value.lts", "value.matched").alias("value"))
 
 
-def feed_sides(bench: Bench, left: list[dict], right: list[dict]) -> None:
-    bench.write(left, "left")
-    bench.write(right, "right")
-
-
 def for_the_left(bench: Bench, snapshot: str, build: Callable, function: Callable) -> None:
-    reason = verdict(bench, snapshot, build).reason
-    state = reason.partition("write a migration function for pairs/left from '")[2].partition("' (@app.migrate)")[0]
-    assert state.endswith(" timestamp, matched boolean"), reason
+    item = bench.item(snapshot, build, "append")  # without a function the column is null in these rows
+    state = " ".join(item.next_steps).partition("a migration function for pairs/left from '")[2].partition("'")[0]
+    assert state.endswith(" timestamp, matched boolean"), state
     bench.migrations["pairs/left", state] = function
-    assert f"rewrites the left side: {state}" in verdict(bench, snapshot, build).reason
+    assert f"rewrites the left side: {state}" in bench.item(snapshot, build, "append").reason
 
 
 @pytest.mark.slow
@@ -264,7 +230,6 @@ def for_the_left(bench: Bench, snapshot: str, build: Callable, function: Callabl
         ((ROCKSDB,), 4),
         ((ROCKSDB, True, 2), 4),
     ],
-    ids=lambda v: "-".join(str(x).rpartition(".")[2] for x in v) if isinstance(v, tuple) else f"format{v}",
 )
 def test_a_join_s_left_rows_gain_a_column(spark, tmp_path, store: tuple, format: int) -> None:
     """Some keys have several rows; some rows have found a match before, which the end must know."""
@@ -274,15 +239,13 @@ def test_a_join_s_left_rows_gain_a_column(spark, tmp_path, store: tuple, format:
     spark.conf.set(JOIN_FORMAT, str(format))
     left = [row(k, i, 7, minute=1) for i, k in enumerate(KEYS)] + [row(k, 100, 7, minute=2) for k in KEYS[::2]]
     right = [row(k, 1, minute=3) for k in KEYS[:4]]
-    feed_sides(bench, left, right)
+    feed_join(bench, left, right)
     first = bench.run(pairs(), "append")
     for_the_left(bench, first, pairs("b"), with_b)
     bench.spark.conf.set(PARTITIONS, "3")
     left_later = [row(k, 200, 8, minute=4) for k in KEYS[3:6]]
     right_later = [row(k, 2, minute=6) for k in KEYS[2:8]]
-    feed_sides(bench, left_later, right_later)
-    for at in (900, 901):
-        feed_sides(bench, [row("end", 0, minute=at)], [row("end", 0, minute=at)])
+    feed_join(bench, left_later, right_later, end=True)
     bench.run(pairs("b"), "append", snapshot=first)
     wanted: Counter = Counter()
     for x in left + left_later:
@@ -300,29 +263,23 @@ def test_a_side_s_function_that_does_not_say_what_matched_is_named(rocksdb: Benc
     def forgets(state: DataFrame) -> DataFrame:
         return with_b(state).withColumn("value", F.col("value").withField("matched", F.lit(None).cast("boolean")))
 
-    feed_sides(rocksdb, [row("a", 1, 1, minute=1)], [row("a", 2, minute=2)])
+    feed_join(rocksdb, [row("a", 1, 1, minute=1)], [row("a", 2, minute=2)])
     first = rocksdb.run(pairs(), "append")
     for_the_left(rocksdb, first, pairs("b"), forgets)
-    feed_sides(rocksdb, [row("a", 1, 1, minute=3)], [])
+    feed_join(rocksdb, [row("a", 1, 1, minute=3)], [])
     with pytest.raises(ApplicationError, match=r"migration function of pairs/left .* a row whose `matched` is null"):
         rocksdb.run(pairs("b"), "append", snapshot=first)
 
 
 def test_a_function_that_the_old_version_had_is_not_taken_for_another_change(rocksdb: Bench) -> None:
     """An aggregation's state may have one form before and after: then it cannot be told what the function is for."""
-
-    def version(text: str):
-        return lambda bench: stage("totals", bench.source().groupBy("k").agg(F.expr(text).alias("s")))
-
     rocksdb.write([row("a", 1)])
-    first = rocksdb.run(version("sum(a)"))
-    rocksdb.migrations["totals", "k string -> sum bigint"] = lambda rows: rows.selectExpr(
-        "key", "named_struct('sum', value.sum * 100) AS value"
-    )
-    [migrated] = [i for i in rocksdb.check(first, version("sum(a * 100)")).items if i.thing == "stage"]
-    assert migrated.verdict == "migrated", migrated.reason
-    second = rocksdb.run(version("sum(a * 100)"), snapshot=first)
-    [same] = [i for i in rocksdb.check(second, version("sum(a * 100)")).items if i.thing == "stage"]
-    assert same.verdict == "carried"
-    [other] = [i for i in rocksdb.check(second, version("sum(b)")).items if i.thing == "stage"]
-    assert other.verdict == "refused" and "had a migration function for" in other.reason, other.reason
+    hundreds = by("k", "sum(a * 100) s")
+    first = rocksdb.run(by("k", "sum(a) s"))
+    sums = "named_struct('sum', value.sum * 100) AS value"
+    rocksdb.migrations["totals", "k string -> sum bigint"] = lambda rows: rows.selectExpr("key", sums)
+    assert rocksdb.item(first, hundreds).verdict == "migrated"
+    second = rocksdb.run(hundreds, snapshot=first)
+    assert rocksdb.item(second, hundreds).verdict == "carried"
+    other = rocksdb.item(second, by("k", "sum(b) s"))
+    assert other.verdict == "refused" and "had a migration function for" in other.details, other.reason

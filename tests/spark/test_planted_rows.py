@@ -32,19 +32,9 @@ def counted(bench: Bench, rows: Callable[[DataFrame], DataFrame] = lambda df: df
 
 def shown(df: DataFrame) -> DataFrame:
     """A column of each type that a sink may get."""
-    return df.select(
-        "k",
-        "n",
-        "s",
-        "at",
-        F.upper("k").alias("name"),
-        (F.col("s") / F.col("n")).alias("mean"),
-        (F.col("s") % 2 == 0).alias("even"),
-        F.col("s").cast("decimal(20, 2)").alias("price"),
-        F.expr("date_add(date'2026-01-01', int(n))").alias("day"),
-        F.encode("k", "UTF-8").alias("raw"),
-        F.array("n", "s").alias("both"),
-        F.struct("n", "k").alias("pair"),
+    return df.selectExpr(
+        *("k", "n", "s", "at", "upper(k) name", "s / n mean", "s % 2 = 0 even", "cast(s as decimal(20, 2)) price"),
+        *("date_add(date'2026-01-01', int(n)) day", "encode(k, 'UTF-8') raw", "array(n, s) both", "struct(n, k) pair"),
     )
 
 
@@ -63,20 +53,11 @@ def changed(name: str, to: Callable[[], Column]) -> Callable[[Place], Version]:
 
 BUGS: dict[str, Callable[[Place], Version]] = {
     "one more": changed("n", lambda: F.col("n") + 1),
-    "the sign": changed("s", lambda: -F.col("s")),
-    "a null number": changed("s", lambda: F.lit(None)),
     "a null text": changed("name", lambda: F.lit(None)),
-    "upper and lower case": changed("name", lambda: F.lower("name")),
     "a blank at the end": changed("name", lambda: F.concat("name", F.lit(" "))),
-    "an empty text": changed("name", lambda: F.lit("")),
     "the last bit of a double": changed("mean", lambda: F.col("mean") * (1 + 2.3e-16)),
-    "not a number": changed("mean", lambda: F.lit(float("nan"))),
     "a microsecond": changed("at", lambda: F.timestamp_micros(F.unix_micros("at") + 1)),
-    "an hour": changed("at", lambda: F.col("at") + F.expr("interval 1 hour")),
-    "a flag": changed("even", lambda: ~F.col("even")),
     "a cent": changed("price", lambda: (F.col("price") + 0.01).cast("decimal(20, 2)")),
-    "a day": changed("day", lambda: F.date_add("day", 1)),
-    "a byte": changed("raw", lambda: F.concat("raw", F.lit(b"\x00"))),
     "the order of an array": changed("both", lambda: F.reverse("both")),
     "a field of a struct": changed("pair", lambda: F.col("pair").withField("n", F.col("pair.n") + 1)),
     "a row is gone": lambda place: lambda b: plain(b).where(~here(place)),
@@ -84,9 +65,6 @@ BUGS: dict[str, Callable[[Place], Version]] = {
         "k", F.explode(F.when(here(place), F.array("k", "k")).otherwise(F.array("k")))
     ),
     "the key": lambda place: lambda b: plain(b).withColumn("k", F.when(here(place), F.lit("z")).otherwise(F.col("k"))),
-    "two columns": lambda place: lambda b: plain(b).withColumns(
-        {"n": F.when(here(place), F.col("s") + 1).otherwise(F.col("n"))}
-    ),
     "an input row is left out": lambda place: lambda b: shown(counted(b, lambda df: df.where(~input_row(place)))),
 }  # fmt: skip
 
@@ -104,27 +82,12 @@ def written(name: str, to: Callable[[], Column]) -> Version:
 SAME: dict[str, Version] = {
     "the same code": plain,
     "there and back": written("s", lambda: F.col("s") + 1 - 1),
-    "both cases": written("name", lambda: F.when(F.col("n") > 3, F.col("name")).otherwise(F.col("name"))),
-    "the first that is not null": written("name", lambda: F.coalesce("name", "k")),
     "through texts": written("n", lambda: F.col("n").cast("string").cast("long")),
-    "a sum of two halves": written("mean", lambda: (F.col("s") / F.col("n")) * 2 / 2),
     "microseconds": written("at", lambda: F.timestamp_micros(F.unix_micros("at"))),
-    "twice not": written("even", lambda: ~~F.col("even")),
     "an array that is mapped": written("both", lambda: F.transform("both", lambda x: x)),
-    "a struct by its fields": written("pair", lambda: F.struct(F.col("pair.n").alias("n"), F.col("pair.k").alias("k"))),
-    "bytes of hex": written("raw", lambda: F.unhex(F.hex("raw"))),
-    "a date by its days": written("day", lambda: F.date_from_unix_date(F.unix_date("day"))),
     "a filter that all pass": lambda b: plain(b).where("n > 0"),
-    "an input filter that all pass": lambda b: shown(counted(b, lambda df: df.where("a >= 0"))),
-    "two halves": lambda b: plain(b).withColumn("k", F.explode(F.array("k"))),
     "columns in another order": lambda b: plain(b).select(*reversed(plain(b).columns)),
     "other partitions": lambda b: plain(b).repartition(3),
-    "a column of names": lambda b: plain(b).toDF(*plain(b).columns),
-    "unused": lambda b: plain(b).withColumn("other", F.lit(1)).drop("other"),
-    "a function": lambda b: plain(b).transform(lambda df: df.withColumnRenamed("n", "m").withColumnRenamed("m", "n")),
-    "a text in two parts": written("name", lambda: F.concat(F.substring("name", 1, 1), F.substring("name", 2, 9))),
-    "least of one": written("s", lambda: F.least("s", "s")),
-    "a month is none": written("day", lambda: F.add_months(F.col("day"), 0)),
 }
 
 
@@ -192,8 +155,8 @@ def some(cases: list) -> list:
     return [pytest.param(*case, marks=mark) for case, mark in zip(cases, marks, strict=True)]
 
 
-# Of each kind at least two, each at a place of its own dice
-PLANTED = [(list(BUGS)[seed % len(BUGS)], seed) for seed in range(50)]
+# Of each kind three, each at a place of its own dice
+PLANTED = [(list(BUGS)[seed % len(BUGS)], seed) for seed in range(3 * len(BUGS))]
 
 
 @pytest.mark.parametrize(("bug", "seed"), some(PLANTED))

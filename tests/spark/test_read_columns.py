@@ -54,6 +54,7 @@ def read(bench: Bench, build: Callable, mode: str = "update"):
     return found.read
 
 
+ADDED = ("stage.aggregates-added", "stage.aggregates", "stage.type")
 STRICT = {"mode": "DROPMALFORMED"}
 
 
@@ -66,8 +67,7 @@ def test_another_column_that_is_read_drops_other_records(bench: Bench, form: str
     snapshot = bench.run(old)
     assert bench.last("k")["x",]["n"] == 3
     assert [row["n"] for row in bench.batch(new)] == [2]
-    added = ("stage.aggregates-added", "stage.aggregates", "stage.type")
-    assert blocks(bench, snapshot, new) == [("source.read",), added]
+    assert blocks(bench, snapshot, new) == [("source.read",), ADDED]
     assert blocks(bench, snapshot, old) == []
 
 
@@ -77,9 +77,8 @@ def test_another_column_that_is_read_tells_other_records_to_be_corrupt(bench: Be
     old = totals(form, schema, "count(_corrupt_record) n")
     write(bench, LINES[form])
     snapshot = bench.run(old)
-    added = ("stage.aggregates-added", "stage.aggregates", "stage.type")
     for new, expected in (
-        (totals(form, schema, "count(_corrupt_record) n", "max(b) m"), [("source.read",), added]),
+        (totals(form, schema, "count(_corrupt_record) n", "max(b) m"), [("source.read",), ADDED]),
         (totals(form, schema, "count(_corrupt_record) n", where="coalesce(b, 0) > -7"), [("source.read",)]),
     ):
         assert blocks(bench, snapshot, new) == expected

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench import Bench, deploy, row, stage
+from bench import Bench, by, counts, deploy, distinct, row, stage
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
@@ -14,17 +14,13 @@ from airflow_provider_streamupdate.core.serde import from_dict
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.core.snapshots.rehearsal import BATCHES, ERROR, INPUT, Rehearsal
 from airflow_provider_streamupdate.streaming.agent import driver
-from airflow_provider_streamupdate.streaming.app import _parser
+from airflow_provider_streamupdate.streaming.agent.arguments import parser_of
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
-
-
-def counts(bench: Bench):
-    return stage("counts", bench.source().groupBy("k").agg(F.count("*").alias("n")))
 
 
 def counts_of_new(bench: Bench):
     """The next version: fewer rows come out, and a new stage keeps state of its own."""
-    seen = stage("seen", bench.source().dropDuplicates(["k", "a"]))
+    seen = distinct("k", "a", name="seen")(bench)
     return stage("counts", seen.groupBy("k").agg(F.count("*").alias("n"))).where("n > 1")
 
 
@@ -32,7 +28,7 @@ def play(bench: Bench, build, batches: int = 10, snapshot: str = ""):
     """Rehearse a version as its driver does: the report, and what was seen."""
     options = ["plan", f"--out={bench.folder}/out.json", f"--root={bench.folder}/root"]
     options += [f"--against=snapshot:{snapshot}", f"--rehearse={batches}", "--scratch=mine"]
-    driver.plan(bench.app(build), _parser("bench").parse_args(options))
+    driver.plan(bench.app(build), parser_of("bench").parse_args(options))
     answer = json.loads((bench.folder / "out.json").read_text())
     assert answer["error"] is None, answer["error"]
     report = from_dict(answer["report"], CompatibilityReport)
@@ -99,20 +95,12 @@ def test_a_version_that_dies_says_why_and_what_it_did_before(bench: Bench) -> No
 
 
 def test_what_does_not_fit_or_would_touch_its_source_is_not_run(bench: Bench) -> None:
-    report, found = play(bench, lambda b: stage("counts", b.source().groupBy("k2").agg(F.count("*").alias("n"))))
-    assert not report.compatible and found is None
-
-    def removing(bench: Bench):
-        source = bench.source(cleanSource="delete")
-        return stage("counts", source.groupBy("k").agg(F.count("*").alias("n")))
-
+    """Why: tests/core/test_rehearsal.py."""
     inputs = sorted(p.name for p in bench.input().iterdir())
-    report, found = play(bench, removing)
-    assert found is None
-    assert report.problems[-1] == (
-        "source q/source-1: cannot be rehearsed: it removes the files it has read (cleanSource), which the running app "
-        "may still need"
-    )
+    for version in (by("k2", name="counts"), by("k", name="counts", cleanSource="delete")):
+        report, found = play(bench, version)
+        assert not report.compatible and found is None
+    assert "(cleanSource)" in report.problems[-1]
     assert sorted(p.name for p in bench.input().iterdir()) == inputs
 
 

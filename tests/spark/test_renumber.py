@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import attrs
 import pytest
-from bench import ROCKSDB, Bench, row, stage
+from bench import Bench, feed, once, row, stage, stores
 from pyspark.sql import functions as F
-from test_skipped_batch import STORES, once, twice, written
+from test_skipped_batch import STORES, twice, written
 
 from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.lz4 import raw_blocks
@@ -19,47 +19,30 @@ from airflow_provider_streamupdate.streaming.engine.renumbering import skip_used
 
 END = b"LZ4Block\x15" + bytes(12)  # of a stream
 
-V2 = [
-    pytest.param((ROCKSDB, False, 2), id="rocksdb-v2", marks=pytest.mark.slow),
-    pytest.param((ROCKSDB, True, 2), id="changelog-v2"),
-]
+V2 = stores("changelog-v2 rocksdb-v2")
 
 
 class Rollback(Bench):
-    """Version d1 has read `before`, one key a batch, version d2 then `after`: a and b in batches 0 and 1, c, d and e in
-    batches 2 to 4."""
+    """Version d1 has read `before`, one key a batch, version d2 then `after`."""
 
-    def __init__(
-        self,
-        spark,
-        folder,
-        store: tuple,
-        old: Callable,
-        new: Callable,
-        before: str = "ab",
-        after: str = "cde",
-        start: str | None = None,
-    ) -> None:
+    def __init__(self, spark, folder, store: tuple, old: Callable, new: Callable, **keys: str) -> None:
+        """keys: that the old version reads `before`, and the newer one `after`; and another one at the `start`"""
         super().__init__(spark, folder, *store)
-        self.sink = lambda writer: writer.format("json").option("path", str(folder / "out"))
+        self.to_files()
         self.old = old
         snapshot = None
-        if start:
-            self.read(start)
+        if start := keys.get("start"):
+            self.keys(start)
             snapshot = self.run(once, "append")
-        self.read(before)
+        self.keys(keys.get("before", "ab"))
         snapshot = self.run(old, "append", snapshot=snapshot)
         self.deployment = f"d{self.deployments}"
         was = written(self)
-        self.read(after)
+        self.keys(keys.get("after", "cde"))
         self.run(new, "append", snapshot=snapshot, agree=("q/pairs",) if old is twice else ())
         self.of_the_newer = written(self) - was
         self.checkpoint = self.registry.checkpoint(self.deployment, "q")
         self.planned = self.plan(old, "append")
-
-    def read(self, keys: str) -> None:
-        for key in keys:
-            self.write([row(key, 1)])
 
     def renumbered(self) -> dict:
         return skip_used_batch_ids(self.registry, self.deployment, self.planned[0])
@@ -91,8 +74,7 @@ def test_what_the_newer_version_wrote_is_computed_again_under_later_ids(
     assert bench.renumbered() == {"q": (1, 4)}
     exported = Checkpoint(bench.checkpoint).export(carry_in_flight=False)
     assert (exported.batch, exported.in_flight) == (4, None)
-    for rows in ([row("f", 1), row("a", 1)], [row("f", 1), row("c", 1)]):
-        bench.write(rows)
+    feed(bench, ([row("f", 1), row("a", 1)], [row("f", 1), row("c", 1)]))
     bench.go_on()
     assert written(bench) == Counter("abcdef") + Counter("cde") == bench.expected()
     assert bench.renumbered() == {}
@@ -110,7 +92,7 @@ def test_a_store_of_more_files_than_batches_are_skipped(spark, tmp_path, store: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", [STORES[2], V2[1]])
+@pytest.mark.parametrize("store", [STORES[0], V2[0]])
 def test_changelogs_on_a_zip(spark, tmp_path, store: tuple) -> None:
     """Of the stage that was added on the way, beside one with nothing but changelogs."""
     bench = Rollback(spark, tmp_path, store, twice, once, start="ab", before="cde", after="fg")
@@ -119,8 +101,7 @@ def test_changelogs_on_a_zip(spark, tmp_path, store: tuple) -> None:
     assert bench.renumbered() == {"q": (4, 6)}
     assert bench.state_files("0/0") == ["zip", "changelog", "changelog", "changelog"]
     assert bench.state_files("1/0") == ["zip", *["changelog"] * 5]
-    for key in "abcdefghi":
-        bench.write([row(key, 1)])
+    bench.keys("abcdefghi")
     bench.go_on()
     assert written(bench) == bench.expected()
     assert bench.spark_check(after_all(bench), twice, "append").compatible
@@ -172,7 +153,7 @@ def test_spark_alone_does_not_go_on(spark, tmp_path) -> None:
 
 
 def test_a_sink_that_has_nothing_of_others_changes_nothing(bench: Bench, tmp_path) -> None:
-    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
+    bench.to_files()
     bench.write([row("a", 1)])
     bench.run(once, "append")
     checkpoint = bench.registry.checkpoint("d1", "q")

@@ -1,73 +1,58 @@
-"""State carried by name, on both stores, against an oracle in plain Python."""
+"""State carried by name, on both stores, against an oracle in plain Python; a plan file as what a version is compared
+with (`check --plan`); and changes around the stages."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import attrs
 import pytest
-from bench import HDFS, ROCKSDB, Bench, feed, row, totals, totals_of
+from bench import HDFS, ROCKSDB, Bench, by, feed, once_and_totals, row, stage, stores, totals, totals_of
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.compatibility.plan_file import PlanFile
+from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.storage import Folder
-from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming.planning.author import Declarations
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import copy_ahead, metadata_ahead, restore_app
 from tests.cases import one_is_fast
-
-STORES = [
-    pytest.param((ROCKSDB, False), id="rocksdb"),
-    pytest.param((ROCKSDB, True), id="rocksdb-changelog", marks=pytest.mark.slow),
-    pytest.param((HDFS, False), id="hdfs", marks=pytest.mark.slow),
-    pytest.param((ROCKSDB, False, 2), id="rocksdb-v2", marks=pytest.mark.slow),
-    pytest.param((ROCKSDB, True, 2), id="changelog-v2", marks=pytest.mark.slow),
-]
 
 FIRST = [[row("a", 1), row("b", 2), row("a", 3)], [row("c", 4), row("a", 5, k2="y")]]
 SECOND = [[row("a", 10), row("d", 20)], [row("b", 30, k2="y"), row("a", 1)]]
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=stores("rocksdb changelog hdfs rocksdb-v2 changelog-v2"))
 def bench(request, spark, tmp_path) -> Bench:
     return Bench(spark, tmp_path, *request.param)
-
-
-@pytest.fixture
-def rocksdb(spark, tmp_path) -> Bench:
-    return Bench(spark, tmp_path, ROCKSDB)
 
 
 def test_an_unchanged_stage_keeps_its_state(bench: Bench) -> None:
     rows = feed(bench, FIRST)
     first = bench.run(totals)
+    assert bench.spark_check(first, totals).compatible
     rows += feed(bench, SECOND)
     second = bench.run(totals, snapshot=first)
     assert bench.last("k") == totals_of(rows)
     assert bench.registry.plan("d2").query("q").stage("totals").operator_id == 0
     # Batch ids and the query's id go on: exactly-once sinks depend on both.
-    before, after = (SnapshotOf(bench, name) for name in (first, second))
+    before, after = (bench.saved(name).queries["q"] for name in (first, second))
     assert before.query_id == after.query_id
     assert (before.batch, after.batch) == (1, 3)
     assert sorted(bench.emitted) == [0, 1, 2, 3]
 
 
-class SnapshotOf:
-    def __init__(self, bench: Bench, name: str) -> None:
-        from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
-
-        query = SnapshotStore(bench.registry).get(name).queries["q"]
-        self.query_id, self.batch = query.query_id, query.batch
-
-
 def test_a_rename_of_columns_is_no_change(bench: Bench) -> None:
     def renamed(bench: Bench):
-        source = bench.source().select(F.col("a").alias("amount"), F.col("k").alias("key"))
-        grouped = source.groupBy("key").agg(F.count("*").alias("how_many"), F.sum("amount").alias("total"))
-        return stage("totals", grouped).select(
-            F.col("key").alias("k"), F.col("how_many").alias("n"), F.col("total").alias("s")
-        )
+        grouped = bench.source().selectExpr("a amount", "k key").groupBy("key")
+        made = grouped.agg(F.count("*").alias("how_many"), F.sum("amount").alias("total"))
+        return stage("totals", made).selectExpr("key k", "how_many n", "total s")
 
     rows = feed(bench, FIRST)
     first = bench.run(totals)
@@ -78,13 +63,13 @@ def test_a_rename_of_columns_is_no_change(bench: Bench) -> None:
 
 def test_an_added_filter_is_no_change(bench: Bench) -> None:
     def filtered(bench: Bench):
-        source = bench.source().where("a < 20")
-        return stage("totals", source.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
+        made = F.count("*").alias("n"), F.sum("a").alias("s")
+        return stage("totals", bench.source().where("a < 20").groupBy("k").agg(*made))
 
     rows = feed(bench, FIRST)
     first = bench.run(totals)
-    [stage_item] = [i for i in bench.check(first, filtered).items if i.thing == "stage"]
-    assert stage_item.verdict == "carried" and "now source-1.a < 20" in stage_item.reason
+    stage_item = bench.item(first, filtered)
+    assert stage_item.verdict == "carried" and "now a < 20" in stage_item.reason
     rows += [r for r in feed(bench, SECOND) if r["a"] < 20]
     bench.run(filtered, snapshot=first)
     assert bench.last("k") == totals_of(rows)
@@ -93,16 +78,12 @@ def test_an_added_filter_is_no_change(bench: Bench) -> None:
 def test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_state(bench: Bench) -> None:
     """The deduplication is upstream: it gets operator id 1, the aggregation keeps 0. Repeats are seen from now on."""
 
-    def with_dedup(bench: Bench):
-        once = stage("once", bench.source().dropDuplicates(["k", "a"]))
-        return stage("totals", once.groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")))
-
     rows = feed(bench, FIRST)
     first = bench.run(totals)
     again = [[row("a", 1), row("a", 1), row("e", 7)], [row("a", 1), row("e", 7), row("e", 8)]]
     feed(bench, again)
     rows += [row("a", 1), row("e", 7), row("e", 8)]  # what is left after the new deduplication, itself empty at first
-    second = bench.run(with_dedup, "update", snapshot=first)
+    second = bench.run(once_and_totals, "update", snapshot=first)
     assert bench.last("k") == totals_of(rows)
 
     # and removed again: its state is left behind, which has to be agreed to
@@ -115,30 +96,22 @@ def test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_
     assert bench.last("k") == totals_of(rows)
 
 
-def windows(bench: Bench, minutes: int, stream=None):
-    stream = bench.source().withWatermark("ts", "10 minutes") if stream is None else stream
-    return stream.groupBy(F.window("ts", f"{minutes} minutes"), "k").agg(F.count("*").alias("n"), F.sum("a").alias("s"))
+def windows(**minutes: int):
+    """A union of counts by windows of so many minutes, each a stage."""
+
+    def build(bench: Bench):
+        stream, united = bench.late(), None
+        for name, length in minutes.items():
+            made = F.count("*").alias("n"), F.sum("a").alias("s")
+            counted = stage(name, stream.groupBy(F.window("ts", f"{length} minutes"), "k").agg(*made))
+            branch = counted.selectExpr(f"'{name}' stage", "date_format(window.start, 'HH:mm') start", "k", "n", "s")
+            united = branch if united is None else united.union(branch)
+        return united
+
+    return build
 
 
-def flat(stage_name: str, df):
-    start = F.date_format("window.start", "HH:mm").alias("start")
-    return df.select(F.lit(stage_name).alias("stage"), start, "k", "n", "s")
-
-
-def long_only(bench: Bench):
-    return flat("long", stage("long", windows(bench, 60)))
-
-
-def long_then_short(bench: Bench):
-    stream = bench.source().withWatermark("ts", "10 minutes")
-    long = flat("long", stage("long", windows(bench, 60, stream)))
-    return long.union(flat("short", stage("short", windows(bench, 10, stream))))
-
-
-def short_then_long(bench: Bench):
-    stream = bench.source().withWatermark("ts", "10 minutes")
-    short = flat("short", stage("short", windows(bench, 10, stream)))
-    return short.union(flat("long", stage("long", windows(bench, 60, stream))))
+LONG, LONG_SHORT, SHORT_LONG = windows(long=60), windows(long=60, short=10), windows(short=10, long=60)
 
 
 def closed_windows(rows: list[dict], name: str, minutes: int, watermark: int) -> Counter:
@@ -155,29 +128,25 @@ def closed_windows(rows: list[dict], name: str, minutes: int, watermark: int) ->
     )
 
 
-def emitted(bench: Bench) -> Counter:
-    return Counter((r["stage"], r["start"], r["k"], r["n"], r["s"]) for r in bench.all())
-
-
 def test_windows_added_and_reordered_keep_what_is_open(bench: Bench) -> None:
     """v1: one window; v2 adds another (a source used twice: two lines in the offset log); v3 swaps the ids."""
     first_rows = feed(bench, [[row("a", 1, minute=5), row("b", 2, minute=20)], [row("a", 3, minute=50)]])
-    first = bench.run(long_only, "append")
+    first = bench.run(LONG, "append")
     assert not bench.all()  # the hour is open: its rows must come out of carried state
     second_rows = feed(bench, [[row("a", 4, minute=55)], [row("a", 5, minute=62), row("b", 6, minute=66)]])
-    second = bench.run(long_then_short, "append", snapshot=first)
+    second = bench.run(LONG_SHORT, "append", snapshot=first)
     third_rows = feed(bench, [[row("a", 7, minute=70)], [row("b", 8, minute=200)], [row("b", 9, minute=201)]])
-    third = bench.run(short_then_long, "append", snapshot=second)
+    third = bench.run(SHORT_LONG, "append", snapshot=second)
 
     rows = first_rows + second_rows + third_rows
     watermark = 201 - 10
     expected = closed_windows(rows, "long", 60, watermark)
     expected += closed_windows(second_rows + third_rows, "short", 10, watermark)  # it began with the second version
-    assert emitted(bench) == expected
+    assert Counter(tuple(r.values()) for r in bench.all()) == expected
     assert len(expected) == 8
     ids = [bench.registry.plan(f"d{n}").query("q").stage("long").operator_id for n in (1, 2, 3)]
     assert ids == [0, 0, 1]
-    assert bench.check(third, short_then_long, "append").compatible
+    assert bench.check(third, SHORT_LONG, "append").compatible
 
 
 class Seen(StatefulProcessor):
@@ -209,10 +178,8 @@ class SeenWithBonus(Seen):
 
 def seen(processor):
     def build(bench: Bench):
-        grouped = (
-            bench.source().groupBy("k").transformWithState(processor(), "k string, n long, best long", "Update", "None")
-        )
-        return stage("seen", grouped)
+        grouped, schema = bench.source().groupBy("k"), "k string, n long, best long"
+        return stage("seen", grouped.transformWithState(processor(), schema, "Update", "None"))
 
     return build
 
@@ -232,31 +199,6 @@ def test_transform_with_state_keeps_its_variables_when_its_code_changes(rocksdb:
         bonus = 100 if any(r in rows[len(rows) - 4 :] for r in mine) else 0  # its last row came under version 2
         expected[(k,)] = {"k": k, "n": len(mine) + bonus, "best": max(r["a"] for r in mine)}
     assert rocksdb.last("k") == expected
-
-
-@pytest.mark.slow  # in test_stages.py as well
-def test_an_added_transform_with_state_starts_empty(rocksdb: Bench) -> None:
-    def once(bench: Bench):
-        return stage("once", bench.source().dropDuplicates(["k", "a"])).select("k", "k2", "a")
-
-    def then_seen(bench: Bench):
-        deduplicated = stage("once", bench.source().dropDuplicates(["k", "a"])).select("k", "k2", "a")
-        grouped = deduplicated.groupBy("k").transformWithState(Seen(), "k string, n long, best long", "Append", "None")
-        return stage("seen", grouped)
-
-    feed(rocksdb, FIRST)
-    first = rocksdb.run(once, "append")
-    feed(rocksdb, [[row("a", 1), row("a", 9)], [row("a", 9), row("z", 2)]])  # a/1 was seen by version 1
-    rocksdb.run(then_seen, "append", snapshot=first)
-    after = [r for b in sorted(rocksdb.emitted) if b >= 2 for r in rocksdb.emitted[b]]
-    assert after == [{"k": "a", "n": 1, "best": 9}, {"k": "z", "n": 1, "best": 2}]
-
-
-def test_spark_agrees_with_the_restored_checkpoint(bench: Bench) -> None:
-    feed(bench, FIRST)
-    first = bench.run(totals)
-    report = bench.spark_check(first, totals)
-    assert report.compatible, report.problems
 
 
 def test_metadata_made_ahead_of_a_restore_is_what_the_restore_would_write(rocksdb: Bench) -> None:
@@ -306,8 +248,7 @@ def files_of(checkpoint: Folder) -> dict[str, bytes | None]:
 
 @pytest.mark.parametrize("asked", one_is_fast(["3", "4"]))
 def test_a_join_in_a_format_that_its_store_does_not_have_is_itself(spark, tmp_path, asked: str) -> None:
-    """Spark takes another one at the first start and records that. What else it records is as the session has it: an
-    aggregate in the same session is itself, too."""
+    """Spark takes another one at the first start and records that."""
     if spark.version < "4.3":
         pytest.skip("Spark 4.2 takes no other one: its query fails at the start")
 
@@ -315,17 +256,57 @@ def test_a_join_in_a_format_that_its_store_does_not_have_is_itself(spark, tmp_pa
         left, right = (bench.source(name=side).select(F.col("k").alias(f"{side}k"), "a") for side in ("l", "r"))
         return stage("pairs", left.join(right, F.expr("lk = rk"))).select("lk")
 
-    def count(bench: Bench):
-        return stage("counts", bench.source(name="l").groupBy("k").count())
-
     spark.conf.set("spark.sql.streaming.join.stateFormatVersion", asked)
-    try:
-        bench = Bench(spark, tmp_path, HDFS)
-        bench.write([row("a", 1)], "l")
-        bench.write([row("a", 2)], "r")
-        for app, mode in ((build, "append"), (count, "update")):
-            snapshot = bench.run(app, mode)
-            report = bench.spark_check(snapshot, app, mode)
-            assert {i.verdict for i in report.items} == {"carried"}, report.to_markdown()
-    finally:
-        spark.conf.unset("spark.sql.streaming.join.stateFormatVersion")
+    bench = Bench(spark, tmp_path, HDFS)
+    bench.write([row("a", 1)], "l")
+    bench.write([row("a", 2)], "r")
+    for app, mode in ((build, "append"), (lambda b: stage("n", b.source(name="l").groupBy("k").count()), "update")):
+        report = bench.spark_check(bench.run(app, mode), app, mode)
+        assert {i.verdict for i in report.items} == {"carried"}, report.to_markdown()
+
+
+averages = by("window(ts, '1 hour'); k", "avg(a) mean", "count(*) n", name="s", delay="10 minutes")
+
+
+@pytest.mark.parametrize("provider", [ROCKSDB, HDFS])
+def test_a_plan_file_is_compatible_with_its_own_version(spark, tmp_path: Path, provider: str) -> None:
+    """An average has two columns in a state row, and a window key of two: format 1 keeps its keys in the value, too."""
+    bench = Bench(spark, tmp_path, provider)
+    first, _ = bench.plan(averages)
+    file = tmp_path / "plan.json"
+    file.write_bytes(to_json(first))
+    kept = PlanFile.read(str(file))
+    assert set(kept.recorded) == {"q"}
+    again = plan_app(spark, Declarations("bench"), bench.app(averages).build(spark, {}), recorded=kept.recorded)
+    assert again.queries[0].stages[0].schemas == first.queries[0].stages[0].schemas
+    report = compare(kept.plan, again, kept.source)
+    assert report.compatible, report.problems
+
+
+@pytest.mark.slow
+def test_other_code_other_assets_and_other_names_of_steps_around_a_stage(spark, tmp_path) -> None:
+    """A function above it, a file of prices below it and the alias of a step change; all hold from now on."""
+
+    def sales(step: str, percent: int) -> Callable:
+        def build(bench: Bench):
+            prices = bench.spark.read.schema("k string, price long").json(str(tmp_path / "prices"))
+            priced = bench.source().alias(step).join(prices, "k")
+            totals = stage("totals", priced.groupBy("k").agg(F.sum("price").alias("s")))
+            taxed = F.udf(lambda s: s * (100 + percent) // 100, "long")
+            return totals.select("k", taxed("s").alias("s"))
+
+        return build
+
+    def price(of_a: int) -> None:
+        (tmp_path / "prices" / "prices.json").write_text(json.dumps({"k": "a", "price": of_a}) + "\n")
+
+    bench = Bench(spark, tmp_path, HDFS)
+    (tmp_path / "prices").mkdir()
+    price(100)
+    bench.write([row("a", 1), row("a", 1)])
+    snapshot = bench.run(sales("read", 0))
+    price(1000)
+    assert {i.verdict for i in bench.check(snapshot, sales("received", 10)).items} == {"carried"}
+    bench.write([row("a", 1)])
+    bench.run(sales("received", 10), snapshot=snapshot)
+    assert [r["s"] for r in bench.all()] == [200, (200 + 1000) * 110 // 100]

@@ -309,9 +309,6 @@ def test_samples_show_what_differs(spark) -> None:
     assert difference.new_columns == ("extra",)
 
 
-# batch by batch
-
-
 def rows(spark, *values: tuple[str, int]) -> DataFrame:
     pairs = ", ".join(f"('{key}', {number})" for key, number in values)
     return spark.sql(f"SELECT * FROM VALUES {pairs} AS t(k, n)")

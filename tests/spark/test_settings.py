@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from bench import HDFS, Bench, row, stage
+from bench import HDFS, Bench, by, once_and_totals, row, stage
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
@@ -24,13 +24,8 @@ def blocked(bench: Bench, snapshot: str, build: Callable) -> dict[str, tuple[str
     return {i.name: i.rules for i in bench.check(snapshot, build).items if i.blocks}
 
 
-def daily(bench: Bench):
-    day = F.date_format("ts", "dd").alias("day")
-    return stage("totals", bench.source().groupBy(day).agg(F.sum("a").alias("s")))
-
-
-def totals(bench: Bench):
-    return stage("totals", bench.source().groupBy("k").agg(F.sum("a").alias("s")))
+daily = by("date_format(ts, 'dd') day", "sum(a) s")
+totals = by("k", "sum(a) s")
 
 
 def test_another_zone_makes_other_days(bench: Bench) -> None:
@@ -72,9 +67,8 @@ def test_fields_under_another_case_are_not_found_any_more(bench: Bench) -> None:
         return stage("totals", reader.parquet(str(bench.input())).groupBy("k").agg(F.sum("a").alias("s")))
 
     def write(a: int) -> None:
-        bench.spark.createDataFrame([("x", a)], "K string, A long").coalesce(1).write.mode("append").parquet(
-            str(bench.input())
-        )
+        rows = bench.spark.createDataFrame([("x", a)], "K string, A long").coalesce(1)
+        rows.write.mode("append").parquet(str(bench.input()))
 
     bench.spark.conf.set(CASE, "false")
     write(1)
@@ -88,11 +82,7 @@ def test_fields_under_another_case_are_not_found_any_more(bench: Bench) -> None:
 
 def test_a_text_is_another_date_under_another_parser(bench: Bench) -> None:
     """The cause of the issue: the same app, another parser of dates; found by the sweep over Spark's settings."""
-
-    def days(bench: Bench):
-        day = F.expr("try_to_timestamp('2020-1-' || a, 'yyyy-MM-dd')").alias("day")
-        return stage("totals", bench.source().groupBy(day).agg(F.count("*").alias("n")))
-
+    days = by("try_to_timestamp('2020-1-' || a, 'yyyy-MM-dd') day", "count(*) n")
     bench.write([row("a", 5)])
     snapshot = bench.run(days)
     bench.spark.conf.set(PARSER, "LEGACY")
@@ -112,15 +102,8 @@ def test_a_setting_that_was_given_spark_s_default_is_no_change(bench: Bench) -> 
 
 
 def test_another_zone_is_harmless_where_nothing_has_to_do_with_time(bench: Bench) -> None:
-    def by_key(bench: Bench):
-        reader = bench.spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", "1")
-        return stage("totals", reader.json(str(bench.input())).groupBy("k").agg(F.sum("a").alias("s")))
-
-    def by_hour(bench: Bench):
-        reader = bench.spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", "1")
-        hour = F.expr("hour(timestamp_seconds(a))").alias("hour")
-        return stage("totals", reader.json(str(bench.input())).groupBy("k").agg(F.max(hour).alias("h")))
-
+    by_key = by("k", "sum(a) s", schema="k string, a long")
+    by_hour = by("k", "max(hour(timestamp_seconds(a))) h", schema="k string, a long")
     bench.write([row("a", 1)])
     for build, asked in ((by_key, False), (by_hour, True)):
         bench.spark.conf.set(ZONE, "UTC")
@@ -135,17 +118,13 @@ def test_a_file_manager_for_an_object_store_is_not_asked_for_scratch_folders(ben
     """One such refuses local folders (AbortableStreamBasedCheckpointFileManager); any class that is not there does
     so, too."""
 
-    def with_a_stage_more(bench: Bench):
-        once = stage("once", bench.source().dropDuplicates(["k", "a"]))
-        return stage("totals", once.groupBy("k").agg(F.sum("a").alias("s")))
-
     bench.write([row("a", 1)])
-    snapshot = bench.run(totals)
+    snapshot = bench.run(by("k", "count(*) n", "sum(a) s"))
     bench.spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", "for.buckets.Only")
-    report = bench.spark_check(snapshot, with_a_stage_more)
+    report = bench.spark_check(snapshot, once_and_totals)
     assert report.compatible, report.problems
     capfd.readouterr()
-    plan, writers = bench.plan(totals, snapshot=snapshot)
+    plan, writers = bench.plan(once_and_totals, snapshot=snapshot)
     list(warm_up(bench.spark, writers, bench.saved(snapshot), plan, bench.folder / "warm"))
     assert "could not be warmed up" not in capfd.readouterr().err
     assert bench.spark.conf.get("spark.sql.streaming.checkpointFileManagerClass") == "for.buckets.Only"

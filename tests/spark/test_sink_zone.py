@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from bench import HDFS, Bench, row
 
@@ -13,17 +11,6 @@ ZONE = "spark.sql.session.timeZone"
 
 def times(bench: Bench):
     return bench.source().select("k", "ts")
-
-
-def to_files(bench: Bench, kind: str, *partitions: str, **options: str) -> str:
-    folder = str(bench.folder / "out")
-
-    def written(writer):
-        made = writer.partitionBy(*partitions) if partitions else writer
-        return made.format(kind).options(**options).option("path", folder)
-
-    bench.sink = written
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -42,7 +29,8 @@ def test_times_without_a_zone_are_written_by_the_session_s(
 ) -> None:
     """Of what is not asked about all rows have one time, in whichever zone they are read."""
     bench = Bench(spark, tmp_path, HDFS)
-    folder = to_files(bench, kind, *partitions, **options)
+    folder, plain = bench.to_files(kind, **options), bench.sink
+    bench.sink = lambda writer: plain(writer).partitionBy(*partitions) if partitions else plain(writer)
     bench.write([row("x", 1)])
     snapshot = bench.run(times, "append")
     assert not [i for i in bench.check(snapshot, times, "append").items if i.blocks]
@@ -55,17 +43,9 @@ def test_times_without_a_zone_are_written_by_the_session_s(
     assert read.distinct().count() == (2 if asked else 1)
 
 
-@pytest.fixture
-def zone_of_java(spark) -> Iterator[Callable[[str], None]]:
-    kind = spark._jvm.java.util.TimeZone
-    before = kind.getDefault()
-    yield lambda name: kind.setDefault(kind.getTimeZone(name))
-    kind.setDefault(before)
-
-
 def test_orc_is_written_by_java_s(spark, tmp_path, zone_of_java) -> None:
     bench = Bench(spark, tmp_path, HDFS)
-    folder = to_files(bench, "orc")
+    folder = bench.to_files("orc")
     bench.write([row("x", 1)])
     zone_of_java("UTC")
     snapshot = bench.run(times, "append")

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import attrs
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, stage
-from pyspark.sql import functions as F
+from bench import ROCKSDB, Bench, by, feed, once, row, stage, stores
 
 from airflow_provider_streamupdate.core.checkpoint.snapshot import QuerySnapshot
 from airflow_provider_streamupdate.core.errors import ApplicationError
@@ -18,18 +17,18 @@ from airflow_provider_streamupdate.core.plan.plan import SinkPlan
 from airflow_provider_streamupdate.core.snapshots.export import export
 from airflow_provider_streamupdate.streaming.restore.skipped import skipped_problem
 
-STORES = [
-    pytest.param((HDFS,), id="hdfs", marks=pytest.mark.slow),
-    pytest.param((ROCKSDB, False), id="rocksdb", marks=pytest.mark.slow),
-    pytest.param((ROCKSDB, True), id="changelog"),
-]
+STORES = stores("changelog hdfs rocksdb")
+ONCE_ROWS = [row("a", 1)], [row("b", 1), row("a", 2)], [row("c", 1), row("a", 3)]
+WINDOW_ROWS = [row("a", 1, 10)], [row("b", 2, 20, minute=1), row("a", 1, 10)], [row("a", 1, 10), row("c", 3, 30)]
+WINDOW_ENDS = [row("a", 5, 50), row("z", 1, 1, minute=60)]  # of the first ones
+SUMS = [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
+
+
+def sums(rows: list[dict]) -> list[tuple]:
+    return sorted((r["k"], r["a"], r["b"]) for r in rows)
 
 
 VALIDATION = "spark.sql.streaming.stateStore.commitValidation.enabled"
-
-
-def once(bench: Bench):
-    return stage("once", bench.source().dropDuplicates(["k"])).select("k", "a")
 
 
 def twice(bench: Bench):
@@ -60,9 +59,8 @@ def test_a_batch_that_the_sink_has_is_skipped_and_its_state_goes_on(
     spark, tmp_path, store: tuple, new: Callable
 ) -> None:
     bench = Bench(spark, tmp_path, *store)
-    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
-    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)], [row("c", 1), row("a", 3)]):
-        bench.write(rows)
+    bench.to_files()
+    feed(bench, ONCE_ROWS)
     left = die_before_the_commit(bench, once)
     bench.write([row("c", 5), row("d", 1)])  # c came in the batch that is skipped
     bench.run(new, "append", snapshot=left)
@@ -71,12 +69,8 @@ def test_a_batch_that_the_sink_has_is_skipped_and_its_state_goes_on(
 
 def windows(*sums: str) -> Callable:
     """Sums by ten minutes; in another order the state is migrated."""
-
-    def build(bench: Bench):
-        rows = bench.source().withWatermark("ts", "0 minutes").groupBy(F.window("ts", "10 minutes"), "k")
-        return stage("w", rows.agg(*(F.sum(c).alias(c) for c in sums))).select("k", *sums)
-
-    return build
+    made = by("window(ts, '10 minutes'); k", *(f"sum({c}) {c}" for c in sums), name="w", delay="0 minutes")
+    return lambda bench: made(bench).select("k", *sums)
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -86,29 +80,24 @@ def windows(*sums: str) -> Callable:
 def test_a_skipped_batch_s_state_is_migrated(spark, tmp_path, store: tuple, how: str) -> None:
     """The sink has the batch that was not committed, and the stage's state is rewritten in the same update."""
     bench = Bench(spark, tmp_path, *store)
-    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
-    for rows in ([row("a", 1, 10)], [row("b", 2, 20, minute=1), row("a", 1, 10)], [row("a", 1, 10), row("c", 3, 30)]):
-        bench.write(rows)
+    bench.to_files()
+    feed(bench, WINDOW_ROWS)
     left = die_before_the_commit(bench, windows("a", "b"))
-    new = windows("a", "b")
+    new = windows("a", "b") if how == "more partitions" else windows("b", "a")
     if how == "more partitions":
         bench.spark.conf.set("spark.sql.shuffle.partitions", "3")
-    else:
-        new = windows("b", "a")
-    verdicts = {i.name: i.verdict for i in bench.check(left, new, "append").items}
-    assert verdicts["q/w"] == "migrated"
-    bench.write([row("a", 5, 50), row("z", 1, 1, minute=60)])  # the window of the first ones ends
+    assert bench.item(left, new, "append").verdict == "migrated"
+    bench.write(WINDOW_ENDS)
     bench.run(new, "append", snapshot=left)
     out = [json.loads(line) for f in (tmp_path / "out").glob("*.json") for line in f.read_text().splitlines()]
-    assert sorted((r["k"], r["a"], r["b"]) for r in out) == [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
+    assert sums(out) == SUMS
 
 
 @pytest.mark.slow
 def test_a_batch_that_the_sink_lacks_is_run_again(spark, tmp_path) -> None:
     """The state it had left is written anew."""
     bench = Bench(spark, tmp_path, ROCKSDB, True)
-    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
-        bench.write(rows)
+    feed(bench, ONCE_ROWS[:2])
     left = die_before_the_commit(bench, once)
     lost = bench.emitted.pop(max(bench.emitted))
     bench.write([row("b", 5), row("d", 1)])
@@ -153,28 +142,26 @@ def test_where_the_sink_does_not_tell_a_stage_is_migrated_once_the_batch_is_fini
     """Nobody knows whether that batch runs again, and one state is not right for both."""
     bench = Bench(spark, tmp_path, *store)
     skipping(bench)
-    for rows in ([row("a", 1, 10)], [row("b", 2, 20, minute=1), row("a", 1, 10)], [row("a", 1, 10), row("c", 3, 30)]):
-        bench.write(rows)
+    feed(bench, WINDOW_ROWS)
     left = die_before_the_commit(bench, windows("a", "b"))
     problem = refused(bench, left, windows("b", "a"))
     assert "may have batch 2" in problem and "start the old version again" in problem
     left = finish(bench, windows("a", "b"))
-    bench.write([row("a", 5, 50), row("z", 1, 1, minute=60)])
+    bench.write(WINDOW_ENDS)
     bench.run(windows("b", "a"), "append", snapshot=left)
-    assert sorted((r["k"], r["a"], r["b"]) for r in bench.all()) == [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
+    assert sums(bench.all()) == SUMS
 
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_function_computes_its_batch_again_and_the_stage_is_migrated(spark, tmp_path, store: tuple) -> None:
     """As Spark sees to. The state that was left is of no use: it is made again."""
     bench = Bench(spark, tmp_path, *store)
-    for rows in ([row("a", 1, 10)], [row("b", 2, 20, minute=1), row("a", 1, 10)], [row("a", 1, 10), row("c", 3, 30)]):
-        bench.write(rows)
+    feed(bench, WINDOW_ROWS)
     left = die_before_the_commit(bench, windows("a", "b"))
     assert bench.spark_check(left, windows("b", "a"), "append").compatible
-    bench.write([row("a", 5, 50), row("z", 1, 1, minute=60)])
+    bench.write(WINDOW_ENDS)
     bench.run(windows("b", "a"), "append", snapshot=left)
-    assert sorted((r["k"], r["a"], r["b"]) for r in bench.all()) == [("a", 8, 80), ("b", 2, 20), ("c", 3, 30)]
+    assert sums(bench.all()) == SUMS
 
 
 def test_spark_ends_a_query_whose_function_leaves_state_unmade(bench: Bench, spark) -> None:
@@ -196,12 +183,10 @@ def first_of_unrepeated(bench: Bench):
 
 @pytest.mark.parametrize("store", STORES)
 def test_an_added_stage_keeps_what_a_batch_that_runs_again_brings(spark, tmp_path, store: tuple) -> None:
-    """The file sink does not have the batch in flight, though all of its state is there. The stage's empty store lies
-    before that batch, not after it, or a driver that is started later would find it empty."""
+    """The file sink does not have the batch in flight, though all of its state is there."""
     bench = Bench(spark, tmp_path, *store)
-    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
-    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
-        bench.write(rows)
+    bench.to_files()
+    feed(bench, ONCE_ROWS[:2])
     left = die_before_the_commit(bench, unrepeated)
     (tmp_path / "out" / "_spark_metadata" / "1").unlink()
     bench.write([row("c", 1)])
@@ -214,8 +199,7 @@ def test_an_added_stage_keeps_what_a_batch_that_runs_again_brings(spark, tmp_pat
 
 def test_a_stage_is_not_added_where_the_sink_does_not_tell(bench: Bench) -> None:
     skipping(bench)
-    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
-        bench.write(rows)
+    feed(bench, ONCE_ROWS[:2])
     left = die_before_the_commit(bench, unrepeated)
     assert "no stage can be added" in refused(bench, left, first_of_unrepeated)
     left = finish(bench, unrepeated)
@@ -227,9 +211,8 @@ def test_a_stage_is_not_added_where_the_sink_does_not_tell(bench: Bench) -> None
 @pytest.mark.parametrize("changelog", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_in_format_2_a_batch_that_the_sink_has_is_refused(spark, tmp_path, changelog: bool) -> None:
     bench = Bench(spark, tmp_path, ROCKSDB, changelog, 2)
-    bench.sink = lambda writer: writer.format("json").option("path", str(tmp_path / "out"))
-    for rows in ([row("a", 1)], [row("b", 1), row("a", 2)]):
-        bench.write(rows)
+    bench.to_files()
+    feed(bench, ONCE_ROWS[:2])
     left = die_before_the_commit(bench, once)
     assert "has batch 1" in refused(bench, left, once)
     (tmp_path / "out" / "_spark_metadata" / "1").unlink()  # it runs again

@@ -91,15 +91,11 @@ def test_a_stage_and_a_source_get_new_names_by_renames(bench: Bench) -> None:
     assert bench.last("k") == totals_of(rows)
 
 
-def unnamed(bench: Bench, *names: str):
-    return [bench.source(name=name).select("k", "a") for name in names]
-
-
 def test_sources_and_a_stage_without_names_get_them_and_nothing_is_asked(bench: Bench) -> None:
     """Old behaviour: the report offered the agreement to lose the sources; with it every file was read again."""
 
     def version1(bench: Bench):
-        first, second = unnamed(bench, "a", "b")
+        first, second = (bench.source(name=name).select("k", "a") for name in "ab")
         return first.union(second).groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s"))
 
     rows = [row("x", 1), row("y", 2), row("x", 3)]
@@ -122,10 +118,11 @@ def test_what_the_report_offers_for_a_source_with_another_name_gives_the_right_t
     rows = [row("x", 1), row("y", 2)]
     bench.write(rows, "a")
     first = bench.run(totals(ours, "a"))
-    version2 = lambda bench: stage(  # noqa: E731
-        "totals",
-        source("eu", bench.source(name="a")).groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s")),
-    )
+
+    def version2(bench: Bench):
+        made = F.count("*").alias("n"), F.sum("a").alias("s")
+        return stage("totals", source("eu", bench.source(name="a")).groupBy("k").agg(*made))
+
     rows.append(row("x", 3))
     bench.write(rows[-1:], "a")
     [problem] = [p for p in bench.check(first, version2).problems if p.startswith("source")]
@@ -138,12 +135,13 @@ def test_what_the_report_offers_for_a_source_with_another_name_gives_the_right_t
 
 def test_a_name_is_given_once_and_to_one_source(bench: Bench) -> None:
     a, b = bench.source(name="a"), bench.source(name="b")
-    with pytest.raises(ApplicationError, match="reads 2 streaming sources"):
-        source("both", a.union(b))
-    with pytest.raises(ApplicationError, match="already has the name 'one'"):
-        source("two", source("one", a))
-    with pytest.raises(ApplicationError, match="not a streaming DataFrame"):
-        source("none", bench.spark.range(1))
+    for name, rows, words in (
+        ("both", a.union(b), "reads 2 streaming sources"),
+        ("two", source("one", a), "already has the name 'one'"),
+        ("none", bench.spark.range(1), "not a streaming DataFrame"),
+    ):
+        with pytest.raises(ApplicationError, match=words):
+            source(name, rows)
     with pytest.raises(ApplicationError, match="two sources are named 'same'"):
         bench.plan(lambda bench: source("same", a).union(source("same", b)), "append")
 
@@ -155,4 +153,4 @@ def test_secrets_are_left_out_of_plans(bench: Bench) -> None:
 
     plan, _ = bench.plan(build, "append")
     [found] = plan.queries[0].sources
-    assert found.options["password"] == "(redacted)" and found.options["multiline"] == "true"
+    assert found.options["password"] == "(hidden)" and found.options["multiline"] == "true"

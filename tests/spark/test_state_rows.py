@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 import pytest
-from bench import Bench, deploy, row, stage
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from bench import Bench, counts, deploy, row
 
 from airflow_provider_streamupdate.control.operations.verification.health import Health, assess
 from airflow_provider_streamupdate.core.checkpoint.snapshot import Snapshot
@@ -83,13 +81,8 @@ def wait(queries: RunningQueries, name: str, batch: int) -> QueryStatus:
 
 
 def running(queries: Mapping[str, QueryStatus]) -> Status:
-    return Status(
-        state="running",
-        epoch=1,
-        heartbeat_at="2026-01-01T00:00:00+00:00",
-        started_at="2026-01-01T00:00:00+00:00",
-        queries=dict(queries),
-    )
+    at = "2026-01-01T00:00:00+00:00"
+    return Status(state="running", epoch=1, heartbeat_at=at, started_at=at, queries=dict(queries))
 
 
 def test_a_state_that_lacks_a_row_is_not_healthy(bench: Bench) -> None:
@@ -104,14 +97,6 @@ def test_a_state_that_lacks_a_row_is_not_healthy(bench: Bench) -> None:
     saved.queries["q"] = attrs.evolve(saved.queries["q"], state_rows={"counts": 32})
     health = bench_health(bench, saved, counts, "less", "s1")
     assert health.reasons == ("stage q/counts holds 31 rows; it held 32, of which 0 have left",)
-
-
-def counted(rows: DataFrame) -> DataFrame:
-    return rows.groupBy("k").agg(F.count("*").alias("n"))
-
-
-def counts(bench: Bench) -> DataFrame:
-    return stage("counts", counted(bench.source()))
 
 
 def bench_health(bench: Bench, saved: Snapshot, build: Callable, deployment: str, snapshot: str) -> Health:

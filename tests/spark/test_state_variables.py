@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from bench import ROCKSDB, Bench, row
+from bench import ROCKSDB, Bench, feed, row
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
-from test_stages import emitted, late
+from test_stages import emitted
 
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
@@ -32,16 +32,20 @@ def make(spark, tmp_path) -> Callable[..., Bench]:
     return made
 
 
+DAY = 24 * 3600 * 1000
+AT_ONCE = 1  # expired before the next version has begun
+
+
 class Old(StatefulProcessor):
     """How many rows a key had, what they were and the largest of each k2; and a timer ten minutes after its first."""
 
-    total, listed, best = "n int", "a long", "a long"
+    total, listed, best, ttl = "n int", "a long", "a long", None
 
     def init(self, handle) -> None:
         self.handle = handle
-        self.count = handle.getValueState("count", self.total)
-        self.amounts = handle.getListState("amounts", self.listed)
-        self.largest = handle.getMapState("largest", "k2 string", self.best)
+        self.count = handle.getValueState("count", self.total, ttlDurationMs=self.ttl)
+        self.amounts = handle.getListState("amounts", self.listed, ttlDurationMs=self.ttl)
+        self.largest = handle.getMapState("largest", "k2 string", self.best, ttlDurationMs=self.ttl)
         self.more(handle)
 
     def more(self, handle) -> None:
@@ -53,15 +57,28 @@ class Old(StatefulProcessor):
             first = min(r.ts for r in rows)
             self.handle.registerTimer(int((first + timedelta(minutes=10)).timestamp() * 1000))
         self.keep(rows)
+        self.left()
         yield self.told(key, "")
 
     def keep(self, rows: list) -> None:
-        self.count.update(((self.count.get()[0] if self.count.exists() else 0) + len(rows),))
+        before = self.count.get() if self.count.exists() else (0,)
         for r in rows:
-            self.amounts.appendValue((r.a,))
+            self.amounts.appendValue(self.element(r.a))
             if not self.largest.containsKey((r.k2,)) or self.largest.getValue((r.k2,))[0] < r.a:
-                self.largest.updateValue((r.k2,), (r.a,))
+                self.largest.updateValue((r.k2,), (self.number(r.a),))
+        self.count.update(self.counted(before[0] + len(rows), before))
+
+    def left(self) -> None:
         self.gone.update((7,))
+
+    def element(self, a: int) -> tuple:
+        return (a,)
+
+    def number(self, a: int):
+        return a
+
+    def counted(self, n: int, before: tuple) -> tuple:
+        return (n,)
 
     def told(self, key, at: str) -> Row:
         count = self.count.get()
@@ -77,21 +94,31 @@ class Old(StatefulProcessor):
         pass
 
 
-class New(Old):
-    """The count knows the row before the last, the list holds texts, the map fractions."""
+class Rewritten:
+    """The list holds texts, the map fractions."""
 
-    total, listed, best = "n long, last string", "text string, twice long", "b double"
+    listed, best = "text string, twice long", "b double"
+
+    def element(self, a: int) -> tuple:
+        return (f"#{a}", 2 * a)
+
+    def number(self, a: int) -> float:
+        return float(a)
+
+
+class New(Rewritten, Old):
+    """The count knows the row before the last."""
+
+    total = "n long, last string"
 
     def more(self, handle) -> None:
         pass
 
-    def keep(self, rows: list) -> None:
-        n = self.count.get()[0] if self.count.exists() else 0
-        for r in rows:
-            self.amounts.appendValue((f"#{r.a}", 2 * r.a))
-            if not self.largest.containsKey((r.k2,)) or self.largest.getValue((r.k2,))[0] < r.a:
-                self.largest.updateValue((r.k2,), (float(r.a),))
-        self.count.update((n + len(rows), self.count.get()[1] if n else "none"))
+    def left(self) -> None:
+        pass
+
+    def counted(self, n: int, before: tuple) -> tuple:
+        return (n, before[1] if before[0] else "none")
 
 
 class Again(New):
@@ -105,9 +132,28 @@ class Again(New):
         return Row(**{**made, "last": self.gone.get()[0] if self.gone.exists() else "empty"})
 
 
+class Ending(Old):
+    """All of it lives for a day, and a value has ended by the next version. There are no timers."""
+
+    ttl, short = DAY, "n int"
+
+    def more(self, handle) -> None:
+        self.brief = handle.getValueState("brief", self.short, ttlDurationMs=AT_ONCE)
+
+    def handleInputRows(self, key, rows, timers) -> Iterator[Row]:
+        there = "brief" if self.brief.exists() else "ended"
+        self.keep(sorted(rows, key=lambda r: r.a))
+        self.brief.update((1,))
+        yield Row(**{**self.told(key, "").asDict(), "last": there})
+
+
+class EndingLater(Rewritten, Ending):
+    total, short = "n long", "n long"
+
+
 def kept(processor: type[StatefulProcessor], mode: str = "EventTime") -> Callable:
     def build(bench: Bench):
-        return stage("kept", late(bench).groupBy("k").transformWithState(processor(), SCHEMA, "Append", mode))
+        return stage("kept", bench.late().groupBy("k").transformWithState(processor(), SCHEMA, "Append", mode))
 
     return build
 
@@ -151,29 +197,25 @@ def understood(bench: Bench) -> Counter:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("encoding", "changelog", "version", "partitions"),
-    [
-        ("unsaferow", False, 1, 3),
-        ("avro", True, 1, 2),
-        ("unsaferow", True, 2, 2),
-    ],
+    ("store", "partitions"), [(("unsaferow", False, 1), 3), (("avro", True, 1), 2), (("unsaferow", True, 2), 2)]
 )
-def test_values_lists_and_maps_change_and_timers_fire(
-    make, encoding: str, changelog: bool, version: int, partitions: int
-) -> None:
-    bench = make(encoding, changelog, version)
-    for rows in FIRST:
-        bench.write(rows)
+def test_values_lists_and_maps_change_and_timers_fire(make, store: tuple, partitions: int) -> None:
+    bench = make(*store)
+    feed(bench, FIRST)
     first = bench.run(kept(Old), "append")
-    [refused] = [i for i in bench.check(first, kept(New), "append").items if i.thing == "stage"]
+    refused = bench.item(first, kept(New), "append")
     assert refused.verdict == "refused"
-    assert "write a migration function for kept/amounts from 'k string -> array<struct<a:bigint>>'" in refused.reason
+    [_, write, *_] = refused.next_steps
+    assert write.startswith(
+        "carry it: write a migration function for kept/amounts from 'k string -> array<struct<a:bigint>>'"
+    )
     bench.migrations.update({AMOUNTS: texts, LARGEST: fractions})
     bench.spark.conf.set(PARTITIONS, str(partitions))
-    [found] = [i for i in bench.check(first, kept(New), "append").items if i.thing == "stage"]
-    assert found.verdict == "carried with loss" and "removes gone" in found.reason  # `gone`, and the code
-    for rows in SECOND:
-        bench.write(rows)
+    found = bench.item(first, kept(New), "append")
+    assert (
+        found.verdict == "carried with loss" and "removes gone" in found.reason + found.details
+    )  # `gone`, and the code
+    feed(bench, SECOND)
     second = bench.run(kept(New), "append", snapshot=first, agree=("q/kept",))
     wanted: Counter = Counter()
     seen: dict[str, list[dict]] = defaultdict(list)
@@ -188,7 +230,7 @@ def test_values_lists_and_maps_change_and_timers_fire(
     last = {r["k"]: r["last"] for b in sorted(bench.emitted) if b >= 2 for r in bench.emitted[b]}
     assert last == {**dict.fromkeys(KEYS, "None"), "new": "none"}  # the added field is null in what was there
     bench.write([row(KEYS[0], 50, minute=42)])
-    [again] = [i for i in bench.check(second, kept(Again), "append").items if i.thing == "stage"]
+    again = bench.item(second, kept(Again), "append")
     assert "gone are new and start empty" in again.reason
     before = set(bench.emitted)
     bench.run(kept(Again), "append", snapshot=second, agree=("q/kept",))
@@ -252,57 +294,6 @@ def test_a_variable_s_function_that_does_not_keep_its_word_is_named(make, name: 
     assert words in str(raised.value) and f"migration function of {which[0]}" in str(raised.value)
 
 
-DAY = 24 * 3600 * 1000
-AT_ONCE = 1  # expired before the next version has begun
-
-
-class Ending(StatefulProcessor):
-    """What a key's rows were, as a count, a list and a map that live for a day, and a value that has ended by the next
-    version."""
-
-    total, listed, best, short = "n int", "a long", "a long", "n int"
-
-    def init(self, handle) -> None:
-        self.count = handle.getValueState("count", self.total, ttlDurationMs=DAY)
-        self.amounts = handle.getListState("amounts", self.listed, ttlDurationMs=DAY)
-        self.largest = handle.getMapState("largest", "k2 string", self.best, ttlDurationMs=DAY)
-        self.brief = handle.getValueState("brief", self.short, ttlDurationMs=AT_ONCE)
-
-    def handleInputRows(self, key, rows, timers) -> Iterator[Row]:
-        rows = sorted(rows, key=lambda r: r.a)
-        there = "brief" if self.brief.exists() else "ended"
-        self.count.update(((self.count.get()[0] if self.count.exists() else 0) + len(rows),))
-        for r in rows:
-            self.amounts.appendValue(self.element(r.a))
-            if not self.largest.containsKey((r.k2,)) or self.largest.getValue((r.k2,))[0] < r.a:
-                self.largest.updateValue((r.k2,), (self.number(r.a),))
-        self.brief.update((1,))
-        listed = ",".join(str(v[0]) for v in self.amounts.get())
-        best = ",".join(sorted(f"{k[0]}={int(v[0])}" for k, v in self.largest.iterator()))
-        yield Row(k=key[0], at="", n=self.count.get()[0], listed=listed, best=best, last=there)
-
-    def element(self, a: int) -> tuple:
-        return (a,)
-
-    def number(self, a: int):
-        return a
-
-    def close(self) -> None:
-        pass
-
-
-class EndingLater(Ending):
-    """The counts are wide; the list holds texts, the map fractions."""
-
-    total, listed, best, short = "n long", "text string, twice long", "b double", "n long"
-
-    def element(self, a: int) -> tuple:
-        return (f"#{a}", 2 * a)
-
-    def number(self, a: int) -> float:
-        return float(a)
-
-
 TEXTS = "transform(value, v -> struct(struct(concat('#', v.value.a), v.value.a * 2), v.ttlExpirationMs))"
 FRACTIONS = "transform_values(value, (k, v) -> struct(struct(double(v.value.a)), v.ttlExpirationMs))"
 UNENDING = TEXTS.replace("v.ttlExpirationMs", "v.ttlExpirationMs + 1")
@@ -319,14 +310,12 @@ def test_values_with_a_time_to_live_change_and_end_when_they_would_have(
 ) -> None:
     bench = make("unsaferow", changelog, version)
     old, new = (kept(processor, "ProcessingTime") for processor in (Ending, EndingLater))
-    for rows in FIRST:
-        bench.write(rows)
+    feed(bench, FIRST)
     first = bench.run(old, "append")
     amounts = "k string -> array<struct<value:struct<a:bigint>,ttlExpirationMs:bigint>>"
     largest = "k string -> map<struct<k2:string>,struct<value:struct<a:bigint>,ttlExpirationMs:bigint>>"
-    bench.migrations.update(
-        {("kept/amounts", amounts): rewritten(TEXTS), ("kept/largest", largest): rewritten(FRACTIONS)}
-    )
+    functions = {("kept/amounts", amounts): rewritten(TEXTS), ("kept/largest", largest): rewritten(FRACTIONS)}
+    bench.migrations.update(functions)
     bench.spark.conf.set(PARTITIONS, str(partitions))
     before = set(bench.emitted)
     bench.write(SECOND[0])
@@ -335,12 +324,9 @@ def test_values_with_a_time_to_live_change_and_end_when_they_would_have(
     for rows in [*FIRST, SECOND[0]]:
         for r in rows:
             seen[r["k"]].append(r)
-    told = [r for b in set(bench.emitted) - before for r in bench.emitted[b] if r["n"] is not None]
-    found = {
-        (r["k"], r["at"], r["n"], tuple(int(v.lstrip("#")) for v in r["listed"].split(",")), r["best"]) for r in told
-    }
-    assert found == {entry(k, seen[k]) for k in KEYS}
-    assert {r["last"] for r in told} == {"ended"}
+    bench.emitted = {b: [r for r in bench.emitted[b] if r["n"] is not None] for b in set(bench.emitted) - before}
+    assert set(understood(bench)) == {entry(k, seen[k]) for k in KEYS}
+    assert {r["last"] for r in bench.all()} == {"ended"}
 
 
 @pytest.mark.slow
@@ -350,8 +336,8 @@ def test_a_function_that_changes_when_values_end_is_named(make) -> None:
     bench.write(FIRST[0])
     first = bench.run(old, "append")
     for _ in range(2):
-        [item] = [i for i in bench.check(first, new, "append").items if i.thing == "stage"]
-        where, _, rest = item.reason.rpartition("write a migration function for ")[2].partition(" from '")
+        item = bench.item(first, new, "append")
+        where, _, rest = " ".join(item.next_steps).rpartition("write a migration function for ")[2].partition(" from '")
         if item.verdict == "refused":
             expression = UNENDING if where.endswith("amounts") else FRACTIONS
             bench.migrations[where, rest.partition("' (@app.migrate)")[0]] = rewritten(expression)

@@ -8,28 +8,27 @@ would never leave the state.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, totals
+from bench import ROCKSDB, STORES, Bench, by, row, totals
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 from test_stages import (
     END,
     JOIN_FORMAT,
+    ROWS,
     Alarm,
-    KeptRows,
     counting,
     emitted,
     feed_join,
     flat,
     join,
     joined,
-    kept,
-    late,
     running,
     running_best,
     sessions,
@@ -40,9 +39,9 @@ from test_stages import (
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming import stage
+from tests.cases import one_is_fast
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-STORES = {"rocksdb": (ROCKSDB, False), "changelog": (ROCKSDB, True), "hdfs": (HDFS, False)}
 
 
 # from a store with 2 partitions to another with so many
@@ -60,13 +59,9 @@ MOVES = [
 ROCKSDB_MOVES = [("changelog", "rocksdb", 5), ("rocksdb", "changelog", 1)]
 
 
-def named(where: tuple) -> str:
-    return "-".join(map(str, where))
-
-
 def store(bench: Bench, name: str, partitions: int) -> None:
     """The session's settings, as --conf gives them."""
-    provider, changelog = STORES[name]
+    provider, changelog = STORES[name][:2]
     bench.spark.conf.set(PROVIDER, provider)
     bench.spark.conf.set(CHANGELOG, str(changelog).lower())
     bench.spark.conf.set(PARTITIONS, str(partitions))
@@ -85,8 +80,7 @@ def moved(
     second: Callable,
     alone: tuple[str, ...] = (),
 ) -> None:
-    """Version 1 reads what `first` writes; with other stores version 2, what `second` writes. `alone`: stages whose
-    rows are all in one partition."""
+    """Version 1 reads what `first` writes; with other stores version 2, what `second` writes."""
     before, after, partitions = where
     store(bench, before, 2)
     first()
@@ -118,8 +112,8 @@ def spread(minute: int, keys: int = 12, a: int = 1) -> list[dict]:
 
 
 def windows(bench: Bench):
-    grouped = late(bench).groupBy(F.window("ts", "10 minutes"), "k").agg(F.sum("a").alias("s"), F.avg("b").alias("m"))
-    return stage("windows", grouped).select("k", F.date_format("window.start", "HH:mm"), F.col("s").cast("string"))
+    grouped = by("window(ts, '10 minutes'); k", "sum(a) s", "avg(b) m", name="windows", delay="10 minutes")(bench)
+    return grouped.select("k", F.date_format("window.start", "HH:mm"), F.col("s").cast("string"))
 
 
 def everything(bench: Bench):
@@ -127,10 +121,10 @@ def everything(bench: Bench):
     branches = {
         "windows": windows(bench),
         "sessions": sessions(bench).select("k", "start", F.concat_ws("/", "n", "s")),
-        "distinct": stage("pairs", late(bench).select("k", "a").distinct()).select("k", "a", F.lit("")),
-        "within": stage("seen", late(bench).dropDuplicatesWithinWatermark(["k"])).select("k", "a", F.lit("")),
+        "distinct": stage("pairs", bench.late().select("k", "a").distinct()).select("k", "a", F.lit("")),
+        "within": stage("seen", bench.late().dropDuplicatesWithinWatermark(["k"])).select("k", "a", F.lit("")),
         "counting": counting(bench).select("k", "n", "s"),
-        "first": stage("first", late(bench).limit(15)).select("k", "a", F.lit("")),
+        "first": stage("first", bench.late().limit(15)).select("k", "a", F.lit("")),
     }
     united = None
     for name, branch in branches.items():
@@ -162,17 +156,12 @@ SECOND = [spread(3), spread(4, 14, 50)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", MOVES, ids=named)
-def test_every_kind_of_stage_moves_between_stores_and_partitions(bench: Bench, where: tuple) -> None:
-    moved(bench, everything, "append", where, feed(bench, FIRST), feed(bench, [*SECOND, *END]), alone=("first",))
-    found = Counter({k: n for k, n in emitted(bench).items() if k[1] != "end"})
-    assert found == everything_of(FIRST + SECOND)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", [("changelog", "rocksdb", 3), ("rocksdb", "changelog", 1)], ids=named)
-def test_every_kind_of_stage_moves_between_partitions_in_checkpoint_format_v2(spark, tmp_path, where: tuple) -> None:
-    bench = Bench(spark, tmp_path, ROCKSDB, True, 2)
+@pytest.mark.parametrize(
+    ("where", "version"), [*((where, 1) for where in MOVES), *((where, 2) for where in ROCKSDB_MOVES)], ids=str
+)
+def test_every_kind_of_stage_moves_between_stores_and_partitions(spark, tmp_path, where: tuple, version: int) -> None:
+    """version: of the checkpoint's format"""
+    bench = Bench(spark, tmp_path, ROCKSDB, True, version)
     moved(bench, everything, "append", where, feed(bench, FIRST), feed(bench, [*SECOND, *END]), alone=("first",))
     found = Counter({k: n for k, n in emitted(bench).items() if k[1] != "end"})
     assert found == everything_of(FIRST + SECOND)
@@ -210,7 +199,7 @@ def test_sessions_go_on_in_other_partitions_when_there_are_none(bench: Bench) ->
 
     def of_known(bench: Bench):
         window = F.session_window("ts", "5 minutes")
-        counted = late(bench).where("k <> 'nobody'").groupBy("k", window).agg(F.count("*").alias("n"))
+        counted = bench.late().where("k <> 'nobody'").groupBy("k", window).agg(F.count("*").alias("n"))
         return stage("sessions", counted).select("k", F.date_format("session_window.start", "HH:mm"), "n")
 
     nobody = [row("nobody", 0, minute=1)]
@@ -241,97 +230,65 @@ def test_a_single_state_variable_goes_on_in_other_partitions(bench: Bench) -> No
         return stage("one", grouped.transformWithState(OneVariable(), "k string, n long", "Update", "None"))
 
     moved(bench, counts, "update", ("rocksdb", "rocksdb", 3), feed(bench, [spread(1)]), feed(bench, [spread(2, 14)]))
-    seen: Counter = Counter()
-    expected: Counter = Counter()
-    for rows in (spread(1), spread(2, 14)):
-        for r in rows:
-            seen[r["k"]] += 1
-            expected[r["k"], seen[r["k"]]] += 1
-    assert emitted(bench) == expected
+    assert emitted(bench) == Counter((k, n) for k, n, _ in running([spread(1), spread(2, 14)]).elements())
 
 
 LEFT = spread(1, 10)
 RIGHT = spread(2, 14, 100)[6:]
 LEFT_LATER, RIGHT_LATER = spread(3, 14, 200)[8:], spread(4, 4, 300)
+# The kind, its state's format, the move, and the checkpoint's format.
 JOINS = [
-    *((kind, 2, where) for kind, where in zip(("inner", "left_outer", "full_outer", "left_semi"), MOVES, strict=False)),
-    *(("full_outer", 2, where) for where in MOVES[4:]),
-    *(("full_outer", version, where) for version in (3, 4) for where in ROCKSDB_MOVES),
+    *(
+        (kind, 2, move, 1)
+        for kind, move in zip(("inner", "left_outer", "full_outer", "left_semi"), MOVES, strict=False)
+    ),
+    *(("full_outer", 2, where, 1) for where in MOVES[4:]),
+    *(("full_outer", version, where, 1) for version in (3, 4) for where in ROCKSDB_MOVES),
+    *(("full_outer", version, ("changelog", "rocksdb", 3), 2) for version in (3, 4)),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "version", "where"), JOINS, ids=lambda v: named(v) if isinstance(v, tuple) else str(v)
-)
-def test_joins_of_every_state_format_move(bench: Bench, kind: str, version: int, where: tuple) -> None:
-    if version == 4 and bench.spark.version < "4.3":
-        pytest.skip("Spark 4.2 does not write it")
-    bench.spark.conf.set(JOIN_FORMAT, str(version))
-
-    def second() -> None:
-        feed_join(bench, LEFT_LATER, RIGHT_LATER)
-        for at in (900, 901):
-            feed_join(bench, [row("end", 0, minute=at)], [row("end", 0, minute=at)])
-
-    moved(bench, join(kind), "append", where, lambda: feed_join(bench, LEFT, RIGHT), second)
-    assert without_end(emitted(bench)) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", [3, 4])
-def test_joins_of_column_families_move_between_partitions_in_checkpoint_format_v2(spark, tmp_path, version) -> None:
+@pytest.mark.parametrize(("kind", "version", "where", "format"), JOINS, ids=str)
+def test_joins_of_every_state_format_move(spark, tmp_path, kind: str, version: int, where: tuple, format: int) -> None:
     if version == 4 and spark.version < "4.3":
         pytest.skip("Spark 4.2 does not write it")
     spark.conf.set(JOIN_FORMAT, str(version))
-    bench = Bench(spark, tmp_path, ROCKSDB, True, 2)
-
-    def second() -> None:
-        feed_join(bench, LEFT_LATER, RIGHT_LATER)
-        for at in (900, 901):
-            feed_join(bench, [row("end", 0, minute=at)], [row("end", 0, minute=at)])
-
-    where = ("changelog", "rocksdb", 3)
-    moved(bench, join("full_outer"), "append", where, lambda: feed_join(bench, LEFT, RIGHT), second)
-    assert without_end(emitted(bench)) == joined("full_outer", LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
+    bench = Bench(spark, tmp_path, ROCKSDB, True, format)
+    first, second = (
+        functools.partial(feed_join, bench, *sides) for sides in ((LEFT, RIGHT), (LEFT_LATER, RIGHT_LATER, True))
+    )
+    moved(bench, join(kind), "append", where, first, second)
+    assert without_end(emitted(bench)) == joined(kind, LEFT + LEFT_LATER, RIGHT + RIGHT_LATER)
 
 
-@pytest.mark.parametrize(
-    ("version", "after", "partitions", "rule"),
-    [
-        (4, "hdfs", 2, "store.provider-refused"),
-        pytest.param(3, "hdfs", 3, "store.provider-refused", marks=pytest.mark.slow),
-    ],
-)
-def test_what_cannot_move_is_refused_by_the_check(
-    bench: Bench, version: int, after: str, partitions: int, rule: str
-) -> None:
+@pytest.mark.parametrize(("version", "partitions"), one_is_fast([(4, 2), (3, 3)]))
+def test_what_cannot_move_is_refused_by_the_check(bench: Bench, version: int, partitions: int) -> None:
     bench.spark.conf.set(JOIN_FORMAT, str(version))
     store(bench, "rocksdb", 2)
     feed_join(bench, LEFT, RIGHT)
     snapshot = bench.run(join("inner"), "append")
-    store(bench, after, partitions)
-    [found] = [i for i in bench.check(snapshot, join("inner"), "append").items if i.thing == "stage"]
-    assert (found.verdict, found.rules) == ("refused", (rule,))
+    store(bench, "hdfs", partitions)
+    found = bench.item(snapshot, join("inner"), "append")
+    assert (found.verdict, found.rules) == ("refused", ("store.provider-refused",))
+
+
+def alarm(bench: Bench):
+    schema = "k string, at string, n long"
+    return stage("alarm", bench.late().groupBy("k").transformWithState(Alarm(), schema, "Append", "EventTime"))
+
+
+ALARMS = Counter({(f"key{i}", "00:11", 1 + (i < 3) + (i < 5)): 1 for i in range(12)})
+FUNCTIONS = {
+    "values, lists and maps with time to live": (ROWS, FIRST, SECOND, running_best(FIRST + SECOND)),
+    "timers": (alarm, [spread(1), spread(2, 3)], [spread(5, 5), *END], ALARMS),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ROCKSDB_MOVES, ids=named)
-def test_values_lists_and_maps_with_time_to_live_move_to_other_partitions(bench: Bench, where: tuple) -> None:
-    build = kept(KeptRows, "transformWithState")
-    moved(bench, build, "append", where, feed(bench, FIRST), feed(bench, SECOND))
-    assert emitted(bench) == running_best(FIRST + SECOND)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ROCKSDB_MOVES, ids=named)
-def test_timers_move_to_other_partitions(bench: Bench, where: tuple) -> None:
-    def build(bench: Bench):
-        made = (
-            late(bench).groupBy("k").transformWithState(Alarm(), "k string, at string, n long", "Append", "EventTime")
-        )
-        return stage("alarm", made)
-
-    moved(bench, build, "append", where, feed(bench, [spread(1), spread(2, 3)]), feed(bench, [spread(5, 5), *END]))
-    alarms = Counter({(f"key{i}", "00:11", 1 + (i < 3) + (i < 5)): 1 for i in range(12)})
-    assert without_end(emitted(bench)) == alarms
+@pytest.mark.parametrize("where", ROCKSDB_MOVES, ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_state_functions_keep_moves_to_other_partitions(bench: Bench, name: str, where: tuple) -> None:
+    build, first, second, expected = FUNCTIONS[name]
+    moved(bench, build, "append", where, feed(bench, first), feed(bench, second))
+    assert without_end(emitted(bench)) == expected

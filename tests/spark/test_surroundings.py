@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from bench import HDFS, Bench, stage
-from pairs import data_source
+from pairs import Ground, data_source
+from pairs_of_partitions import LOOKING, PARTS, in_order
 from pyspark.sql import functions as F
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-from airflow_provider_streamupdate.core.plan.expressions import Column
 from airflow_provider_streamupdate.core.plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_ZONE, AppPlan
 from airflow_provider_streamupdate.streaming import spark_internals
 from airflow_provider_streamupdate.streaming.planning.settings.query_settings import python_zone
@@ -159,15 +159,6 @@ def test_the_language_of_java_counts(bench: Bench) -> None:
     assert asked(bench, saved, build) == set()
 
 
-@pytest.fixture
-def zone_of_java(spark) -> Iterator[Callable[[str], None]]:
-    """Sets the default zone of the JVM."""
-    kind = spark._jvm.java.util.TimeZone
-    before = kind.getDefault()
-    yield lambda name: kind.setDefault(kind.getTimeZone(name))
-    kind.setDefault(before)
-
-
 def of_files(kind: str, columns: str = "k string, ts timestamp", key: str = "k") -> Callable:
     """A stream of files."""
 
@@ -178,19 +169,13 @@ def of_files(kind: str, columns: str = "k string, ts timestamp", key: str = "k")
     return build
 
 
-def looked_up(kind: str, columns: str = "k string, ts timestamp") -> Callable:
-    """A table of files, as it is and in a subquery."""
+def looked_up(kind: str, columns: str = "k string, ts timestamp", within: bool = False) -> Callable:
+    """A table of files, as it is or in a subquery."""
 
     def build(bench: Bench):
         table = bench.spark.read.schema(columns).format(kind).load(str(bench.input(kind)))
-        return stage("t", bench.source("k string").join(table, "k").groupBy("k").count())
-
-    return build
-
-
-def in_a_subquery(kind: str) -> Callable:
-    def build(bench: Bench):
-        table = bench.spark.read.schema("k string, ts timestamp").format(kind).load(str(bench.input(kind)))
+        if not within:
+            return stage("t", bench.source("k string").join(table, "k").groupBy("k").count())
         table.createOrReplaceTempView("of_files")
         rows = bench.source("k string").selectExpr("k", "(SELECT max(ts) FROM of_files) AS last")
         return stage("t", rows.groupBy("last").count())
@@ -198,40 +183,29 @@ def in_a_subquery(kind: str) -> Callable:
     return build
 
 
-def midnight() -> list[tuple]:
-    return [("x", datetime.datetime(2026, 1, 1))]
-
-
 def in_python(bench: Bench):
     """A table of a Python data source, whose times Python makes."""
-    bench.spark.dataSource.register(data_source("given_times", "k string, ts timestamp", midnight))
+    bench.spark.dataSource.register(
+        data_source("given_times", "k string, ts timestamp", lambda: [("x", datetime.datetime(2026, 1, 1))])
+    )
     table = bench.spark.read.format("given_times").load()
     return stage("t", bench.source("k string").join(table, "k").groupBy("ts").count())
 
 
-BY_JAVA_S_ZONE = {
-    "orc": of_files("orc"),
-    "orc without a zone": of_files("orc", "k string, ts timestamp_ntz"),
-    "parquet": of_files("parquet"),
-    "a table of orc": looked_up("orc"),
-    "a list in one": looked_up("orc", "k string, times array<struct<ts: timestamp>>"),
-    "a subquery of orc": in_a_subquery("orc"),
-    "java_method": by("java_method('java.time.LocalDate', 'now')"),
-    "reflect": by("reflect('java.time.LocalDate', 'now')"),
-    "try_reflect": by("try_reflect('java.time.LocalDate', 'now')"),
-    "format_string": by("format_string('%1$tH', a)"),
-    "printf": by("printf('%s %Tc', k, a)"),
-    "an unknown format_string": by("format_string(k, a)"),
-}
-OF_NO_ZONE_OF_JAVA = {
-    "json": by("cast(ts as string)", "hour(ts)"),
-    "csv": of_files("csv", key="cast(ts as string)"),
-    "orc without times": of_files("orc", "k string, a int"),
-    "parquet without times": of_files("parquet", "k string, a int"),
-    "a table of json": looked_up("json"),
-    "a subquery of json": in_a_subquery("json"),
-    "format_string": by("format_string('%s %5.2f%%t', k, 1.5D)"),
-    "a Python data source": in_python,
+# Versions, and whether Java's zone counts
+ZONED: dict[str, tuple[Callable, bool]] = {
+    "orc": (of_files("orc"), True),
+    "json": (by("cast(ts as string)", "hour(ts)"), False),
+    "java_method": (by("java_method('java.time.LocalDate', 'now')"), True),
+    "format_string": (by("format_string('%1$tH', a)"), True),
+    "format_string without times": (by("format_string('%s %5.2f%%t', k, 1.5D)"), False),
+    "parquet": (of_files("parquet"), True),
+    "a table of orc": (looked_up("orc"), True),
+    "a list in one": (looked_up("orc", "k string, times array<struct<ts: timestamp>>"), True),
+    "a subquery of orc": (looked_up("orc", within=True), True),
+    "orc without times": (of_files("orc", "k string, a int"), False),
+    "a table of json": (looked_up("json"), False),
+    "a Python data source": (in_python, False),
 }
 
 
@@ -243,17 +217,12 @@ def found_under(bench: Bench, build: Callable, change: Callable[[], None]) -> se
     return {i.name for i in compare(old, bench.plan(build)[0], "s1").items if i.thing == "setting"}
 
 
-@pytest.mark.parametrize("what", one_is_fast(BY_JAVA_S_ZONE, 4))
+@pytest.mark.parametrize("what", one_is_fast(ZONED, 5))
 def test_the_zone_of_java_counts_where_it_is_looked_at(what: str, bench: Bench, zone_of_java) -> None:
     zone_of_java("UTC")
-    found = found_under(bench, BY_JAVA_S_ZONE[what], lambda: zone_of_java("Asia/Tokyo"))
-    assert found == {f"q:{JVM_ZONE}"}
-
-
-@pytest.mark.parametrize("what", one_is_fast(OF_NO_ZONE_OF_JAVA, 3))
-def test_the_zone_of_java_does_not_count_elsewhere(what: str, bench: Bench, zone_of_java) -> None:
-    zone_of_java("UTC")
-    assert found_under(bench, OF_NO_ZONE_OF_JAVA[what], lambda: zone_of_java("Asia/Tokyo")) == set()
+    build, counts = ZONED[what]
+    found = found_under(bench, build, lambda: zone_of_java("Asia/Tokyo"))
+    assert found == ({f"q:{JVM_ZONE}"} if counts else set())
 
 
 def test_other_names_of_one_zone_of_java_are_no_change(bench: Bench, zone_of_java) -> None:
@@ -282,16 +251,40 @@ def test_the_number_of_parts_counts_where_an_expression_tells(bench: Bench, monk
         table = bench.spark.range(4).select(F.col("id").alias("a"), F.spark_partition_id().alias("n"))
         return stage("t", bench.source("a long").join(table, "a").groupBy("n").count())
 
-    for build in (of_range, by("spark_partition_id()"), by("input_file_block_start()"), by("a")):
+    plain, context = by("a"), type(bench.spark.sparkContext)
+    for build in (of_range, by("spark_partition_id()"), by("input_file_block_start()"), plain):
         with monkeypatch.context() as patched:
-            found = found_under(
-                bench, build, lambda p=patched: p.setattr(type(bench.spark.sparkContext), "defaultParallelism", 7)
-            )
-        assert found == (set() if build.__name__ == "build" and plain(bench, build) else {f"q:{PARALLELISM}"})
+            found = found_under(bench, build, lambda p=patched: p.setattr(context, "defaultParallelism", 7))
+        assert found == (set() if build is plain else {f"q:{PARALLELISM}"})
 
 
-def plain(bench: Bench, build: Callable) -> bool:
-    return bench.plan(build)[0].queries[0].stages[0].keys == (Column("source-1", "a"),)
+BROADCAST, SPLIT = "spark.sql.autoBroadcastJoinThreshold", "spark.sql.files.maxPartitionBytes"
+
+
+def joined_table(looks: bool, whole: bool = False) -> Callable:
+    def build(g: Ground):
+        rows = g.read("k string, a long").join(g.table(schema="k string, label string"), "k")
+        rows = PARTS["pandas"](g, rows) if whole else rows
+        return stage("t", rows.groupBy(F.expr("spark_partition_id()" if looks else "k").alias("key")).count())
+
+    return build
+
+
+# A join is sent to all tasks, or brought together by its keys with the stream's rows.
+SHARED = [
+    (joined_table(True), BROADCAST, "-1", True),
+    (joined_table(False, True), BROADCAST, "-1", True),
+    (joined_table(False), BROADCAST, "-1", False),
+    *((in_order(part), SPLIT, "150", part in LOOKING) for part in (*LOOKING, "explode")),
+]
+
+
+@pytest.mark.parametrize(("build", "key", "value", "counts"), SHARED)
+def test_how_rows_are_shared_out_counts_where_a_partition_is_looked_at(ground, build, key, value, counts) -> None:
+    before = ground.plan(build)
+    ground.spark.conf.set(key, value)
+    found = {i.thing for i in compare(before, ground.plan(build), "test").items if i.blocks}
+    assert found == ({"setting"} if counts else set())
 
 
 class Context:

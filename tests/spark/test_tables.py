@@ -47,29 +47,29 @@ def of_catalog(folder: str, name: str = "dim", columns: str = COLUMNS, more: str
     return table
 
 
+def view(folder: str) -> Table:
+    def table(bench: Bench) -> DataFrame:
+        of_catalog(folder)(bench)
+        bench.spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT * FROM dim")
+        return bench.spark.table("v")
+
+    return table
+
+
 def by_path(folder: str) -> Table:
     return lambda bench: bench.spark.read.schema(COLUMNS).json(str(bench.input(folder)))
 
 
 def test_a_table_of_the_catalog_is_what_its_files_are(bench: Bench) -> None:
     first = labels(of_catalog("table"))
-    assert same(bench, first, first)
-    assert not same(bench, first, labels(of_catalog("other")))
-    assert same(bench, first, labels(of_catalog("table", "renamed")))
-    assert same(bench, first, labels(by_path("table")))
-    assert not same(bench, first, labels(by_path("other")))
-    assert not same(bench, first, labels(of_catalog("table", more="OPTIONS ('mode' 'DROPMALFORMED')")))
+    for other in (of_catalog("table"), of_catalog("table", "renamed"), by_path("table")):
+        assert same(bench, first, labels(other))
+    dropping = of_catalog("table", more="OPTIONS ('mode' 'DROPMALFORMED')")
+    for other in (of_catalog("other"), by_path("other"), dropping):
+        assert not same(bench, first, labels(other))
 
 
 def test_a_view_is_what_it_reads(bench: Bench) -> None:
-    def view(folder: str) -> Table:
-        def table(bench: Bench) -> DataFrame:
-            of_catalog(folder)(bench)
-            bench.spark.sql("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT * FROM dim")
-            return bench.spark.table("v")
-
-        return table
-
     assert same(bench, labels(view("table")), labels(view("table")))
     assert not same(bench, labels(view("table")), labels(view("other")))
 
@@ -98,21 +98,19 @@ def test_a_table_of_a_database_is_what_is_asked_of_it(bench: Bench, tmp_path) ->
         def made(bench: Bench) -> DataFrame:
             bench.spark.sql("DROP TABLE IF EXISTS dim")
             url = f"jdbc:derby:{tmp_path}/{database};create=true"
-            options = f"'url' '{url}', 'dbtable' '{asked}', 'driver' 'org.apache.derby.iapi.jdbc.AutoloadedDriver'"
+            options = {"url": url, "dbtable": asked, "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
             rows = bench.spark.createDataFrame([("a", "x")], COLUMNS)
-            rows.write.mode("overwrite").format("jdbc").options(
-                url=url, dbtable=asked, driver="org.apache.derby.iapi.jdbc.AutoloadedDriver"
-            ).save()
-            bench.spark.sql(f"CREATE TABLE dim USING jdbc OPTIONS ({options}{more})")
+            rows.write.mode("overwrite").format("jdbc").options(**options).save()
+            given = ", ".join(f"'{key}' '{value}'" for key, value in options.items())
+            bench.spark.sql(f"CREATE TABLE dim USING jdbc OPTIONS ({given}{more})")
             return bench.spark.table("dim")
 
         return made
 
     first = labels(table("one"))
     assert same(bench, first, first)
-    assert not same(bench, first, labels(table("two")))
-    assert not same(bench, first, labels(table("one", "another")))
-    assert not same(bench, first, labels(table("one", more=", 'sessionInitStatement' 'values 1'")))
+    for other in (table("two"), table("one", "another"), table("one", more=", 'sessionInitStatement' 'values 1'")):
+        assert not same(bench, first, labels(other))
 
 
 def reader(label: str) -> type:

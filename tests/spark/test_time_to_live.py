@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import pandas as pd
 import pytest
 from bench import Bench, row
 from pyspark.errors import StreamingQueryException
@@ -16,11 +15,6 @@ from pyspark.sql.streaming import StatefulProcessor
 from airflow_provider_streamupdate.streaming import stage
 
 pytestmark = pytest.mark.slow
-
-
-def rules(bench: Bench, snapshot: str, build: Callable, mode: str = "update") -> set[str]:
-    """The rules that stand in the way of a version."""
-    return {r for i in bench.check(snapshot, build, mode).items if i.blocks for r in i.rules}
 
 
 class Count(StatefulProcessor):
@@ -55,7 +49,7 @@ def test_a_longer_time_to_live_does_not_bring_back_what_expired_under_the_old_on
     short, long = counting("ProcessingTime", AT_ONCE), counting("ProcessingTime", DAY)
     bench.write([row("a", 1)])
     first = bench.run(short)
-    assert rules(bench, first, long) == {"stage.code"}
+    assert bench.rules(first, long) == {"stage.code"}
     bench.write([row("a", 1)])
     second = bench.run(long, snapshot=first, agree=("q/counts",))
     bench.write([row("a", 1)])
@@ -86,21 +80,14 @@ def test_what_spark_refuses_as_well_is_named(bench: Bench, old: Callable, new: C
     bench.write([row("a", 1)])
     snapshot = bench.run(old)
     bench.write([row("a", 1)])
-    assert rule in rules(bench, snapshot, new)
+    assert rule in bench.rules(snapshot, new)
     with pytest.raises(StreamingQueryException):
         bench.spark_alone(new)
 
 
-@pytest.mark.parametrize("method", ["transformWithState", "transformWithStateInPandas"])
-def test_it_is_moved_to_another_operator_id_by_a_stage_nearer_to_the_sink(bench: Bench, method: str) -> None:
-    class Frames(Count):
-        def handleInputRows(self, key, rows, timers) -> Iterator[pd.DataFrame]:
-            [made] = Count.handleInputRows(self, key, (r for frame in rows for r in frame.itertuples()), timers)
-            yield pd.DataFrame({"k": [made.k], "n": [made.n]})
-
+def test_it_is_moved_to_another_operator_id_by_a_stage_nearer_to_the_sink(bench: Bench) -> None:
     def counted(bench: Bench):
-        processor = Count() if method == "transformWithState" else Frames()
-        made = getattr(bench.source().groupBy("k"), method)(processor, "k string, n long", "Append", "None")
+        made = bench.source().groupBy("k").transformWithState(Count(), "k string, n long", "Append", "None")
         return stage("counts", made)
 
     def once(bench: Bench):
@@ -108,8 +95,7 @@ def test_it_is_moved_to_another_operator_id_by_a_stage_nearer_to_the_sink(bench:
 
     bench.write([row("a", 1), row("b", 1)])
     snapshot = bench.run(counted, "append")
-    bench.write([row("a", 1)])
-    bench.write([row("b", 1)])
+    bench.keys("ab")
     bench.run(once, "append", snapshot=snapshot)
     before, after = (bench.registry.plan(d).query("q").stage("counts").operator_id for d in ("d1", "d2"))
     assert (before, after) == (0, 1)

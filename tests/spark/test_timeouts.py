@@ -14,11 +14,6 @@ from airflow_provider_streamupdate.streaming import stage
 pytestmark = pytest.mark.slow
 
 
-def rules(bench: Bench, snapshot: str, build: Callable, mode: str = "update") -> set[str]:
-    """The rules that stand in the way of a version."""
-    return {r for i in bench.check(snapshot, build, mode).items if i.blocks for r in i.rules}
-
-
 def watching(timeout: str, minutes: int) -> Callable:
     """Tells of a key that has had no row for some minutes, of event time or of the clock."""
 
@@ -52,14 +47,14 @@ def test_another_kind_of_timeout_never_fires(bench: Bench) -> None:
     bench.write([row("b", 1, minute=31)])
     bench.spark_alone(by_time)
     assert bench.all() == []  # a has had no row for half an hour of event time
-    assert rules(bench, snapshot, by_time) >= {"stage.function"}
+    assert bench.rules(snapshot, by_time) >= {"stage.function"}
 
 
 def test_a_longer_timeout_holds_for_what_is_set_from_now_on(bench: Bench) -> None:
     short, long = watching("EventTimeTimeout", 10), watching("EventTimeTimeout", 60)
     bench.write([row("a", 1, minute=1), row("b", 1, minute=1)])
     snapshot = bench.run(short)
-    assert rules(bench, snapshot, long) == {"stage.code"}
+    assert bench.rules(snapshot, long) == {"stage.code"}
     bench.write([row("b", 1, minute=5)])  # b's is set anew by the new code, to 65; a's stays at 11
     bench.write([row("c", 1, minute=40)])
     bench.write([row("c", 1, minute=41)])

@@ -17,7 +17,7 @@ from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import StreamingApp, source, stage
 from airflow_provider_streamupdate.streaming.agent import driver
-from airflow_provider_streamupdate.streaming.app import _parser
+from airflow_provider_streamupdate.streaming.agent.arguments import parser_of
 from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from tests.cases import one_is_fast
@@ -62,9 +62,9 @@ def joined(how: str) -> Callable:
 
 def looked_up(how: str, turned: bool = False) -> Callable:
     def build(bench: Bench) -> DataFrame:
-        stream, known = rows(bench), table(bench)
-        made = known.join(stream, "k", how) if turned else stream.join(known, "k", how)
-        return counts(made, "k")
+        sides = [rows(bench), table(bench)]
+        first, second = reversed(sides) if turned else sides
+        return counts(first.join(second, "k", how), "k")
 
     return build
 
@@ -85,11 +85,6 @@ def pandas(batches: Iterator) -> Iterator:
 def self_union(bench: Bench) -> DataFrame:
     once = stage("once", rows(bench).dropDuplicates(["k", "ts"]))
     return once.union(once)
-
-
-def used_twice(bench: Bench) -> DataFrame:
-    read = rows(bench)
-    return counts(read.where("a > 1").union(read.where("a < 0")))
 
 
 def distinct_then_dedup(bench: Bench) -> DataFrame:
@@ -118,86 +113,48 @@ QUERIES: dict[str, tuple[Callable, str]] = {
     "limit above limit": (two_limits, "append"),
     "limit": (lambda b: stage("l", rows(b).limit(5)), "append"),
     "limit above an aggregation": (lambda b: counts(rows(b)).limit(5), "complete"),
-    "limit above an aggregation, appended": (lambda b: counts(rows(b), "k", "ts").limit(5), "append"),
-    "limit below an aggregation": (lambda b: counts(stage("l", rows(b).limit(5))), "update"),
     "offset": (lambda b: rows(b).offset(3), "append"),
     "sort of all": (lambda b: counts(rows(b)).orderBy("k"), "complete"),
-    "sort and limit": (lambda b: counts(rows(b)).orderBy("count").limit(3), "complete"),
     "sort of a stream": (lambda b: rows(b).orderBy("k"), "append"),
     "sample": (lambda b: counts(rows(b).sample(0.5, seed=7)), "update"),
-    "sample without a seed": (lambda b: counts(rows(b).sample(0.5)), "update"),
     # groups
     "no key": (lambda b: stage("n", rows(b).groupBy().count()), "update"),
     "rollup": (lambda b: stage("n", rows(b).rollup("k", "k2").count()), "update"),
-    "cube": (lambda b: stage("n", rows(b).cube("k", "k2").count()), "update"),
-    "grouping sets": (sql("SELECT k, k2, count(*) n FROM rows GROUP BY GROUPING SETS ((k), (k2), ())"), "update"),
     "grouping id": (sql("SELECT k, grouping_id() g, count(*) n FROM rows GROUP BY k, k2 WITH CUBE"), "update"),
     "pivot": (lambda b: stage("n", rows(b).groupBy("k").pivot("k2", ["x", "y"]).agg(F.sum("a"))), "update"),
     "unpivot": (lambda b: counts(rows(b).unpivot(["k"], ["a", "b"], "what", "v"), "k", "what"), "update"),
-    "distinct aggregates": (lambda b: stage("n", rows(b).groupBy("k").agg(F.countDistinct("a"))), "update"),
-    "approximate distinct": (lambda b: stage("n", rows(b).groupBy("k").agg(F.approx_count_distinct("a"))), "update"),
-    "filtered aggregates": (sql("SELECT k, sum(a) FILTER (WHERE b > 1) s FROM rows GROUP BY k"), "update"),
-    "having": (sql("SELECT k, count(*) n FROM rows GROUP BY k HAVING count(*) > 1"), "update"),
     "windows of windows": (window_of_window, "append"),
     "a session": (lambda b: counts(rows(b).groupBy(F.session_window("ts", "5 minutes"), "k").count(), "k"), "append"),
     "a text that is a time in a key": (lambda b: counts(rows(b).selectExpr("date('today') day"), "day"), "update"),
     "a text that is a date in a key": (lambda b: counts(rows(b).selectExpr("date('2026-01-01') d"), "d"), "update"),
     "a clock in a key": (lambda b: counts(rows(b).withColumn("day", F.current_date()), "day"), "update"),
-    "a random key": (lambda b: counts(rows(b).withColumn("r", F.rand(3) > 0.5), "r"), "update"),
     # duplicates and sets
     "distinct": (lambda b: stage("d", rows(b).select("k").distinct()), "append"),
     "distinct above a deduplication": (distinct_then_dedup, "append"),
-    "deduplication within a watermark": (lambda b: stage("d", rows(b).dropDuplicatesWithinWatermark(["k"])), "append"),
     "union with itself, named": (self_union, "append"),
-    "one source, used twice": (used_twice, "update"),
-    "UNION": (sql("SELECT k FROM rows UNION SELECT k2 FROM rows"), "append"),
     "EXCEPT": (sql("SELECT k FROM rows EXCEPT SELECT k FROM known"), "append"),
-    "EXCEPT ALL": (sql("SELECT k FROM rows EXCEPT ALL SELECT k FROM known"), "append"),
     "INTERSECT": (sql("SELECT k FROM rows INTERSECT SELECT k FROM known"), "append"),
-    "INTERSECT ALL": (sql("SELECT k FROM rows INTERSECT ALL SELECT k FROM known"), "append"),
     # common tables, subqueries
-    "WITH": (sql("WITH big AS (SELECT * FROM rows WHERE a > 1) SELECT k, count(*) n FROM big GROUP BY k"), "update"),
     "WITH, used twice": (
-        sql("WITH b AS (SELECT * FROM rows WHERE a > 1) SELECT k FROM b UNION ALL SELECT k2 FROM b"),
-        "append",
-    ),
-    "a subquery in a filter": (sql(f"{COUNT} WHERE k IN (SELECT k FROM known) GROUP BY k"), "update"),
-    "not in a subquery": (sql(f"{COUNT} WHERE k NOT IN (SELECT k FROM known) GROUP BY k"), "update"),
-    "exists": (
-        sql(f"{COUNT} WHERE EXISTS (SELECT 1 FROM known WHERE known.k = rows.k) GROUP BY k"),
-        "update",
-    ),
-    "a scalar subquery": (sql("SELECT k, (SELECT max(v) FROM known) m, count(*) n FROM rows GROUP BY k"), "update"),
-    "a scalar subquery in a key": (
-        sql("SELECT a + (SELECT max(v) FROM known) m, count(*) n FROM rows GROUP BY 1"),
-        "update",
-    ),
+        sql("WITH b AS (SELECT * FROM rows WHERE a > 1) SELECT k FROM b UNION ALL SELECT k2 FROM b"), "append"),
+    "exists": (sql(f"{COUNT} WHERE EXISTS (SELECT 1 FROM known WHERE known.k = rows.k) GROUP BY k"), "update"),
     "lateral join": (
         sql("SELECT rows.k, count(*) n FROM rows, LATERAL (SELECT v FROM known t WHERE t.k = rows.k) GROUP BY rows.k"),
-        "update",
-    ),
-    "lateral view": (sql("SELECT c, count(*) n FROM rows LATERAL VIEW explode(array(a)) t AS c GROUP BY c"), "update"),
+        "update"),
     # explode, Python, windows
     "explode above explode": (explode_twice, "update"),
-    "explode a key away": (lambda b: counts(rows(b).select(F.explode_outer(F.array("k", "k2")).alias("k"))), "update"),
     "mapInPandas": (lambda b: counts(rows(b).mapInPandas(pandas, SCHEMA)), "update"),
-    "mapInArrow": (lambda b: counts(rows(b).mapInArrow(pandas, SCHEMA)), "update"),
     "applyInPandas": (lambda b: rows(b).groupBy("k").applyInPandas(lambda pdf: pdf, SCHEMA), "append"),
-    "a Python function in a key": (lambda b: counts(rows(b).withColumn("k", F.udf(str, "string")("k"))), "update"),
     "a higher-order function": (
-        lambda b: counts(rows(b).withColumn("n", F.size(F.filter(F.array("a", "b"), lambda x: x > 1))), "n"),
-        "update",
-    ),
+        lambda b: counts(rows(b).withColumn("n", F.size(F.filter(F.array("a", "b"), lambda x: x > 1))), "n"), "update"),
     "a window function": (sql("SELECT k, row_number() OVER (PARTITION BY k ORDER BY ts) n FROM rows"), "append"),
     "with no state": (lambda b: rows(b).select("k"), "append"),
     # joins
     **{f"stream-stream {how}": (joined(how), "append") for how in OUTER},
     **{f"stream-static {how}": (looked_up(how), "update") for how in OUTER},
-    **{f"static-stream {how}": (looked_up(how, True), "update") for how in OUTER},
-    "cross join with a table": (lambda b: counts(rows(b).crossJoin(table(b).withColumnRenamed("k", "kk"))), "update"),
+    **{f"static-stream {how}": (looked_up(how, True), "update") for how in ("left", "right")},
     "semi join above a union": (semi_above_a_union("leftsemi"), "append"),
     "anti join above a union": (semi_above_a_union("leftanti"), "append"),
-    "inner join above a union": (semi_above_a_union("inner"), "append"),
 }  # fmt: skip
 
 # What has to be refused, and the words that say which operator it is.
@@ -214,26 +171,14 @@ REFUSED = {
     "a text that is a time in a key": "stage q/n (test_understood.py:",
     "a clock in a key": "stage q/n (test_understood.py:",
 }
-CARRIED = {
-    "a text that is a date in a key",
-    "no key",
-    "limit",
-    "distinct",
-    "windows of windows",
-    "stream-stream inner",
-    "stream-static left",
-    "with no state",
-}
+CARRIED = {"a text that is a date in a key", "no key", "limit", "distinct", "windows of windows", "with no state"}
+CARRIED |= {"stream-stream inner", "stream-static left"}
 
 
 def planned(bench: Bench, name: str) -> AppPlan:
     build, mode = QUERIES[name]
     app = StreamingApp("bench")
-
-    @app.query("q")
-    def query(spark, params):
-        return build(bench).writeStream.outputMode(mode).format("noop")
-
+    app.query("q")(lambda spark, params: build(bench).writeStream.outputMode(mode).format("noop"))
     writers = app.build(bench.spark, {})
     return plan_app(bench.spark, Declarations("bench", written=app.written()), writers)
 
@@ -247,26 +192,19 @@ def test_a_query_is_carried_by_itself_or_refused_when_it_is_submitted(name: str,
         told = str(error)
     else:
         told = ""
-    print(f"{name}: {told or 'carried'}")
-    if told:
-        assert "(test_understood.py:" in told and REFUSED.get(name, "") in told and name not in CARRIED
-    else:
         assert name not in REFUSED
         assert all(i.verdict == "carried" for i in compare(first, planned(bench, name), "itself").items)
+    assert not told or ("(test_understood.py:" in told and REFUSED.get(name, "") in told and name not in CARRIED)
 
 
 def test_the_plan_of_a_start_refuses_what_no_update_could_carry(bench: Bench) -> None:
     """What `submit` runs; --agree lets it run all the same, and a plan alone is made of it in any case."""
-    app = StreamingApp("bench")
-
-    @app.query("q")
-    def query(spark, params):
-        return QUERIES["a clock in a key"][0](bench).writeStream.outputMode("update").format("noop")
-
+    app, build = StreamingApp("bench"), QUERIES["a clock in a key"][0]
+    app.query("q")(lambda spark, params: build(bench).writeStream.outputMode("update").format("noop"))
     out = bench.folder / "plan.json"
 
     def answer(*arguments: str) -> dict:
-        driver.plan(app, _parser("bench").parse_args(["plan", "--out", str(out), *arguments]))
+        driver.plan(app, parser_of("bench").parse_args(["plan", "--out", str(out), *arguments]))
         return json.loads(out.read_text())
 
     start = ("--root", str(bench.folder / "root"), "--against", "nothing")

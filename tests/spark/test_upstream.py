@@ -6,24 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from bench import Bench, row, stage
+from bench import Bench, blocking, row, stage
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from airflow_provider_streamupdate.core.compatibility.compatibility import compare
-
 Version = Callable[[Bench], DataFrame]
-WIDE = "k string, k2 string, a long, b long, ts timestamp"
 MODE = "append"
-
-
-def read(bench: Bench) -> DataFrame:
-    return bench.source(WIDE).withWatermark("ts", "1 minute")
 
 
 def minutes(bench: Bench, *keys: str, more: bool = False) -> DataFrame:
     sums = [F.sum("a").alias("x"), *([F.max("b").alias("y")] if more else [])]
-    return stage("a", read(bench).groupBy(F.window("ts", "1 minute"), *keys).agg(*sums))
+    return stage("a", bench.late("1 minute").groupBy(F.window("ts", "1 minute"), *keys).agg(*sums))
 
 
 def hours(rows: DataFrame) -> DataFrame:
@@ -31,7 +24,7 @@ def hours(rows: DataFrame) -> DataFrame:
 
 
 def once(bench: Bench, *keys: str) -> DataFrame:
-    return stage("a", read(bench).dropDuplicates([*keys]))
+    return stage("a", bench.late("1 minute").dropDuplicates([*keys]))
 
 
 def per_key(rows: DataFrame) -> DataFrame:
@@ -39,7 +32,7 @@ def per_key(rows: DataFrame) -> DataFrame:
 
 
 def few(bench: Bench, number: int) -> DataFrame:
-    return stage("b", stage("a", bench.source(WIDE).limit(number)).dropDuplicates(["k"]))
+    return stage("b", stage("a", bench.source().limit(number)).dropDuplicates(["k"]))
 
 
 OTHER_ROWS: dict[str, tuple[Version, Version]] = {
@@ -59,7 +52,7 @@ SAME_ROWS: dict[str, tuple[Version, Version]] = {
 def verdicts(bench: Bench, old: Version, new: Version) -> dict[str, tuple[str, ...]]:
     """The stages that are refused or have to be agreed to, with their rules."""
     plans = [bench.plan(version, MODE)[0] for version in (old, new)]
-    return {i.name.rpartition("/")[2]: i.rules for i in compare(*plans, "test").items if i.blocks}
+    return {i.name.rpartition("/")[2]: i.rules for i in blocking(*plans)}
 
 
 @pytest.mark.parametrize("name", OTHER_ROWS)

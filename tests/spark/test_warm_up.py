@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, stage
+from bench import HDFS, ROCKSDB, Bench, by, row, stage
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle, StreamingQueryListener
 
 from airflow_provider_streamupdate.streaming.engine import warm_up as warm_ups
@@ -24,6 +23,9 @@ from airflow_provider_streamupdate.streaming.engine.warm_up import (
     count_rows,
     warm_up,
 )
+from tests.cases import one_is_fast
+
+totals, wider = by("k"), by("k; k2")
 
 
 class Heard(StreamingQueryListener):
@@ -33,14 +35,26 @@ class Heard(StreamingQueryListener):
         self.rows: list[int] = []
         self.ends = threading.Semaphore(0)
 
-    def onQueryStarted(self, event) -> None:
-        pass
+    def onQueryStarted(self, event) -> None: ...
 
     def onQueryProgress(self, event) -> None:
         self.rows += [operator.numRowsTotal for operator in event.progress.stateOperators]
 
     def onQueryTerminated(self, event) -> None:
         self.ends.release()
+
+    def wait(self, ends: int = 1) -> None:
+        for _ in range(ends):
+            assert self.ends.acquire(timeout=60)
+
+
+def saved(bench: Bench, heard: Heard, build: Callable = totals, mode: str = "update") -> tuple:
+    """A snapshot with three rows of state, and the plan and writers of a version that goes on from it."""
+    bench.write([row("a", 1), row("b", 2), row("c", 3)])
+    snapshot = bench.run(build, mode)
+    heard.wait()  # of this run: else it is counted as one of a warm-up's, when it comes late
+    heard.rows.clear()
+    return bench.saved(snapshot), *bench.plan(build, mode, snapshot)
 
 
 @pytest.fixture
@@ -49,14 +63,6 @@ def heard(spark) -> Iterator[Heard]:
     spark.streams.addListener(listener)
     yield listener
     spark.streams.removeListener(listener)
-
-
-def totals(bench: Bench):
-    return stage("totals", bench.source().groupBy("k").agg(F.count("*").alias("n")))
-
-
-def wider(bench: Bench):
-    return stage("totals", bench.source().groupBy("k", "k2").agg(F.count("*").alias("n")))
 
 
 @pytest.fixture
@@ -69,51 +75,32 @@ def files_of(bench: Bench) -> dict[str, bytes | None]:
     return {path: bench.registry.folder.read(path) for path in bench.registry.folder.files()}
 
 
-@pytest.mark.parametrize(
-    "store",
-    [
-        (ROCKSDB, True),
-        pytest.param((HDFS,), marks=pytest.mark.slow),
-        pytest.param((ROCKSDB, True, 2), marks=pytest.mark.slow),
-    ],
-)
-def test_a_query_gets_warm_on_a_clone_of_its_state(
-    spark, tmp_path, capfd, as_often_as_allowed: None, heard: Heard, store: tuple
-) -> None:
+STORES = one_is_fast(map(pytest.param, [(ROCKSDB, True), (HDFS,), (ROCKSDB, True, 2)]))
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_query_gets_warm_on_a_clone_of_its_state(spark, tmp_path, capfd, as_often_as_allowed, heard, store) -> None:
     bench = Bench(spark, tmp_path, *store)
-    bench.write([row("a", 1), row("b", 2), row("c", 3)])
-    snapshot = bench.run(totals)
-    assert heard.ends.acquire(timeout=60)
-    heard.rows.clear()
-    before = files_of(bench)
-    emitted = dict(bench.emitted)
-    plan, writers = bench.plan(totals, snapshot=snapshot)
+    state, plan, writers = saved(bench, heard)
+    before, emitted = files_of(bench), dict(bench.emitted)
     capfd.readouterr()
-    list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm"))
-    for _ in range(STARTS):
-        assert heard.ends.acquire(timeout=60)
+    list(warm_up(spark, writers, state, plan, tmp_path / "warm"))
+    heard.wait(STARTS)
     assert heard.rows == [3] * BATCHES * STARTS
     assert "WARNING" not in capfd.readouterr().err
     assert files_of(bench) == before and bench.emitted == emitted
 
 
 @pytest.mark.slow
-def test_large_state_is_not_loaded_again_and_again(
-    spark, tmp_path, monkeypatch, as_often_as_allowed: None, heard: Heard
-) -> None:
+def test_large_state_is_not_loaded_again_and_again(spark, tmp_path, monkeypatch, as_often_as_allowed, heard) -> None:
     """The executors' disks are the running app's, too."""
     bench = Bench(spark, tmp_path, ROCKSDB, True)
-    bench.write([row("a", 1), row("b", 2), row("c", 3)])
-    snapshot = bench.run(totals)
-    assert heard.ends.acquire(timeout=60)  # of this run: else it is counted as one of a warm-up's, when it comes late
-    plan, writers = bench.plan(totals, snapshot=snapshot)
-    saved = bench.saved(snapshot)
-    size = sum(file.size for file in saved.queries["q"].files if file.path.startswith("state/"))
+    state, plan, writers = saved(bench, heard)
+    size = sum(file.size for file in state.queries["q"].files if file.path.startswith("state/"))
     for most, rows in ((STARTS * size, 3), (STARTS * size - 1, 0)):
         monkeypatch.setattr(warm_ups, "MOST_BYTES", most)
-        list(warm_up(spark, writers, saved, plan, tmp_path / f"warm-{most}"))
-        for _ in range(STARTS):
-            assert heard.ends.acquire(timeout=60)
+        list(warm_up(spark, writers, state, plan, tmp_path / f"warm-{most}"))
+        heard.wait(STARTS)
         assert heard.rows[-BATCHES * STARTS :] == [rows] * BATCHES * STARTS
 
 
@@ -130,6 +117,9 @@ def test_a_migration_that_fails_fails_before_anything_is_stopped(bench: Bench, s
         list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm", bench.migrations))
 
 
+SCHEMA = "k string, n long"
+
+
 def remembered(bench: Bench):
     """A state function that is asked again and again whether a key's time is over."""
 
@@ -139,9 +129,8 @@ def remembered(bench: Bench):
             state.setTimeoutDuration(3_600_000)
         yield pd.DataFrame({"k": [key[0]], "n": list(state.get)})
 
-    kept, timeout = "k string, n long", "ProcessingTimeTimeout"
-    grouped = bench.source().groupBy("k")
-    return stage("kept", grouped.applyInPandasWithState(remember, kept, "n long", "append", timeout))
+    grouped, timeout = bench.source().groupBy("k"), "ProcessingTimeTimeout"
+    return stage("kept", grouped.applyInPandasWithState(remember, SCHEMA, "n long", "append", timeout))
 
 
 class Remember(StatefulProcessor):
@@ -157,25 +146,21 @@ class Remember(StatefulProcessor):
 
 
 def remembered_by_variables(bench: Bench):
-    grouped, schema = bench.source().groupBy("k"), "k string, n long"
-    return stage("kept", grouped.transformWithStateInPandas(Remember(), schema, "Append", "ProcessingTime"))
+    made = bench.source().groupBy("k").transformWithStateInPandas(Remember(), SCHEMA, "Append", "ProcessingTime")
+    return stage("kept", made)
 
 
-@pytest.mark.parametrize("build", [remembered, pytest.param(remembered_by_variables, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("build", one_is_fast([remembered, remembered_by_variables]))
 def test_a_query_that_always_has_another_batch_gets_warm(
     bench: Bench, spark, tmp_path, capfd, monkeypatch, heard: Heard, build: Callable
 ) -> None:
     """Spark makes batches without data for it, one after the other, and `availableNow` waits for the last of them."""
-    bench.write([row("a", 1), row("b", 2), row("c", 3)])
-    snapshot = bench.run(build, "append")
-    assert heard.ends.acquire(timeout=60)
-    heard.rows.clear()
-    plan, writers = bench.plan(build, "append", snapshot)
+    state, plan, writers = saved(bench, heard, build, "append")
     monkeypatch.setattr(warm_ups, "STARTS", 1)
     monkeypatch.setattr(warm_ups, "MOST_SECONDS", 600.0)
     capfd.readouterr()
-    list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm"))
-    assert heard.ends.acquire(timeout=60)
+    list(warm_up(spark, writers, state, plan, tmp_path / "warm"))
+    heard.wait()
     assert heard.rows == [3] * BATCHES
     assert "WARNING" not in capfd.readouterr().err
     assert spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") == "true"
@@ -194,18 +179,11 @@ def test_a_query_whose_batches_do_not_end_is_only_less_warm(bench: Bench, spark,
     assert spark.streams.active == []
 
 
-def test_it_ends_once_a_start_is_no_faster_than_the_one_before(
-    bench: Bench, spark, tmp_path, monkeypatch, heard: Heard
-) -> None:
-    bench.write([row("a", 1), row("b", 2), row("c", 3)])
-    snapshot = bench.run(totals)
-    assert heard.ends.acquire(timeout=60)
-    heard.rows.clear()
-    plan, writers = bench.plan(totals, snapshot=snapshot)
+def test_it_ends_once_a_start_is_no_faster(bench: Bench, spark, tmp_path, monkeypatch, heard: Heard) -> None:
+    state, plan, writers = saved(bench, heard)
     monkeypatch.setattr(warm_ups, "FASTER", 0.0)
-    list(warm_up(spark, writers, bench.saved(snapshot), plan, tmp_path / "warm"))
-    for _ in range(LEAST_STARTS):
-        assert heard.ends.acquire(timeout=60)
+    list(warm_up(spark, writers, state, plan, tmp_path / "warm"))
+    heard.wait(LEAST_STARTS)
     assert heard.rows == [3] * BATCHES * LEAST_STARTS
 
 

@@ -17,43 +17,22 @@ from tests.sweep.sql_text import Token, calls, replaced, split, sql, tokens
 from tests.sweep.table import OF_TYPE
 
 SEEDS = Path(__file__).with_name("seeds.txt")
+_SELECT = re.compile(r"(?s)(?i:SELECT)(.*?)(?:( FROM \(| FROM VALUES)(.*))?$")
 _IDENTIFIER = "org.apache.spark.sql.catalyst.FunctionIdentifier"
 # Sizes come from their arguments: none that ends the driver.
-GREEDY = frozenset(
-    [
-        "repeat",
-        "space",
-        "sequence",
-        "array_repeat",
-        "lpad",
-        "rpad",
-        "randstr",
-        "stack",
-        "array_insert",
-        "bin",
-        "conv",
-        "format_string",
-        "printf",
-        "shiftleft",
-        "overlay",
-        "pow",
-        "power",
-        "factorial",
-        "hll_sketch_agg",
-        "approx_percentile",
-        "percentile_approx",
-        "approx_top_k",
-    ]
-)
+GREEDY = frozenset((
+    "repeat", "space", "sequence", "array_repeat", "lpad", "rpad", "randstr", "stack", "array_insert", "bin", "conv",
+    "format_string", "printf", "shiftleft", "overlay", "pow", "power", "factorial", "hll_sketch_agg", "approx_top_k",
+    "approx_percentile", "percentile_approx",
+))  # fmt: skip
+_UNITS = tuple(f"{unit}{s}" for unit in ("DAY", "MONTH", "YEAR", "HOUR", "MINUTE", "SECOND", "WEEK") for s in ("", "S"))
 # What cannot be judged, with the reason.
 WITHOUT = {
-    "python_worker_logs": "a table function: a leaf of a plan, no expression",
-    "range": "a table function: a leaf of a plan, no expression",
-    "from_avro": "needs the module spark-avro, which is not in the environment",
-    "to_avro": "needs the module spark-avro, which is not in the environment",
-    "schema_of_avro": "needs the module spark-avro, which is not in the environment",
-    "from_protobuf": "needs the module spark-protobuf, which is not in the environment",
-    "to_protobuf": "needs the module spark-protobuf, which is not in the environment",
+    **dict.fromkeys(("python_worker_logs", "range"), "a table function: a leaf of a plan, no expression"),
+    **{
+        name: f"needs the module spark-{name.rpartition('_')[2]}, which is not in the environment"
+        for name in ("from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf")
+    },
 }
 
 
@@ -162,34 +141,22 @@ def _seeds(spark: SparkSession, function: Function, own: list[str]) -> Iterator[
 def _calls_of(spark: SparkSession, example: str) -> Iterator[str]:
     """What an example selects, in terms of the table's columns."""
     try:
-        begin, _, rest = (
-            example[len("SELECT") :].partition(" FROM (")
-            if " FROM (" in example
-            else example[len("SELECT") :].partition(" FROM VALUES")
-        )
-        where = (" FROM (" if " FROM (" in example else " FROM VALUES") + rest if rest else ""
-        if where:
-            where = (
-                re.split(r"\b(?:GROUP BY|ORDER BY|HAVING|WHERE|LATERAL)\b", where)[0]
-                if " FROM VALUES" in where[:12]
-                else where
-            )
-            columns = _columns_of(spark, where)
-        else:
-            columns = {}
+        begin, where, rest = _SELECT.match(example).groups()  # type: ignore[union-attr]
+        if where == " FROM VALUES":
+            rest = re.split(r"\b(?:GROUP BY|ORDER BY|HAVING|WHERE|LATERAL)\b", rest)[0]
+        columns = _columns_of(spark, where + rest) if rest else {}
         for item in split(begin):
             parts = list(tokens(item))
             if len(parts) > 2 and parts[-2].is_name("AS"):
                 parts = parts[:-2]
-            named = tuple(
-                Token("name", columns[t.text.lower()])
+            named = [
+                columns[t.text.lower()]
                 if t.kind == "name" and t.text.lower() in columns and not _called(parts, i)
-                else t
+                else t.text
                 for i, t in enumerate(parts)
-            )
-            text = sql(tuple(x for t in named for x in (tokens(t.text) if " " in t.text else (t,))))
+            ]
             if len(parts) > 1:
-                yield text
+                yield sql(tuple(x for text in named for x in tokens(text)))
     except Exception:
         return
 
@@ -282,21 +249,3 @@ def _with_columns(text: str) -> Iterator[str]:
         for i in reversed(literals):
             every = replaced(every, i, column_for(parts[i], greedy))
         yield sql(every)
-
-
-_UNITS = (
-    "DAY",
-    "DAYS",
-    "MONTH",
-    "MONTHS",
-    "YEAR",
-    "YEARS",
-    "HOUR",
-    "HOURS",
-    "MINUTE",
-    "MINUTES",
-    "SECOND",
-    "SECONDS",
-    "WEEK",
-    "WEEKS",
-)

@@ -162,17 +162,12 @@ class Judge:
             functions = own._jsparkSession.sessionState().functionRegistry()
             functions.createOrReplaceTempFunction("tried", _Tried(jvm), "built-in")
 
-    def judge(
-        self, expressions: Iterable[Expression], progress: Callable[[list[Judged]], None] = lambda judged: None
-    ) -> list[Judged]:
-        """All expressions judged, a batch after the other; `progress` is told what there is after each."""
+    def judge(self, expressions: Iterable[Expression]) -> list[Judged]:
+        """All expressions judged, a batch after the other."""
         found = [Judged(e, kind_of(e.sql, self.aggregates, self.alone)) for e in expressions]
-        done: list[Judged] = []
         with _plain_errors():
             for batch in _chunks(found, BATCH):
                 self._judge(batch)
-                done += batch
-                progress(done)
             suspect = [j for j in found if j.meaning != j.planned_again and not j.left_out]
             for judged in [*suspect, *(j for group in by_meaning(found) if _differ(group) for j in group)]:
                 self._by_itself(judged)
@@ -336,30 +331,25 @@ class Verdict:
     """What a sweep found.
 
     pairs, different: two expressions of one seed, and those of them with different results
-    needless: pairs with one result and two meanings, by what was changed
+    needless: pairs with one result and two meanings
     wrong: groups of expressions with one meaning and several results, one expression of each result
-    unequal: expressions with another meaning when planned again; once: those for which that is right (`why_unequal`)
-    unsteady: expressions with another result each time
+    unequal: expressions with another meaning when planned again, but those for which that is right (`why_unequal`)
     """
 
     judged: list[Judged]
     pairs: int = 0
     different: int = 0
-    needless: dict[str, int] = attrs.field(factory=lambda: defaultdict(int))
+    needless: int = 0
     wrong: list[list[Judged]] = attrs.field(factory=list)
     unequal: list[Judged] = attrs.field(factory=list)
-    unsteady: list[Judged] = attrs.field(factory=list)
-    once: list[Judged] = attrs.field(factory=list)
 
 
 def verdict(judged: list[Judged]) -> Verdict:
     """Every two expressions of one seed are a pair; beyond that any two of the sweep may not share a meaning and differ
     in their results."""
     counted = [j for j in judged if not j.left_out]
-    found = Verdict(judged, unsteady=[j for j in counted if not j.steady])
-    unequal = [j for j in counted if j.meaning != j.planned_again]
-    found.once = [j for j in unequal if why_unequal(j)]
-    found.unequal = [j for j in unequal if not why_unequal(j)]
+    found = Verdict(judged)
+    found.unequal = [j for j in counted if j.meaning != j.planned_again and not why_unequal(j)]
     by_seed: dict[str, list[Judged]] = defaultdict(list)
     for j in counted:
         by_seed[j.expression.seed].append(j)
@@ -369,8 +359,7 @@ def verdict(judged: list[Judged]) -> Verdict:
                 found.pairs += 1
                 same = a.steady and b.steady and (a.type, a.result) == (b.type, b.result)
                 found.different += not same
-                if same and a.meaning != b.meaning:
-                    found.needless[b.expression.change] += 1
+                found.needless += same and a.meaning != b.meaning
     for group in by_meaning(counted):
         each = {(j.type, j.result): j for j in reversed(group)}
         if len(each) > 1:

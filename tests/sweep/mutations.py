@@ -12,116 +12,47 @@ from tests.sweep.corpus import _UNITS, GREEDY, Expression, Function
 from tests.sweep.sql_text import Token, arguments, calls, replaced, sql, tokens
 from tests.sweep.table import COLUMNS, OF_TYPE
 
+# fmt: off
 _OPERATORS = {
-    "<": ("<=", ">", "="),
-    "<=": ("<", ">="),
-    ">": (">=", "<", "<="),
-    ">=": (">", "<="),
-    "=": ("<=>", "<>", "<"),
-    "==": ("<=>",),
-    "<=>": ("=",),
-    "<>": ("=",),
-    "!=": ("=",),
-    "+": ("-", "*"),
-    "-": ("+",),
-    "*": ("+", "/"),
-    "/": ("*", "%", "DIV"),
-    "%": ("/",),
-    "&": ("|", "^"),
-    "|": ("&", "^"),
-    "^": ("&",),
-    "<<": (">>", ">>>"),
-    ">>": ("<<", ">>>"),
-    ">>>": (">>",),
-    "||": ("+",),
+    "<": ("<=", ">", "="), "<=": ("<", ">="), ">": (">=", "<", "<="), ">=": (">", "<="), "=": ("<=>", "<>", "<"),
+    "==": ("<=>",), "<=>": ("=",), "<>": ("=",), "!=": ("=",), "+": ("-", "*"), "-": ("+",), "*": ("+", "/"),
+    "/": ("*", "%", "DIV"), "%": ("/",), "&": ("|", "^"), "|": ("&", "^"), "^": ("&",), "<<": (">>", ">>>"),
+    ">>": ("<<", ">>>"), ">>>": (">>",), "||": ("+",),
 }
 _WORDS = {
-    "AND": ("OR",),
-    "OR": ("AND",),
-    "LIKE": ("ILIKE", "RLIKE"),
-    "ILIKE": ("LIKE",),
-    "RLIKE": ("LIKE",),
-    "ANY": ("ALL",),
-    "ALL": ("ANY",),
-    "SOME": ("ALL",),
-    "TRUE": ("FALSE",),
-    "FALSE": ("TRUE",),
-    "ASC": ("DESC",),
-    "DESC": ("ASC", "DESC NULLS FIRST"),
-    "FIRST": ("LAST",),
-    "LEADING": ("TRAILING", "BOTH"),
-    "BOTH": ("LEADING",),
-    "TRAILING": ("LEADING",),
-    "CAST": ("TRY_CAST",),
-    "TRY_CAST": ("CAST",),
-    "NULL": ("1", "'a'"),
-    "NOT": ("",),
-    "DISTINCT": ("",),
-    "IGNORE": ("RESPECT",),
-    "RESPECT": ("IGNORE",),
-    "CUBE": ("ROLLUP",),
-    "ROLLUP": ("CUBE",),
-    "SYMMETRIC": ("ASYMMETRIC", ""),
-    "DIV": ("/", "%"),
-    "IF": ("nvl2",),
-    "DOW": ("DAYOFWEEK_ISO", "DOY"),
-    "UTF8_LCASE": ("UNICODE_CI", "UTF8_BINARY", "UNICODE"),
-    "UNICODE_CI": ("UTF8_LCASE", "UNICODE", "UNICODE_AI"),
+    "AND": ("OR",), "OR": ("AND",), "LIKE": ("ILIKE", "RLIKE"), "ILIKE": ("LIKE",), "RLIKE": ("LIKE",),
+    "ANY": ("ALL",), "ALL": ("ANY",), "SOME": ("ALL",), "TRUE": ("FALSE",), "FALSE": ("TRUE",), "ASC": ("DESC",),
+    "DESC": ("ASC", "DESC NULLS FIRST"), "FIRST": ("LAST",), "LEADING": ("TRAILING", "BOTH"), "BOTH": ("LEADING",),
+    "TRAILING": ("LEADING",), "CAST": ("TRY_CAST",), "TRY_CAST": ("CAST",), "NULL": ("1", "'a'"), "NOT": ("",),
+    "DISTINCT": ("",), "IGNORE": ("RESPECT",), "RESPECT": ("IGNORE",), "CUBE": ("ROLLUP",), "ROLLUP": ("CUBE",),
+    "SYMMETRIC": ("ASYMMETRIC", ""), "DIV": ("/", "%"), "IF": ("nvl2",), "DOW": ("DAYOFWEEK_ISO", "DOY"),
+    "UTF8_LCASE": ("UNICODE_CI", "UTF8_BINARY", "UNICODE"), "UNICODE_CI": ("UTF8_LCASE", "UNICODE", "UNICODE_AI"),
 }
-_TYPES = (
-    "INT",
-    "BIGINT",
-    "TINYINT",
-    "DOUBLE",
-    "FLOAT",
-    "STRING",
-    "DATE",
-    "TIMESTAMP",
-    "TIMESTAMP_NTZ",
-    "BOOLEAN",
-    "BINARY",
-    "DECIMAL(10,2)",
-    "DECIMAL(20,5)",
-)
+_TYPES = ("INT", "BIGINT", "TINYINT", "DOUBLE", "FLOAT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BOOLEAN",
+          "BINARY", "DECIMAL(10,2)", "DECIMAL(20,5)")
 _ZONES = ("UTC", "Asia/Seoul", "America/New_York", "+05:30", "Europe/Berlin")
 _UNIT_TEXTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOY", "MILLISECOND")
 _FLAGS = {"true": "false", "false": "true", "PERMISSIVE": "FAILFAST", "FAILFAST": "PERMISSIVE"}
 _FUNCTION_TWINS = (
-    ("CAST", "TRY_CAST"),
-    ("explode", "explode_outer"),
-    ("posexplode", "posexplode_outer"),
-    ("inline", "inline_outer"),
-    ("max_by", "min_by"),
-    ("max", "min"),
-    ("first", "last"),
-    ("first", "any_value"),
-    ("percentile_cont", "percentile_disc"),
-    ("collect_list", "collect_set"),
-    ("var_pop", "var_samp"),
-    ("stddev_pop", "stddev_samp"),
-    ("covar_pop", "covar_samp"),
-    ("exists", "forall"),
-    ("leading", "trailing"),
-    ("hash", "xxhash64"),
-    ("ceil", "floor"),
-    ("round", "bround"),
-    ("left", "right"),
-    ("ltrim", "rtrim"),
-    ("lpad", "rpad"),
-    ("add_months", "date_add"),
-    ("to_utc_timestamp", "from_utc_timestamp"),
-    ("next_day", "trunc"),
-    ("sum", "avg"),
-    ("count", "sum"),
-    ("transform_keys", "transform_values"),
-    ("array_union", "array_intersect"),
-    ("array_except", "array_union"),
-    ("regr_slope", "regr_intercept"),
-    ("bit_and", "bit_or"),
-    ("bit_or", "bit_xor"),
-    ("bool_and", "bool_or"),
-    ("window", "session_window"),
+    ("CAST", "TRY_CAST"), ("explode", "explode_outer"), ("posexplode", "posexplode_outer"), ("inline", "inline_outer"),
+    ("max_by", "min_by"), ("max", "min"), ("first", "last"), ("first", "any_value"),
+    ("percentile_cont", "percentile_disc"), ("collect_list", "collect_set"), ("var_pop", "var_samp"),
+    ("stddev_pop", "stddev_samp"), ("covar_pop", "covar_samp"), ("exists", "forall"), ("leading", "trailing"),
+    ("hash", "xxhash64"), ("ceil", "floor"), ("round", "bround"), ("left", "right"), ("ltrim", "rtrim"),
+    ("lpad", "rpad"), ("add_months", "date_add"), ("to_utc_timestamp", "from_utc_timestamp"), ("next_day", "trunc"),
+    ("sum", "avg"), ("count", "sum"), ("transform_keys", "transform_values"), ("array_union", "array_intersect"),
+    ("array_except", "array_union"), ("regr_slope", "regr_intercept"), ("bit_and", "bit_or"), ("bit_or", "bit_xor"),
+    ("bool_and", "bool_or"), ("window", "session_window"),
 )
+_COLUMNS = ("c_small", "c_unit", "c_str", "c_date", "c_ts", "c_ints", "c_bool", "c_dec3", "c_ci", "c_byte", "c_short",
+            "c_float")  # of which a column of another type is taken
+_LARGE = ("c_long", "c_double", "c_dec2")
+_FIELDS = {"id": "age", "age": "id", "country": "region", "region": "country", "x": "y", "y": "x", "a": "b", "b": "a",
+           "name": "id"}
+_SCHEMA_TYPES = (("INT", "BIGINT"), ("INT", "STRING"), ("STRING", "INT"), ("DOUBLE", "FLOAT"), ("TIMESTAMP", "DATE"),
+                 ("BIGINT", "INT"), ("DOUBLE", "STRING"))
+_FORMATS = (("MM", "M"), ("dd", "d"), ("yyyy", "yy"), ("HH", "hh"), ("-", "/"), ("mm", "ss"), ("dd", "MM"))
+# fmt: on
 
 
 def mutants(seed: Expression, functions: Iterable[Function], of: random.Random, most: int) -> list[Expression]:
@@ -225,15 +156,7 @@ def _strings(text: str, interval: bool) -> Iterator[tuple[str, str]]:
         for unit in _UNIT_TEXTS:
             yield "unit", quoted(unit)
     if re.search(r"\b(INT|STRING|DOUBLE|BIGINT|ARRAY|TIMESTAMP|DATE)\b", inner, re.I):
-        for old, new in (
-            ("INT", "BIGINT"),
-            ("INT", "STRING"),
-            ("STRING", "INT"),
-            ("DOUBLE", "FLOAT"),
-            ("TIMESTAMP", "DATE"),
-            ("BIGINT", "INT"),
-            ("DOUBLE", "STRING"),
-        ):
+        for old, new in _SCHEMA_TYPES:
             if re.search(rf"\b{old}\b", inner, re.I):
                 yield "schema's type", quoted(re.sub(rf"\b{old}\b", new, inner, count=1, flags=re.I))
         yield "schema's name", quoted(re.sub(r"\b([a-z_]\w*)(?=:? [A-Z])", r"\1x", inner, count=1))
@@ -242,15 +165,7 @@ def _strings(text: str, interval: bool) -> Iterator[tuple[str, str]]:
             yield "schema's order", quoted(", ".join(fields[::-1]))
             yield "schema's fields", quoted(", ".join(fields[:-1]))
     if re.search(r"yy|MM|dd|HH|mm", inner):
-        for old, new in (
-            ("MM", "M"),
-            ("dd", "d"),
-            ("yyyy", "yy"),
-            ("HH", "hh"),
-            ("-", "/"),
-            ("mm", "ss"),
-            ("dd", "MM"),
-        ):
+        for old, new in _FORMATS:
             if old in inner:
                 yield "format", quoted(inner.replace(old, new, 1))
         yield "format", quoted("dd/MM/yyyy")
@@ -318,20 +233,7 @@ def _names(
         for other in OF_TYPE[kind]:
             if other != name and not (greedy and other in ("c_int", "c_int2")):
                 yield "column", replaced(parts, i, other)
-        others = [
-            "c_small",
-            "c_unit",
-            "c_str",
-            "c_date",
-            "c_ts",
-            "c_ints",
-            "c_bool",
-            "c_dec3",
-            "c_ci",
-            "c_byte",
-            "c_short",
-            "c_float",
-        ] + ([] if greedy else ["c_long", "c_double", "c_dec2"])
+        others = [*_COLUMNS, *(() if greedy else _LARGE)]
         for other in of.sample(others, 5):
             if other != name:
                 yield "column of another type", replaced(parts, i, other)
@@ -340,19 +242,8 @@ def _names(
                 yield "struct field", replaced(parts, i, f"c_user.{field}")
         yield "column wrapped", replaced(parts, i, f"nullif({name}, {name})")
     elif i and parts[i - 1].text == ".":
-        swaps = {
-            "id": ("age",),
-            "age": ("id",),
-            "country": ("region",),
-            "region": ("country",),
-            "x": ("y",),
-            "y": ("x",),
-            "a": ("b",),
-            "b": ("a",),
-            "name": ("id",),
-        }
-        for other in swaps.get(name, ()):
-            yield "struct field", replaced(parts, i, other)
+        if name in _FIELDS:
+            yield "struct field", replaced(parts, i, _FIELDS[name])
     elif name in variables and following != "->":
         for other in variables:
             if other != name:
@@ -361,11 +252,7 @@ def _names(
         yield "lambda body", replaced(parts, i, f"-{name}")
         yield "lambda body", replaced(parts, i, "c_small")
     elif i and parts[i - 1].is_name("AS") and word in {t.split("(")[0] for t in _TYPES}:
-        length = len(parts) - i
-        if length > 1 and parts[i + 1].text == "(":
-            length = arguments(parts, i + 1)[-1][1] + 1 - i
-        else:
-            length = 1
+        length = arguments(parts, i + 1)[-1][1] + 1 - i if following == "(" else 1
         for other in _TYPES:
             if other != word:
                 yield "cast's type", replaced(parts, i, other, length)
@@ -396,14 +283,8 @@ def _calls(parts: tuple[Token, ...], variables: list[str]) -> Iterator[tuple[str
                     yield "list's value", parts[:begin] + tokens(other) + parts[end:]
             if len(given) > 1:
                 yield "list's length", parts[: given[-2][1]] + parts[given[-1][1] :]
-                yield (
-                    "list's order",
-                    parts[: given[0][0]]
-                    + parts[given[1][0] : given[1][1]]
-                    + parts[given[0][1] : given[1][0]]
-                    + parts[given[0][0] : given[0][1]]
-                    + parts[given[1][1] :],
-                )
+                (a, b), (c, d) = given[:2]
+                yield "list's order", parts[:a] + parts[c:d] + parts[b:c] + parts[a:b] + parts[d:]
             continue
         for (a, b), (c, d) in itertools.pairwise(given):
             yield "arguments' order", parts[:a] + parts[c:d] + parts[b:c] + parts[a:b] + parts[d:]

@@ -40,11 +40,8 @@ def outcome(job: dict[str, Any]) -> dict[str, Any]:
     except Exception as e:
         return {"fails": f"{type(e).__name__}: {e}"}
     found = code.describe(command)
-    made: dict[str, Any] = {
-        "digest": found.with_imports,
-        "unknown": found.unknown,
-        "packages": found.packages,
-    }
+    made: dict[str, Any] = {"digest": found.with_imports, "unknown": found.unknown, "packages": found.packages}
+    made["alone"] = found.digest  # without what importing does, which is asked about once (python.imports)
     if job.get("again"):
         made["again"] = code.describe(command).with_imports
     if job.get("results", True):

@@ -9,8 +9,8 @@ from pathlib import Path
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
+from .corpus import registry
 from .settings_frames import frames
-from .settings_registry import examples
 
 # Functions whose results differ from run to run, or tell of the machine or the session, not of the rows.
 NOT_REPEATED = {
@@ -85,200 +85,70 @@ OPERANDS = ["2147483647", "0", "2.00BD", "1e308D", "'3'", "NULL", "DATE'2020-01-
 OPERATORS = ["+", "-", "*", "/", "="]
 
 EXPRESSIONS = r"""
-map('a', 1, 'a', 2)
-map_concat(map(1, 'a'), map(1, 'b'))
-map_from_arrays(array('a', 'a'), array(1, 2))
-map_from_entries(array(struct(1, 'a'), struct(1, 'b')))
-str_to_map('a:1,a:2')
-transform_keys(map(1, 'a', 2, 'b'), (k, v) -> 1)
-map(0.0D, 'a', -0.0D, 'b')
-map(double('NaN'), 1)
-map(array(1), 2)
-to_json(map('b', 1, 'a', 2))
-size(NULL)
-size(array())
-cardinality(map())
-concat_ws(',', array('a', null), 'b')
-concat()
-concat(X'41', X'42')
-concat('a', X'42')
-concat(array(1), array(2L))
-elt(2, X'41', X'42')
-elt(9, 'a', 'b')
-elt(1, 'a', X'42')
-array(1, 'a')
-array()
-map()
-array()[0]
-array(1, 2)[5]
-array(1, 2)[-1]
-element_at(array(1, 2), 5)
-element_at(array(1, 2), 0)
-element_at(map('a', 1), 'b')
-map('a', 1)['b']
-greatest(1, '2')
-coalesce(1, 'a')
-coalesce(NULL, DATE'2020-01-01', 'x')
-if(true, 1, 'a')
-case when 1 then 2 end
-nvl(1, 'a')
-1 in ('1', 'a')
-1 in (NULL, 2)
-1 in ()
-NULL in ()
-'a' in (NULL, 'b')
-1 = '1.0'
-DATE'2020-01-01' = '2020-01-01 10:00:00'
-DATE'2020-01-01' > '2020'
-TIMESTAMP'2020-01-01 00:00:00' = '2020-01-01'
-TIMESTAMP'2020-01-01 00:00:00' = DATE'2020-01-01'
-TIMESTAMP_NTZ'2020-01-01 00:00:00' = TIMESTAMP'2020-01-01 00:00:00'
-TIMESTAMP_NTZ'2020-01-01 00:00:00' = DATE'2020-01-01'
-true = 1
-'true' = true
-X'61' = 'a'
-'a\tb'
-'a\\b'
-r'a\tb'
-'a' 'b'
-"x"
-"it""s"
-'it''s'
-'\%\_'
-'\u0041\x41\101\0'
-'a%' like 'a\%'
-'a_c' like 'a\_c'
-'abc' like 'a%' escape '/'
-'\\abc' like '\\\\%'
-'a\\b' rlike 'a\\\\b'
-'abc' rlike '^a'
-'%SystemDrive%\\Users' like '\%SystemDrive\%\\\\Users'
-regexp_replace('a.b', '.', 'x')
-regexp_extract('100-200', '(\\d+)-(\\d+)', 1)
-split('a,b,,c', ',')
-split('abc', '')
-split('a b', ' ', 1)
-split(NULL, '')
-trim('  a  ')
-trim(BOTH 'x' FROM 'xax')
-trim('a', 'abc')
-ltrim('x', 'xa')
-lpad('a', 3)
-lpad(X'41', 3, X'42')
-rpad('a', 3, '')
-char(65)
-chr(321)
-ascii('é')
-length('é'), length(X'C3A9')
-substring('abc', 0, 2)
-substr('abc', -5, 3)
-left('abc', -1)
-overlay('abc' PLACING 'x' FROM 2)
-upper('ß'), lower('İ'), initcap('aB cD'), initcap('ß İ')
-soundex('x'), levenshtein('a', 'b')
-format_number(1234.5, 2)
-format_number(1234.5, '#,###.0')
-format_string('%s %0$s', 'a')
-format_string('%0$s', 'a')
-format_string('%1$s', 'a')
-encode('é€', 'ISO-8859-1')
-encode('é€', 'US-ASCII')
-encode('a', 'windows-1252')
-encode('a', 'UTF-32')
-decode(X'FF', 'UTF-8')
-decode(X'C3A9', 'ISO-8859-1')
-decode(X'41', 'Cp1047')
-decode(1, 2, 'a', 'b')
-base64(repeat('abcdefghij', 20))
-unbase64('a!b')
-hex(-1), hex('é'), unhex('4'), unhex('GG')
-bin(-5), conv('9223372036854775808', 10, 16), conv('-1', 10, 16), conv('zz', 36, 99)
-to_number('$1,234.5', '$9,999.9')
-to_char(1234.5, '9999.99'), to_char(12345, '99')
+map('a', 1, 'a', 2), map_concat(map(1, 'a'), map(1, 'b')), map_from_arrays(array('a', 'a'), array(1, 2))
+map_from_entries(array(struct(1, 'a'), struct(1, 'b'))), str_to_map('a:1,a:2'), transform_keys(map(1, 'a', 2, 'b'), (k, v) -> 1)
+map(0.0D, 'a', -0.0D, 'b'), map(double('NaN'), 1), map(array(1), 2), to_json(map('b', 1, 'a', 2)), size(NULL), size(array())
+cardinality(map()), concat_ws(',', array('a', null), 'b'), concat(), concat(X'41', X'42'), concat('a', X'42'), concat(array(1), array(2L))
+elt(2, X'41', X'42'), elt(9, 'a', 'b'), elt(1, 'a', X'42'), array(1, 'a'), array(), map(), array()[0], array(1, 2)[5], array(1, 2)[-1]
+element_at(array(1, 2), 5), element_at(array(1, 2), 0), element_at(map('a', 1), 'b'), map('a', 1)['b'], greatest(1, '2'), coalesce(1, 'a')
+coalesce(NULL, DATE'2020-01-01', 'x'), if(true, 1, 'a'), case when 1 then 2 end, nvl(1, 'a'), 1 in ('1', 'a'), 1 in (NULL, 2), 1 in ()
+NULL in (), 'a' in (NULL, 'b'), 1 = '1.0', DATE'2020-01-01' = '2020-01-01 10:00:00', DATE'2020-01-01' > '2020'
+TIMESTAMP'2020-01-01 00:00:00' = '2020-01-01', TIMESTAMP'2020-01-01 00:00:00' = DATE'2020-01-01'
+TIMESTAMP_NTZ'2020-01-01 00:00:00' = TIMESTAMP'2020-01-01 00:00:00', TIMESTAMP_NTZ'2020-01-01 00:00:00' = DATE'2020-01-01', true = 1
+'true' = true, X'61' = 'a', 'a\tb', 'a\\b', r'a\tb', 'a' 'b', "x", "it""s", 'it''s', '\%\_', '\u0041\x41\101\0', 'a%' like 'a\%'
+'a_c' like 'a\_c', 'abc' like 'a%' escape '/', '\\abc' like '\\\\%', 'a\\b' rlike 'a\\\\b', 'abc' rlike '^a'
+'%SystemDrive%\\Users' like '\%SystemDrive\%\\\\Users', regexp_replace('a.b', '.', 'x'), regexp_extract('100-200', '(\\d+)-(\\d+)', 1)
+split('a,b,,c', ','), split('abc', ''), split('a b', ' ', 1), split(NULL, ''), trim('  a  '), trim(BOTH 'x' FROM 'xax'), trim('a', 'abc')
+ltrim('x', 'xa'), lpad('a', 3), lpad(X'41', 3, X'42'), rpad('a', 3, ''), char(65), chr(321), ascii('é'), length('é'), length(X'C3A9')
+substring('abc', 0, 2), substr('abc', -5, 3), left('abc', -1), overlay('abc' PLACING 'x' FROM 2)
+upper('ß'), lower('İ'), initcap('aB cD'), initcap('ß İ'), soundex('x'), levenshtein('a', 'b'), format_number(1234.5, 2)
+format_number(1234.5, '#,###.0'), format_string('%s %0$s', 'a'), format_string('%0$s', 'a'), format_string('%1$s', 'a')
+encode('é€', 'ISO-8859-1'), encode('é€', 'US-ASCII'), encode('a', 'windows-1252'), encode('a', 'UTF-32'), decode(X'FF', 'UTF-8')
+decode(X'C3A9', 'ISO-8859-1'), decode(X'41', 'Cp1047'), decode(1, 2, 'a', 'b'), base64(repeat('abcdefghij', 20)), unbase64('a!b')
+hex(-1), hex('é'), unhex('4'), unhex('GG'), bin(-5), conv('9223372036854775808', 10, 16), conv('-1', 10, 16), conv('zz', 36, 99)
+to_number('$1,234.5', '$9,999.9'), to_char(1234.5, '9999.99'), to_char(12345, '99')
 round(2.5), round(-2.5D), bround(2.5), bround(3.5), ceil(-0.5), floor(-0.5), round(1234.567, -2), ceil(3.14159, 2)
-round(2.5BD, 38), round(99.9BD, -5)
-1/0, 1 % 0, 1 div 0, mod(5, -3), pmod(-5, 3), pmod(5, 0)
-cast(1 as decimal(38,0)) / cast(3 as decimal(38,0))
-cast(1 as decimal(38,18)) * cast(1 as decimal(38,18))
+round(2.5BD, 38), round(99.9BD, -5), 1/0, 1 % 0, 1 div 0, mod(5, -3), pmod(-5, 3), pmod(5, 0)
+cast(1 as decimal(38,0)) / cast(3 as decimal(38,0)), cast(1 as decimal(38,18)) * cast(1 as decimal(38,18))
 cast(99999999999999999999 as decimal(20,0)) * cast(99999999999999999999 as decimal(20,0))
-cast(1 as decimal(10,2)) + cast(1 as decimal(38,10))
-1.0 / 3, 1.10 * 2, 1.5 + 1.25D, 1 + 1.5, 1.0 = 1
-1e2, 1e2BD, 1E400, 1.0E-400D
-.5, 5., 0.1 + 0.2
-2147483648, 99999999999999999999, -2147483648, -9223372036854775808L
-2147483647 + 1
-9223372036854775807L + 1
-127Y + 1Y
--(-128Y)
-abs(-2147483648)
-abs(-9223372036854775808L)
-try_add(2147483647, 1), try_divide(1, 0)
+cast(1 as decimal(10,2)) + cast(1 as decimal(38,10)), 1.0 / 3, 1.10 * 2, 1.5 + 1.25D, 1 + 1.5, 1.0 = 1, 1e2, 1e2BD, 1E400, 1.0E-400D
+.5, 5., 0.1 + 0.2, 2147483648, 99999999999999999999, -2147483648, -9223372036854775808L, 2147483647 + 1, 9223372036854775807L + 1, 127Y + 1Y
+-(-128Y), abs(-2147483648), abs(-9223372036854775808L), try_add(2147483647, 1), try_divide(1, 0)
 bit_count(-1), bit_get(5, 1), shiftleft(1, 33), 1 << 33, ~5
 sqrt(-1), ln(0), log(0), log10(-1), log(2, -1), exp(1000), power(0, -1), acos(2), cot(0), factorial(21), hypot(3, 4), cbrt(-8), width_bucket(5, 0, 10, 5)
-isnan('NaN'), nanvl('x', 1)
-0.0D = -0.0D, double('NaN') = double('NaN'), -0.0D, 0.0D <=> -0.0D
+isnan('NaN'), nanvl('x', 1), 0.0D = -0.0D, double('NaN') = double('NaN'), -0.0D, 0.0D <=> -0.0D
 hash(1, 'a', 0.0D, -0.0D), hash(NULL), hash(array(1), named_struct('a', 1)), xxhash64(1, 'a', -0.0D), hash('a' COLLATE UTF8_LCASE), xxhash64('A' COLLATE UTF8_LCASE)
-hash(map('a', 1))
-crc32('a'), md5('a'), sha2('a', 256), sha2('a', 100)
-from_json('{"a": 1, "b": "x"}', 'a INT, b STRING')
-from_json('{"a": "1"}', 'a INT')
-from_json('{"a": 1.5}', 'a INT')
-from_json('{"a": 1, "a": 2}', 'a INT')
-from_json('{"A": 1}', 'a INT')
-from_json('{"a": 1', 'a INT')
-from_json('', 'a INT')
-from_json('[1, 2]', 'a INT')
-from_json('[{"a": 1}, {"a": 2}]', 'a INT')
-from_json('{"a": "2020-1-5"}', 'a DATE')
-from_json('{"a": "2020-01-05 1:2:3"}', 'a TIMESTAMP')
-from_json('{"a": "2020-01-05T10:00:00"}', 'a TIMESTAMP_NTZ')
-from_json('{"a": "2020-01-05T10:00:00"}', 'a TIMESTAMP')
-from_json('{"a": "1582-10-10"}', 'a DATE')
-from_json('{"a": "05/01/2020"}', 'a DATE', map('dateFormat', 'dd/MM/yyyy'))
+hash(map('a', 1)), crc32('a'), md5('a'), sha2('a', 256), sha2('a', 100), from_json('{"a": 1, "b": "x"}', 'a INT, b STRING')
+from_json('{"a": "1"}', 'a INT'), from_json('{"a": 1.5}', 'a INT'), from_json('{"a": 1, "a": 2}', 'a INT'), from_json('{"A": 1}', 'a INT')
+from_json('{"a": 1', 'a INT'), from_json('', 'a INT'), from_json('[1, 2]', 'a INT'), from_json('[{"a": 1}, {"a": 2}]', 'a INT')
+from_json('{"a": "2020-1-5"}', 'a DATE'), from_json('{"a": "2020-01-05 1:2:3"}', 'a TIMESTAMP')
+from_json('{"a": "2020-01-05T10:00:00"}', 'a TIMESTAMP_NTZ'), from_json('{"a": "2020-01-05T10:00:00"}', 'a TIMESTAMP')
+from_json('{"a": "1582-10-10"}', 'a DATE'), from_json('{"a": "05/01/2020"}', 'a DATE', map('dateFormat', 'dd/MM/yyyy'))
 from_json('{"a": "5/1/2020"}', 'a DATE', map('dateFormat', 'dd/MM/yyyy'))
-from_json('{"a": "2020"}', 'a TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd'))
-from_json('{"a": {"b": 1}}', 'a STRING')
-from_json('{"a": 1.10}', 'a STRING')
-from_json('{"a": "NaN"}', 'a DOUBLE'), from_json('{"a": NaN}', 'a DOUBLE')
-from_json('{"a": ""}', 'a STRING, b INT')
-from_json('{"a": ""}', 'b INT, a ARRAY<INT>')
-from_json('{"a": "x", "b": 2}', 'a INT, b INT')
-from_json('{"a": [1, "x"], "b": 2}', 'a ARRAY<INT>, b INT')
-from_json('{"a": 1}', 'a INT NOT NULL, b INT NOT NULL')
-from_json('{"a": "x"}', 'a INT, _corrupt_record STRING')
-from_json('{"a": "x"}', 'a INT', map('mode', 'FAILFAST'))
-from_json('{"a": 1}', 'a DECIMAL(5,2)')
-from_json('{"a": 123456789012345678901234567890}', 'a DECIMAL(38,0)')
-from_json('{"a": 1}', 'MAP<STRING, INT>')
-from_json('{"a": 1, "a": 2}', 'MAP<STRING, INT>')
-to_json(named_struct('a', 1, 'b', null))
+from_json('{"a": "2020"}', 'a TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd')), from_json('{"a": {"b": 1}}', 'a STRING')
+from_json('{"a": 1.10}', 'a STRING'), from_json('{"a": "NaN"}', 'a DOUBLE'), from_json('{"a": NaN}', 'a DOUBLE')
+from_json('{"a": ""}', 'a STRING, b INT'), from_json('{"a": ""}', 'b INT, a ARRAY<INT>'), from_json('{"a": "x", "b": 2}', 'a INT, b INT')
+from_json('{"a": [1, "x"], "b": 2}', 'a ARRAY<INT>, b INT'), from_json('{"a": 1}', 'a INT NOT NULL, b INT NOT NULL')
+from_json('{"a": "x"}', 'a INT, _corrupt_record STRING'), from_json('{"a": "x"}', 'a INT', map('mode', 'FAILFAST'))
+from_json('{"a": 1}', 'a DECIMAL(5,2)'), from_json('{"a": 123456789012345678901234567890}', 'a DECIMAL(38,0)')
+from_json('{"a": 1}', 'MAP<STRING, INT>'), from_json('{"a": 1, "a": 2}', 'MAP<STRING, INT>'), to_json(named_struct('a', 1, 'b', null))
 to_json(named_struct('t', TIMESTAMP'2020-01-05 10:00:00', 'd', DATE'1500-01-01', 'n', TIMESTAMP_NTZ'2020-01-05 10:00:00', 'f', 1.0D, 'x', 1e20D, 'b', X'41', 'i', INTERVAL '1' DAY))
-to_json(named_struct('a', 1.10BD, 'z', cast(0 as decimal(10,5))))
-to_json(array(named_struct('a', null)))
-to_json(map(named_struct('a', 1), 2))
-to_json(named_struct('t', TIMESTAMP'2020-01-05 10:00:00'), map('timestampFormat', 'dd/MM/yyyy'))
-schema_of_json('{"a": 1, "b": "2020-01-01", "c": 1.5, "d": null, "e": []}')
-schema_of_json('{"a": 12345678901234567890123}')
-schema_of_json('{"a": "2020-01-01T00:00:00"}', map('inferTimestamp', 'true'))
-schema_of_csv('1,abc,2020-01-01,2020-01-01T00:00:00,1.5')
-schema_of_csv('1,2020-01-01 00:00:00', map('inferSchema', 'true'))
-schema_of_xml('<p><a>1</a><b>2020-01-01</b></p>')
+to_json(named_struct('a', 1.10BD, 'z', cast(0 as decimal(10,5)))), to_json(array(named_struct('a', null)))
+to_json(map(named_struct('a', 1), 2)), to_json(named_struct('t', TIMESTAMP'2020-01-05 10:00:00'), map('timestampFormat', 'dd/MM/yyyy'))
+schema_of_json('{"a": 1, "b": "2020-01-01", "c": 1.5, "d": null, "e": []}'), schema_of_json('{"a": 12345678901234567890123}')
+schema_of_json('{"a": "2020-01-01T00:00:00"}', map('inferTimestamp', 'true')), schema_of_csv('1,abc,2020-01-01,2020-01-01T00:00:00,1.5')
+schema_of_csv('1,2020-01-01 00:00:00', map('inferSchema', 'true')), schema_of_xml('<p><a>1</a><b>2020-01-01</b></p>')
 get_json_object('{"a": {"b": [1, 2.50, "x"]}}', '$.a.b')
 get_json_object('{"a": 1.10}', '$.a'), get_json_object('{"A": 1}', '$.a'), get_json_object('{"a": 1', '$.a')
-get_json_object('{"a": [{"b": 1}, {"b": 2}]}', '$.a[*].b')
-json_tuple('{"a": 1.0, "b": [1]}', 'a')
-json_array_length('[1, 2'), json_object_keys('{"a": 1}')
-from_csv('1, abc ,', 'a INT, b STRING, c STRING')
-from_csv('x,2', 'a INT, b INT')
-from_csv('1', 'a INT, b INT')
-from_csv('1,2,3', 'a INT, b INT')
+get_json_object('{"a": [{"b": 1}, {"b": 2}]}', '$.a[*].b'), json_tuple('{"a": 1.0, "b": [1]}', 'a')
+json_array_length('[1, 2'), json_object_keys('{"a": 1}'), from_csv('1, abc ,', 'a INT, b STRING, c STRING'), from_csv('x,2', 'a INT, b INT')
+from_csv('1', 'a INT, b INT'), from_csv('1,2,3', 'a INT, b INT')
 from_csv('2020-1-5', 'a DATE'), from_csv('2020-01-05 10:00', 'a TIMESTAMP'), from_csv('1582-10-10', 'a DATE')
 from_csv('05/01/2020', 'a DATE', map('dateFormat', 'dd/MM/yyyy')), from_csv('5/1/2020', 'a DATE', map('dateFormat', 'dd/MM/yyyy'))
 from_csv('2020-01-05T10:00:00', 'a TIMESTAMP_NTZ')
 from_csv('"a""b",c', 'a STRING, b STRING'), from_csv('"a\\"b"', 'a STRING'), from_csv('', 'a STRING'), from_csv('""', 'a STRING')
 from_csv('NaN', 'a DOUBLE'), from_csv('1e3', 'a DECIMAL(10,2)'), from_csv('1,5', 'a DECIMAL(5,2)', map('sep', ';'))
-from_csv('x', 'a INT, _corrupt_record STRING')
-to_csv(named_struct('a', 1, 'b', '', 'c', null, 'd', 'x"y', 'e', ' z '))
+from_csv('x', 'a INT, _corrupt_record STRING'), to_csv(named_struct('a', 1, 'b', '', 'c', null, 'd', 'x"y', 'e', ' z '))
 to_csv(named_struct('t', TIMESTAMP'2020-01-05 10:00:00', 'd', DATE'1500-01-01', 'n', TIMESTAMP_NTZ'2020-01-05 10:00:00'))
 from_xml('<p><a>1</a><b> x </b></p>', 'a INT, b STRING')
 from_xml('<p><a>x</a></p>', 'a INT'), from_xml('<p><a>2020-01-05</a></p>', 'a DATE'), from_xml('<p><A>1</A></p>', 'a INT')
@@ -289,16 +159,13 @@ parse_json('{"a": 1, "b": 1.50, "a": 2}'), try_parse_json('{'), parse_json('{"b"
 parse_json('{"a": 1, "a": 2}')
 variant_get(parse_json('{"a": "x"}'), '$.a', 'int'), try_variant_get(parse_json('{"a": 1.5}'), '$.a', 'int'), to_variant_object(named_struct('a', 1))
 cast(parse_json('{"a": 1}') as string), cast(parse_json('"2020-01-01"') as date), schema_of_variant(parse_json('{"a": 1.5}'))
-parse_url('http://a b/c?x=1', 'HOST')
-parse_url('http://h/p?x=1#f', 'QUERY', 'x'), url_decode('%zz')
+parse_url('http://a b/c?x=1', 'HOST'), parse_url('http://h/p?x=1#f', 'QUERY', 'x'), url_decode('%zz')
 date_add(DATE'2020-01-31', 1), add_months(DATE'2020-01-31', 1), months_between('2020-02-29', '2020-01-31'), last_day('2020-02-01'), next_day('2020-01-01', 'xx')
 DATE'2020-01-31' + 1, DATE'2020-01-31' + INTERVAL 1 MONTH, DATE'2020-03-01' - DATE'2020-02-01', TIMESTAMP'2020-03-01 00:00:00' - TIMESTAMP'2020-02-01 00:00:00', TIMESTAMP'2020-03-08 01:30:00' + INTERVAL 1 DAY, TIMESTAMP'2020-03-08 01:30:00' + INTERVAL 1 HOUR
 DATE'2020-01-31' + '1', date_add('2020-01-01', '1'), date_sub('x', 1)
 datediff('2020-01-01', '2019-12-31 23:00:00'), date_trunc('week', '2020-01-01'), trunc('2020-05-05', 'Q'), date_part('week', DATE'2021-01-01'), dayofweek('2020-01-01'), weekofyear('2021-01-03'), extract(DOW FROM DATE'2020-01-05')
 from_unixtime(0), from_unixtime(-62135596800, 'yyyy-MM-dd G'), to_unix_timestamp('2020-01-05', 'yyyy-MM-dd'), from_utc_timestamp('2020-03-08 02:30:00', 'PST'), to_utc_timestamp('2020-03-08 02:30:00', 'America/Los_Angeles'), convert_timezone('UTC', 'Asia/Tokyo', TIMESTAMP_NTZ'2020-01-01 00:00:00')
-make_date(2020, 2, 30)
-make_date(2020, 13, 1)
-make_timestamp(2020, 1, 1, 25, 0, 0)
+make_date(2020, 2, 30), make_date(2020, 13, 1), make_timestamp(2020, 1, 1, 25, 0, 0)
 make_timestamp(2020, 3, 8, 2, 30, 0), make_timestamp(2020, 1, 1, 0, 0, 60), make_timestamp_ntz(2020, 1, 1, 0, 0, 1.5), make_interval(100000000), make_dt_interval(1, 25), make_ym_interval(1, 13)
 next_day(DATE'2020-01-01', 'xx')
 timestamp_seconds(1.5), timestamp_millis(1), timestamp_micros(1), unix_millis(TIMESTAMP'2020-01-01 00:00:00'), timestampadd(MONTH, 1, TIMESTAMP'2020-01-31 10:00:00'), timestampdiff(HOUR, TIMESTAMP'2020-03-08 00:00:00', TIMESTAMP'2020-03-09 00:00:00')
@@ -314,15 +181,11 @@ exists(array(1, null), x -> x > 1), forall(array(1, null), x -> x > 0), filter(a
 array_sort(array(1, 2, 3), (l, r) -> null)
 transform(array('a'), x -> x || y) from values ('b') t(y)
 'a' = 'A' COLLATE UTF8_LCASE, 'é' COLLATE UNICODE_CI = 'É', 'a' COLLATE UTF8_LCASE < 'B', array_distinct(array('a', 'A' COLLATE UTF8_LCASE)), upper('i' COLLATE UNICODE), 'a ' COLLATE UTF8_BINARY_RTRIM = 'a', collation('a'), collation('a' COLLATE UNICODE), instr('ABC' COLLATE UTF8_LCASE, 'b'), replace('aAa' COLLATE UTF8_LCASE, 'a', 'x'), map('a' COLLATE UTF8_BINARY, 1)
-map('a' COLLATE UTF8_LCASE, 1)
-'a' COLLATE UTF8_LCASE || 'b' COLLATE UNICODE
+map('a' COLLATE UTF8_LCASE, 1), 'a' COLLATE UTF8_LCASE || 'b' COLLATE UNICODE
 named_struct('a', 1).a, named_struct('A', 1).a, named_struct('a', 1, 'A', 2).A, struct(1, 2).col1, struct(1 as a, 2 as a)
 nullif(1, '1'), ifnull(NULL, 1), nvl2(NULL, 1, 2), 1 <=> NULL, not NULL, NULL and false, ! true, 1 != 2, !1 = 2
 1 is distinct from NULL, between_ is null from values (1) t(between_)
-5 between symmetric 10 and 1
-:: 5
-1::string, '5'::int + 1
-assert_true(1 > 0), stack(1, 1), raise_error('x')
+5 between symmetric 10 and 1, :: 5, 1::string, '5'::int + 1, assert_true(1 > 0), stack(1, 1), raise_error('x')
 sentences('Hi there! Ok.'), space(-1), translate('abc', 'ab', 'x'), find_in_set('b', 'a,b'), position('b' in 'abc'), locate('b', 'abc', 0), substring_index('a.b.c', '.', -2), mask('aB1'), luhn_check('79927398713'), split_part('a.b', '.', 0)
 split_part('a.b', '.', 2), to_binary('4', 'hex'), to_binary('é', 'utf-8'), try_to_binary('!', 'base64'), is_valid_utf8(X'FF'), make_valid_utf8(X'FF'), bitmap_bucket_number(-5), version() is null, typeof(current_date()), st_asbinary(st_geogfromwkb(X'0101000000000000000000F03F0000000000000040'))
 is_variant_null(parse_json('null')), ifnull(try_aes_decrypt(X'00', 'k'), X''), zeroifnull(NULL), equal_null(1, NULL), getbit(5, 0), try_element_at(array(1), 5), get(array(1), 9)
@@ -536,7 +399,7 @@ def corpus(spark: SparkSession, folder: Path) -> list[Statement]:
 
 
 def _expressions(spark: SparkSession) -> Iterator[Statement]:
-    for function, statement in examples(spark):
+    for function, statement in ((f.name, example) for f in registry(spark) for example in f.examples):
         if function in NOT_REPEATED or any(f"{name}(" in statement for name in ("rand", "uuid", "current_", "now")):
             continue
         if statement[:7].upper() == "SELECT " and " FROM " not in statement.upper():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
@@ -56,16 +57,23 @@ def write_files(spark: SparkSession, folder: Path) -> None:
             session.conf.set("spark.sql.parquet.outputTimestampType", kind)
             session.sql(old).write.mode("overwrite").parquet(str(folder / f"parquet-{mode}-{kind}"))
     # as Spark 2 or another writer would have left it: nothing says which calendar it is in
-    session.sql(old).write.mode("overwrite").orc(str(folder / "orc"))
-    session.sql("SELECT 1 AS a, 2 AS c").write.mode("overwrite").parquet(str(folder / "merge/p=1"))
-    session.sql("SELECT 2L AS a, 'q' AS B").write.mode("overwrite").parquet(str(folder / "merge/p=2"))
-    session.sql("SELECT 1 AS A, 'x' AS `b c`").write.mode("overwrite").parquet(str(folder / "case"))
-    session.sql("SELECT 1 AS a, 2 AS b").write.mode("overwrite").orc(str(folder / "orc-merge/p=1"))
-    session.sql("SELECT 3 AS b, 4 AS c").write.mode("overwrite").orc(str(folder / "orc-merge/p=2"))
-    session.sql("SELECT TIMESTAMP_NTZ'2020-01-01 10:00:00' AS n, X'41' AS x, 1S AS s, INTERVAL '1' DAY AS i, parse_json('{\"a\": 1}') AS v").write.mode("overwrite").parquet(str(folder / "types"))  # fmt: skip
-    session.sql("SELECT id AS i, cast(id AS string) AS s, cast(id AS decimal(9, 2)) AS d, array(id) AS l FROM range(20)").coalesce(1).write.mode("overwrite").parquet(str(folder / "rows"))  # fmt: skip
-    session.sql("SELECT id AS i, cast(id AS string) AS s FROM range(20)").coalesce(1).write.mode("overwrite").orc(str(folder / "rows-orc"))  # fmt: skip
-    session.sql("SELECT 'a  ' AS c, named_struct('x', 1, 'y', 'z') AS st, cast(NULL AS int) AS nothing").write.mode("overwrite").parquet(str(folder / "structs"))  # fmt: skip
+    # fmt: off
+    for kind, name, sql in (
+        ("orc", "orc", old),
+        ("parquet", "merge/p=1", "SELECT 1 AS a, 2 AS c"),
+        ("parquet", "merge/p=2", "SELECT 2L AS a, 'q' AS B"),
+        ("parquet", "case", "SELECT 1 AS A, 'x' AS `b c`"),
+        ("orc", "orc-merge/p=1", "SELECT 1 AS a, 2 AS b"),
+        ("orc", "orc-merge/p=2", "SELECT 3 AS b, 4 AS c"),
+        ("parquet", "types", "SELECT TIMESTAMP_NTZ'2020-01-01 10:00:00' AS n, X'41' AS x, 1S AS s, INTERVAL '1' DAY AS i, "
+         "parse_json('{\"a\": 1}') AS v"),
+        ("parquet", "rows", "SELECT id AS i, cast(id AS string) AS s, cast(id AS decimal(9, 2)) AS d, array(id) AS l "
+         "FROM range(20)"),
+        ("orc", "rows-orc", "SELECT id AS i, cast(id AS string) AS s FROM range(20)"),
+        ("parquet", "structs", "SELECT 'a  ' AS c, named_struct('x', 1, 'y', 'z') AS st, cast(NULL AS int) AS nothing"),
+    ):
+        session.sql(sql).coalesce(1).write.mode("overwrite").format(kind).save(str(folder / name))
+    # fmt: on
 
 
 def frames(folder: Path) -> Iterator[tuple[str, Frame]]:
@@ -87,6 +95,7 @@ def _reads(folder: Path) -> Iterator[tuple[str, Frame]]:
         said = "".join(f".option({k!r}, {v!r})" for k, v in options.items())
         return f"read {kind} {name}{said} as {schema or 'inferred'}{f' where {where}' if where else ''}", run
 
+    # fmt: off
     yield read("json", "json", "a INT, b STRING, t TIMESTAMP, d DATE, n STRING, e STRING, z STRING")
     yield read("json", "json", "a STRING, B INT, z STRUCT<q: ARRAY<INT>>, n DECIMAL(4,1), _corrupt_record STRING")
     yield read("json", "json", "a INT, broken STRING, e INT", columnNameOfCorruptRecord="broken")
@@ -98,9 +107,7 @@ def _reads(folder: Path) -> Iterator[tuple[str, Frame]]:
     yield read("json", "json", "t TIMESTAMP", timestampFormat="dd/MM/yyyy")
     yield read("json", "json-good")
     yield read("json", "json-good", prefersDecimal="true", inferTimestamp="true")
-    yield read(
-        "json", "json-good", "a LONG, t TIMESTAMP, l ARRAY<INT>, m MAP<STRING, INT>, u STRING, x DECIMAL(20,0), dt DATE"
-    )
+    yield read("json", "json-good", "a LONG, t TIMESTAMP, l ARRAY<INT>, m MAP<STRING, INT>, u STRING, x DECIMAL(20,0), dt DATE")
     yield read("json", "json-good", "a INT NOT NULL, u STRING NOT NULL")
     yield read("json", "json-multi", "a INT, b STRING", multiLine="true")
     yield read("json", "json-good", singleVariantColumn="v")
@@ -111,14 +118,7 @@ def _reads(folder: Path) -> Iterator[tuple[str, Frame]]:
     yield read("csv", "csv", "b STRING, a STRING", header="true")
     yield read("csv", "csv", header="true", inferSchema="true")
     yield read("csv", "csv", header="true")
-    yield read(
-        "csv",
-        "csv",
-        "a STRING, b STRING, t TIMESTAMP, d DATE",
-        header="true",
-        timestampFormat="dd/MM/yyyy",
-        dateFormat="yyyy-M-d",
-    )
+    yield read("csv", "csv", "a STRING, b STRING, t TIMESTAMP, d DATE", header="true", timestampFormat="dd/MM/yyyy", dateFormat="yyyy-M-d")
     yield read("csv", "csv-wrong", "a INT, b INT, c INT", header="true")
     yield read("csv", "csv-wrong", "a INT, b INT, c INT", header="true", enforceSchema="false")
     yield read("csv", "csv-lines", "a INT, b STRING", header="true")
@@ -178,6 +178,7 @@ def _reads(folder: Path) -> Iterator[tuple[str, Frame]]:
     yield "metadata of files", lambda s: s.read.text(str(folder / "text")).selectExpr("_metadata.file_name", "value")
     yield "a table of files", lambda s: _table(s, folder, "a INT, b STRING", "csv", "csv-wrong")
     yield "a table of Parquet", lambda s: _table(s, folder, "i BIGINT, S STRING, d DECIMAL(9, 2)", "parquet", "rows")
+    # fmt: on
 
 
 def _table(session: SparkSession, folder: Path, columns: str, kind: str, name: str) -> DataFrame:
@@ -189,6 +190,10 @@ def _table(session: SparkSession, folder: Path, columns: str, kind: str, name: s
         session.sql(f"DROP TABLE {table}")
 
 
+SHOWN = (
+    "(TIMESTAMP'2020-01-05 10:00:00')", "(DATE'1500-01-05')", "(X'41')", "(1.50BD)", "(array(1, NULL))", "(map('a', 1))",
+    "(named_struct('a', 1, 'b', X'42'))", "(INTERVAL '1' DAY)", "('a' COLLATE UTF8_LCASE)",
+)  # fmt: skip
 _ROW = (
     "SELECT * FROM VALUES (1, 'x', 1.50BD, 1.0D, DATE'1500-01-01', TIMESTAMP'2020-01-05 10:00:00', TIMESTAMP_NTZ'2020-01-05 10:00:00', true, ''), "
     "(NULL, NULL, NULL, double('NaN'), DATE'2020-01-01', TIMESTAMP'1500-01-01 10:00:00', NULL, NULL, ' y\"') AS t(i, s, d, f, dt, ts, n, b, e)"
@@ -248,10 +253,7 @@ def _insert(session: SparkSession, row: str, columns: str) -> DataFrame:
 
 def _python() -> Iterator[tuple[str, Frame]]:
     def plain(returned: str, body: Callable[..., Any], sql: str, **more: Any) -> Frame:
-        def run(session: SparkSession) -> DataFrame:
-            return session.sql(sql).select(F.udf(body, returned, **more)("x").alias("y"))
-
-        return run
+        return lambda session: session.sql(sql).select(F.udf(body, returned, **more)("x").alias("y"))
 
     values = "SELECT * FROM VALUES {} AS v(x)"
     cases: list[tuple[str, Callable[..., Any], str]] = [
@@ -260,15 +262,7 @@ def _python() -> Iterator[tuple[str, Frame]]:
         ("string", lambda x: {"a": x}, "(1)"),
         ("string", lambda x: [x, None], "(1)"),
         ("string", lambda x: True, "(1)"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(TIMESTAMP'2020-01-05 10:00:00')"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(DATE'1500-01-05')"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(X'41')"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(1.50BD)"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(array(1, NULL))"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(map('a', 1))"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(named_struct('a', 1, 'b', X'42'))"),
-        ("string", lambda x: type(x).__name__ + repr(x), "(INTERVAL '1' DAY)"),
-        ("string", lambda x: type(x).__name__ + repr(x), "('a' COLLATE UTF8_LCASE)"),
+        *(("string", lambda x: type(x).__name__ + repr(x), rows) for rows in SHOWN),
         ("double", lambda x: x, "(1), (2)"),
         ("int", lambda x: x / 2, "(1), (2)"),
         ("int", lambda x: x + 0.5, "(1), (2)"),
@@ -293,85 +287,53 @@ def _python() -> Iterator[tuple[str, Frame]]:
             arrow = plain(returned, body, values.format(rows), useArrow=True)
             yield f"Arrow Python function {number} to {returned} of {rows}", arrow
 
+    def annotated(body: Callable[..., Any], given: type = pd.Series) -> Callable[..., Any]:
+        body.__annotations__ = {"x": given, "return": pd.Series}
+        return body
+
     def pandas(returned: str, body: Callable[..., Any], rows: str) -> Frame:
-        def run(session: SparkSession) -> DataFrame:
-            body.__annotations__ = {"x": pd.Series, "return": pd.Series}
-            return session.sql(values.format(rows)).select(F.pandas_udf(body, returned)("x").alias("y"))
+        sql = values.format(rows)
+        return lambda session: session.sql(sql).select(F.pandas_udf(annotated(body), returned)("x").alias("y"))
 
-        return run
+    def size() -> Any:
+        return F.pandas_udf(annotated(lambda x: pd.Series([len(x)] * len(x))), "int")
 
+    def shown() -> Any:
+        return F.pandas_udf(annotated(lambda x: x.apply(lambda row: repr(dict(row)), axis=1), pd.DataFrame), "string")
+
+    # fmt: off
     yield "pandas dtype of ints", pandas("string", lambda x: x.map(lambda v: f"{x.dtype}:{v}"), "(1), (NULL)")
-    yield "pandas dtype of times", pandas("string", lambda x: x.map(lambda v: f"{x.dtype}:{v!r}"), "(TIMESTAMP'2020-01-05 10:00:00')")  # fmt: skip
-    yield "pandas of a struct", lambda s: _pandas_struct(s)
+    yield "pandas dtype of times", pandas("string", lambda x: x.map(lambda v: f"{x.dtype}:{v!r}"), "(TIMESTAMP'2020-01-05 10:00:00')")
+    yield "pandas of a struct", lambda s: s.sql("SELECT named_struct('a', 1, 'b', 'q') AS x").select(shown()("x").alias("y"))
     yield "pandas ints to text", pandas("string", lambda x: x, "(1), (2)")
     yield "pandas floats to ints", pandas("int", lambda x: x + 0.5, "(1), (2)")
-    yield "pandas sizes of batches", lambda s: s.range(20, numPartitions=1).select(_sizes()("id").alias("y"))
-    yield "mapInPandas", lambda s: s.range(20, numPartitions=1).mapInPandas(_batches, "y int")
-    yield "mapInPandas of names in another order", lambda s: s.range(2).mapInPandas(_swapped, "a int, b string")
-    yield "mapInArrow", lambda s: s.range(20, numPartitions=1).mapInArrow(_arrow_batches, "y int")
-    yield "applyInPandas", lambda s: s.range(4).groupBy("id").applyInPandas(_grouped, "a bigint, b bigint")
-    yield "applyInPandas of positions", lambda s: s.range(4).groupBy("id").applyInPandas(_positions, "a bigint, b bigint")  # fmt: skip
-    yield "toPandas and back", lambda s: s.createDataFrame(pd.DataFrame({"a": [1, None], "t": pd.to_datetime(["2020-01-05", None])}))  # fmt: skip
+    yield "pandas sizes of batches", lambda s: s.range(20, numPartitions=1).select(size()("id").alias("y"))
+    yield "mapInPandas", lambda s: s.range(20, numPartitions=1).mapInPandas(lambda frames: (pd.DataFrame({"y": [len(f)]}) for f in frames), "y int")
+    yield "mapInPandas of names in another order", lambda s: s.range(2).mapInPandas(lambda frames: (pd.DataFrame({"b": ["x"] * len(f), "a": [1] * len(f)}) for f in frames), "a int, b string")
+    yield "mapInArrow", lambda s: s.range(20, numPartitions=1).mapInArrow(lambda batches: (pa.RecordBatch.from_pydict({"y": pa.array([b.num_rows], pa.int32())}) for b in batches), "y int")
+    yield "applyInPandas", lambda s: s.range(4).groupBy("id").applyInPandas(lambda f: pd.DataFrame({"b": f["id"] * 10, "a": f["id"]}), "a bigint, b bigint")
+    yield "applyInPandas of positions", lambda s: s.range(4).groupBy("id").applyInPandas(lambda f: pd.DataFrame([[1, 2]]), "a bigint, b bigint")
+    yield "toPandas and back", lambda s: s.createDataFrame(pd.DataFrame({"a": [1, None], "t": pd.to_datetime(["2020-01-05", None])}))
     yield "rows of Python", lambda s: s.createDataFrame([{"a": 1, "b": None}, {"b": "x", "a": None}])
     yield "dicts of Python", lambda s: s.createDataFrame([({"a": 1, "b": "x"}, [1, None]), ({}, [])])
     yield "nested dicts", lambda s: s.createDataFrame([{"a": {"x": 1}, "b": [{"y": 1}, {"z": "q"}]}])
-    yield "mixed numbers", lambda s: s.createDataFrame([(1, ), (2.5, )], ["a"])  # fmt: skip
+    yield "mixed numbers", lambda s: s.createDataFrame([(1, ), (2.5, )], ["a"])
     yield "a table function", lambda s: s.sql("SELECT 1 AS x").select(F.udf(lambda x: x, LongType())("x"))
-    yield "names of Row", lambda s: s.createDataFrame([Row(b=1, a="x")], StructType().add("b", IntegerType()).add("a", StringType()))  # fmt: skip
-
-
-def _pandas_struct(session: SparkSession) -> DataFrame:
-    def told(x: pd.DataFrame) -> pd.Series:
-        return x.apply(lambda row: repr(dict(row)), axis=1)
-
-    told.__annotations__ = {"x": pd.DataFrame, "return": pd.Series}
-    frame = session.sql("SELECT named_struct('a', 1, 'b', 'q') AS x")
-    return frame.select(F.pandas_udf(told, "string")("x").alias("y"))
-
-
-def _sizes() -> Any:
-    def size(x: pd.Series) -> pd.Series:
-        return pd.Series([len(x)] * len(x))
-
-    size.__annotations__ = {"x": pd.Series, "return": pd.Series}
-    return F.pandas_udf(size, "int")
-
-
-def _batches(frames: Any) -> Iterator[pd.DataFrame]:
-    for frame in frames:
-        yield pd.DataFrame({"y": [len(frame)]})
-
-
-def _arrow_batches(batches: Any) -> Iterator[Any]:
-    import pyarrow as pa
-
-    for batch in batches:
-        yield pa.RecordBatch.from_pydict({"y": pa.array([batch.num_rows], pa.int32())})
-
-
-def _swapped(frames: Any) -> Iterator[pd.DataFrame]:
-    for frame in frames:
-        yield pd.DataFrame({"b": ["x"] * len(frame), "a": [1] * len(frame)})
-
-
-def _grouped(frame: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame({"b": frame["id"] * 10, "a": frame["id"]})
-
-
-def _positions(frame: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame([[1, 2]])
+    yield "names of Row", lambda s: s.createDataFrame([Row(b=1, a="x")], StructType().add("b", IntegerType()).add("a", StringType()))
+    # fmt: on
 
 
 def _api() -> Iterator[tuple[str, Frame]]:
     def people(s: SparkSession) -> DataFrame:
         return s.createDataFrame([(1, "a"), (2, None), (1, "a")], "i int, s string")
 
+    # fmt: off
     yield "groupBy keeps its keys", lambda s: people(s).groupBy("s").agg(F.sum("i").alias("n"))
     yield "a self join by name", lambda s: (lambda d: d.join(d, d.i == d.i))(people(s))
     yield "a self join of what was filtered", lambda s: (lambda d: d.join(d.where("i = 1"), d.i == d.i))(people(s))
     yield "a column of another frame", lambda s: (lambda d: d.select("i").select(d.s))(people(s))
     yield "unionByName", lambda s: people(s).unionByName(s.createDataFrame([("z", 5)], "S string, I int"))
-    yield "unionByName with gaps", lambda s: people(s).unionByName(s.createDataFrame([(5,)], "i int"), allowMissingColumns=True)  # fmt: skip
+    yield "unionByName with gaps", lambda s: people(s).unionByName(s.createDataFrame([(5,)], "i int"), allowMissingColumns=True)
     yield "dropDuplicates", lambda s: people(s).dropDuplicates(["i"]).select("i")
     yield "fillna and replace", lambda s: people(s).fillna("?").replace("a", "b")
     yield "withColumn of another case", lambda s: people(s).withColumn("I", F.lit(5))
@@ -385,7 +347,7 @@ def _api() -> Iterator[tuple[str, Frame]]:
     yield "a random split", lambda s: s.range(50).randomSplit([0.5, 0.5], seed=7)[0]
     yield "rand of a seed", lambda s: s.range(5).select(F.rand(7), F.randn(7))
     yield "repartition and first", lambda s: s.range(50).repartition(5).groupBy().agg(F.first("id"))
-    yield "collect_list in the order of rows", lambda s: s.range(50).repartition(5, "id").groupBy().agg(F.collect_list("id"))  # fmt: skip
+    yield "collect_list in the order of rows", lambda s: s.range(50).repartition(5, "id").groupBy().agg(F.collect_list("id"))
     yield "sum of doubles", lambda s: s.range(99).selectExpr("id * 0.1D AS x").repartition(7).groupBy().agg(F.sum("x"))
     yield "rows of a range", lambda s: s.range(20).where("id % 3 = 0").limit(4)
     yield "a view", _view
@@ -398,11 +360,12 @@ def _api() -> Iterator[tuple[str, Frame]]:
     yield "sortWithinPartitions", lambda s: people(s).coalesce(1).sortWithinPartitions("s", "i")
     yield "approxQuantile by SQL", lambda s: s.range(100).selectExpr("percentile_approx(id, 0.3, 10)")
     yield "a window of many rows", lambda s: s.range(60).selectExpr("sum(id) OVER (ORDER BY id % 7, id) AS x", "id")
-    yield "a join of two large sides", lambda s: s.range(60).join(s.range(0, 60, 3).hint("merge"), "id").groupBy().count()  # fmt: skip
+    yield "a join of two large sides", lambda s: s.range(60).join(s.range(0, 60, 3).hint("merge"), "id").groupBy().count()
     yield "a long expression", lambda s: s.range(3).selectExpr("+".join(f"(id + {i})" for i in range(150)))
     yield "many columns", lambda s: s.range(2).selectExpr(*(f"id + {i} AS c{i}" for i in range(150)))
-    yield "a deep case", lambda s: s.range(20).selectExpr("CASE " + " ".join(f"WHEN id = {i} THEN {i * i}" for i in range(15)) + " END AS x")  # fmt: skip
-    yield "a wide struct", lambda s: s.range(2).selectExpr("to_json(struct(" + ", ".join(f"id AS f{i}" for i in range(60)) + "))")  # fmt: skip
+    yield "a deep case", lambda s: s.range(20).selectExpr("CASE " + " ".join(f"WHEN id = {i} THEN {i * i}" for i in range(15)) + " END AS x")
+    yield "a wide struct", lambda s: s.range(2).selectExpr("to_json(struct(" + ", ".join(f"id AS f{i}" for i in range(60)) + "))")
+    # fmt: on
 
 
 def _view(session: SparkSession) -> DataFrame:

@@ -1,9 +1,8 @@
-"""Spark's own registry: its SQL settings with the values worth trying, and the examples of its built-in functions."""
+"""Spark's own registry of SQL settings, with the values worth trying."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -16,43 +15,35 @@ SQLCONF = "org.apache.spark.sql.internal.SQLConf"
 # Numbers to try of a setting that takes one: none at all, few, one that switches off, and many.
 NUMBERS = ("0", "1", "2", "7", "-1", "100000")
 # Texts, where a value can be named. The rest of the texts are left out (`left_out` says so).
-TEXTS = {
-    "spark.sql.session.timeZone": ("Asia/Tokyo", "UTC"),
-    "spark.sql.columnNameOfCorruptRecord": ("broken",),
-    "spark.sql.sources.default": ("json",),
-    "spark.sql.optimizer.excludedRules": (
-        "org.apache.spark.sql.catalyst.optimizer.ConstantFolding",
-        "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates",
-    ),
-    "spark.sql.adaptive.optimizer.excludedRules": (
-        "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
-    ),
-    "spark.sql.sources.useV1SourceList": ("",),
-    "spark.sql.optimizer.nestedPredicatePushdown.supportedFileSources": ("",),
-    "spark.sql.files.ignoredPathSegmentRegex": ("^[.]", "^[._b]"),
-    "spark.sql.streaming.disabledV2MicroBatchReaders": (
-        "org.apache.spark.sql.execution.streaming.sources.RateStreamProvider",
-    ),
-    "spark.sql.defaultColumn.allowedProviders": ("csv",),
-    "spark.sql.timeTravelTimestampKey": ("asOf",),
-    "spark.sql.redaction.options.regex": (".*",),
-    "spark.sql.redaction.string.regex": (".*",),
-    "spark.sql.parquet.compression.codec": ("gzip", "none"),
-    "spark.sql.orc.compression.codec": ("none",),
-    "spark.sql.execution.arrow.compression.codec": ("lz4",),
-    "spark.sql.variant.forceShreddingSchemaForTest": ("a int",),
-    "spark.sql.functionResolution.sessionOrder": ("first", "last"),
-    "spark.sql.execution.pandas.structHandlingMode": ("row", "dict"),
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    ),
-    "spark.sql.streaming.multipleWatermarkPolicy": ("max",),
-    "spark.sql.streaming.stateStore.encodingFormat": ("avro",),
-    "spark.sql.streaming.stateStore.compression.codec": ("zstd",),
-    "spark.sql.streaming.internal.stateStore.partitions": ("3",),
-    "spark.sql.orc.impl": ("hive",),
-    "spark.sql.codegen.compiler": ("jdk",),
-}
+TEXTS = {f"spark.sql.{key}": values for key, values in {
+    "session.timeZone": ("Asia/Tokyo", "UTC"),
+    "columnNameOfCorruptRecord": ("broken",),
+    "sources.default": ("json",),
+    "optimizer.excludedRules": tuple(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("ConstantFolding", "PushDownPredicates")),
+    "adaptive.optimizer.excludedRules": ("org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",),
+    "sources.useV1SourceList": ("",),
+    "optimizer.nestedPredicatePushdown.supportedFileSources": ("",),
+    "files.ignoredPathSegmentRegex": ("^[.]", "^[._b]"),
+    "streaming.disabledV2MicroBatchReaders": ("org.apache.spark.sql.execution.streaming.sources.RateStreamProvider",),
+    "defaultColumn.allowedProviders": ("csv",),
+    "timeTravelTimestampKey": ("asOf",),
+    "redaction.options.regex": (".*",),
+    "redaction.string.regex": (".*",),
+    "parquet.compression.codec": ("gzip", "none"),
+    "orc.compression.codec": ("none",),
+    "execution.arrow.compression.codec": ("lz4",),
+    "variant.forceShreddingSchemaForTest": ("a int",),
+    "functionResolution.sessionOrder": ("first", "last"),
+    "execution.pandas.structHandlingMode": ("row", "dict"),
+    "streaming.stateStore.providerClass": ("org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",),
+    "streaming.multipleWatermarkPolicy": ("max",),
+    "streaming.stateStore.encodingFormat": ("avro",),
+    "streaming.stateStore.compression.codec": ("zstd",),
+    "streaming.internal.stateStore.partitions": ("3",),
+    "orc.impl": ("hive",),
+    "codegen.compiler": ("jdk",),
+}.items()}  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)
@@ -124,19 +115,3 @@ def _takes(scratch: SparkSession, key: str, value: str) -> bool:
         return False
     scratch.conf.unset(key)
     return True
-
-
-def examples(spark: SparkSession) -> Iterator[tuple[str, str]]:
-    """(function, statement) of the registry of functions, as their authors wrote them (ExpressionInfo.getExamples)."""
-    catalog = spark._jsparkSession.sessionState().catalog()
-    registry = spark._jsparkSession.sessionState().functionRegistry()
-    tables = spark._jsparkSession.sessionState().tableFunctionRegistry()
-    del catalog
-    for known in (registry, tables):
-        names = known.listFunction()
-        for index in range(names.size()):
-            name = names.apply(index)
-            info = known.lookupFunction(name)
-            for part in str(info.get().getExamples()).split("\n      > ")[1:]:
-                if statement := re.match(r"(?s)(.+?);\s*(\n|$)", part):
-                    yield str(name.funcName()), statement[1].strip()

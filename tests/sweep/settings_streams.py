@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -27,19 +27,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from .settings import WORSE, Found, Results, arguments, forget, groups, session_with, start
+from .settings import RESTARTED, Found, Results, Run, arguments, forget, halves, session_with, start
 from .settings_outcome import condition
 from .settings_registry import settings
 from .settings_trace import read_since
 
 Build = Callable[[SparkSession, Path], DataFrame]
 SLOW = {
-    (key, "100000")
-    for key in (
-        "spark.sql.shuffle.partitions",
-        "spark.sql.leafNodeDefaultParallelism",
-        "spark.sql.files.minPartitionNum",
-    )
+    (f"spark.sql.{key}", "100000")
+    for key in ("shuffle.partitions", "leafNodeDefaultParallelism", "files.minPartitionNum")
 }
 ENDS_WITHIN = 40.0  # seconds: one takes about 5; with hundred thousand partitions it would take minutes
 ROWS = "k string, a long, f double, ts timestamp"
@@ -151,9 +147,9 @@ class Streams:
         costs its whole time."""
         found: dict[str, str] = {}
         for name in names:
-            if len({text.removesuffix(", restarted") for text in found}) >= enough:
+            if len({text.removesuffix(RESTARTED) for text in found}) >= enough:
                 break
-            for said, parts in ((name, (flips,)), (f"{name}, restarted", ({}, flips))):
+            for said, parts in ((name, (flips,)), (name + RESTARTED, ({}, flips))):
                 rows = self.run(name, parts)
                 if rows != self.expected[said]:
                     found[said] = "errors" if any(r.startswith("error ") for r in rows) else "values"
@@ -164,65 +160,34 @@ class Streams:
         together = self.changed(flips, list(QUERIES))
         if not together:
             return None
-        return self._halves(flips, sorted({t.removesuffix(", restarted") for t in together})[:3])
-
-    def _halves(self, flips: dict[str, str], names: list[str]) -> list[Found]:
-        changes = self.changed(flips, names, enough=len(names) if len(flips) == 1 else 1)
-        if not changes:
-            return []
-        if len(flips) == 1:
-            ((key, value),) = flips.items()
-            text = min(changes, key=lambda t: (WORSE.index(changes[t]), t.endswith("restarted"), len(t)))
-            return [Found(key, value, changes[text], text, len(changes))]
-        items = list(flips.items())
-        half = len(items) // 2
-        return [*self._halves(dict(items[:half]), names), *self._halves(dict(items[half:]), names)]
+        names = sorted({t.removesuffix(RESTARTED) for t in together})[:3]
+        return halves(flips, lambda some: self.changed(some, names, len(names) if len(some) == 1 else 1), {})
 
 
 def sweep(path: Path, minutes: float, wanted: Callable[[str], bool]) -> bool:
     """As settings.sweep: whether all were tried in the time."""
     folder = Path(tempfile.mkdtemp(prefix="streamupdate-streams-"))
     spark = start(folder)
-    began = time.time()
-    run, results, read = Streams(spark, folder), Results.of(path), set()
+    streams, results, read = Streams(spark, folder), Results.of(path), set[str]()
+    run = Run(results, minutes)
     for name in list(QUERIES):
         read_since(spark)
-        run.expected[name] = run.run(name, ({},))
-        run.expected[f"{name}, restarted"] = run.run(name, ({}, {}))
+        streams.expected[name] = streams.run(name, ({},))
+        streams.expected[name + RESTARTED] = streams.run(name, ({}, {}))
         read |= read_since(spark)
-        print(f"{time.time() - began:5.0f} s  {name}: {len(run.expected[name])} rows", flush=True)
-        if run.run(name, ({},)) != run.expected[name]:
-            print(f"not repeatable: {name}", flush=True)
+        run.say(f"{name}: {len(streams.expected[name])} rows")
+        if streams.run(name, ({},)) != streams.expected[name]:
+            run.say(f"not repeatable: {name}")
             del QUERIES[name]
     known = settings(spark)
     results.read[""] = read
-    harmless = results.harmless.setdefault("", set())
-    tries = [(s.key, v) for s in known for v in s.values if s.key in read and wanted(s.key) and (s.key, v) not in SLOW]
     for key, value in sorted(SLOW):
-        print(
-            f"not tried: {key}={value} (each batch would have that many tasks; smaller numbers are tried)", flush=True
-        )
-    rounds, unclear = 0, set[tuple[str, str]]()
-    while left := [
-        (k, v) for k, v in tries if k not in results.found and f"{k}={v}" not in harmless and (k, v) not in unclear
-    ]:
-        rounds += 1
-        print(f"{time.time() - began:5.0f} s  round {rounds}: {len(left)} tries left", flush=True)
-        for group in groups(left, random.Random(rounds), rounds):
-            if time.time() - began > minutes * 60:
-                return False
-            flips = {k: v for k, v in group.items() if k not in results.found}
-            found = run.group(flips)
-            if found is None:
-                harmless.update(f"{k}={v}" for k, v in flips.items())
-            elif not found and len(flips) == 1:
-                unclear.update(flips.items())
-            for one in found or ():
-                if results.add(one):
-                    print(f"{time.time() - began:5.0f} s  {one.key}={one.value}: {one.text}", flush=True)
-            results.save(known, len(QUERIES))
-    results.save(known, len(QUERIES))
-    return True
+        run.say(f"not tried: {key}={value} (each batch would have that many tasks; smaller numbers are tried)")
+    tries = [(s.key, v) for s in known for v in s.values if s.key in read and wanted(s.key) and (s.key, v) not in SLOW]
+    save = partial(results.save, known, len(QUERIES))
+    done = run.settle(tries, results.harmless.setdefault("", set()), streams.group, save)
+    save()
+    return done
 
 
 if __name__ == "__main__":

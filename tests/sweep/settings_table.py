@@ -18,7 +18,7 @@ from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PRO
 from airflow_provider_streamupdate.streaming.spark_internals.jvm import STREAMING, module, sequence
 from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings
 
-from .settings import Results, _alone, forget, session_with, start
+from .settings import RESTARTED, Results, _alone, forget, session_with, start
 from .settings_corpus import Statement, corpus
 from .settings_frames import frames, write_files
 from .settings_registry import settings
@@ -56,8 +56,8 @@ def confirm(spark: SparkSession, measured: Measured, folder: Path) -> str:
     base = dict([measured.under.split("=", 1)]) if measured.under else {}
     flips = {**base, measured.key: measured.other}
     if measured.kind == "stream":
-        streams, name = Streams(spark, folder), measured.example.removesuffix(", restarted")
-        for said, parts in ((name, ({},)), (f"{name}, restarted", ({}, {}))):
+        streams, name = Streams(spark, folder), measured.example.removesuffix(RESTARTED)
+        for said, parts in ((name, ({},)), (name + RESTARTED, ({}, {}))):
             streams.expected[said] = streams.run(name, parts)
         return streams.changed(flips, [name]).get(measured.example, "")
     one = statement(measured, folder)
@@ -113,11 +113,7 @@ def make(results: Results, streams: Results) -> None:
     # Those of the table were not tried again, unless asked for.
     entries += [m for m in MEASURED.values() if not any(e.key == m.key for e in entries)]
     head = HEAD.format(
-        count=len(entries),
-        all=len(registry),
-        version=spark.version,
-        statements=len(known),
-        streams=len(QUERIES),
+        count=len(entries), all=len(registry), version=spark.version, statements=len(known), streams=len(QUERIES)
     )
     lines = map(_line, sorted(entries, key=lambda e: e.key))
     TABLE.write_text(f"{head}{''.join(lines)})}}\n# fmt: on\n")

@@ -2,7 +2,7 @@
 
 Each pair is two texts of SQL, planned on a stream; what makes them the same is Spark's own parser, analyzer and
 optimizer, or what the product knows (operands that may change places, names that do not count). Pairs of whole apps are
-in tests/spark/test_pairs.py.
+in tests/spark/pairs_of_*.py.
 """
 
 from __future__ import annotations

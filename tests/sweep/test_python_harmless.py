@@ -12,57 +12,42 @@ from tests.sweep.python_corpus import SAMPLES
 BY_NAME = {sample.name: sample for sample in SAMPLES}
 
 # fmt: off
+# The one that is told apart, needlessly: Python deletes what an error is caught as.
+CAUGHT = ("exceptions", "app.py", "except Bad as e:\n        return str(e), e.code, e.more",
+          "except Bad as bad:\n        return str(bad), bad.code, bad.more")
 # sample, file, what stands there, what stands there afterwards; "" for the beginning of the file
 EDITS = [
     # comments, blank lines, docstrings, layout
     ("arithmetic", "app.py", '"Doc."', '"""Another text,\n    of two lines."""'),
-    ("arithmetic", "app.py", '    "Doc."\n', ""),
     ("arithmetic", "app.py", "    y -= 2", "    y -= 2  # less"),
     ("arithmetic", "app.py", "def f(x):", "\n\n\n# moved down\ndef f(x):"),
     ("arithmetic", "app.py", "y = x * 3 + 7", "y = (x * 3\n         + 7)"),
     ("branches and loops", "app.py", "            continue\n", "            # the next one\n\n            continue\n"),
-    ("exceptions", "app.py", "    try:\n", "    # careful\n    try:\n\n"),
-    ("generators and comprehensions", "app.py", "def numbers(n):", 'def numbers(n):\n    "Numbers."'),
     ("class with inheritance", "app.py", "class Middle(Base):", 'class Middle(Base):\n    "In the middle."\n'),
     ("dataclass of another module", "shapes.py", "class Shape:", 'class Shape:\n    "A shape."'),
-    ("named tuples", "app.py", "class Named(NamedTuple):", 'class Named(NamedTuple):\n    "Has a name."'),
     ("enum", "app.py", "class Color(enum.Enum):", 'class Color(enum.Enum):\n    "Colours."'),
-    ("class made in a function", "app.py", '"Adds."', '"Adds more."'),
     ("imported helper", "helpers.py", "def double(x):", '"""Helpers."""\n\n\ndef double(x):\n    "Twice."'),
     # local variables
     ("arithmetic", "app.py", "y", "result"),
-    ("branches and loops", "app.py", "total", "a_sum"),
     ("closure", "app.py", "factor", "zz_factor"),
-    ("closure", "app.py", "count", "zz_count"),
     ("nonlocal counter", "app.py", "seen", "already"),
     ("lazy dotted import", "app.py", "rates as rates\n    return pkg.deep.scale(x) + rates.",
      "rates as r\n    return pkg.deep.scale(x) + r."),
     ("generators and comprehensions", "app.py", "got = yield", "given = yield"),
     ("with and context managers", "app.py", "as n, Quiet() as q:\n        log.append(n + q",
      "as a, Quiet() as b:\n        log.append(a + b"),
-    ("exceptions", "app.py", "except Bad as e:\n        return str(e), e.code, e.more",
-     "except Bad as bad:\n        return str(bad), bad.code, bad.more"),
+    CAUGHT,
     # unrelated definitions
     ("closure", "app.py", "", "unrelated = lambda x: x + 1\n"),
-    ("closure", "app.py", "", "def unrelated(a, b=2):\n    return a\n"),
     ("globals", "app.py", "", "import json, os.path\nUNRELATED = 5\n"),
-    ("globals", "app.py", "", "class Unrelated:\n    limit = 4\n"),
-    ("imported helper", "helpers.py", "    return x\n", "    return x + 1\n"),
     ("imported helper", "helpers.py", "", "import json\nfrom collections import deque\nMORE = {1: 2}\n"),
-    ("lazy import", "helpers.py", "", "def unrelated(x):\n    return x * 9\n"),
-    ("lazy dotted import", "pkg/deep.py", "", "import math\nlater = lambda: math.pi\n"),
-    ("dotted import", "pkg/__init__.py", "", "VERSION = 3\n"),
     ("relative import inside", "pkg/rates.py", "", "UNRELATED = 3\n"),
-    ("class of another module", "helpers.py", "", "class Unrelated:\n    pass\n"),
-    ("functools.cache", "helpers.py", "", "import logging\nlog = logging.getLogger(__name__)\n"),
-    ("what an import does", "helpers.py", "", "def unrelated():\n    return 1\n"),
     ("registry filled by decorators", "rules.py", "", "UNRELATED = 3\n"),
     # type hints
     ("arithmetic", "app.py", "def f(x):", "def f(x: int) -> int:"),
     ("keyword defaults of a helper", "app.py", "def scaled(x, *, by=3, offset=1):",
      "def scaled(x: float, *, by: int = 3, offset: int = 1) -> float:"),
     ("closure", "app.py", "    def inner(x):", "    def inner(x: 'int') -> list[int]:"),
-    ("nonlocal counter", "app.py", "    def outer(x):", "    def outer(x: list) -> dict:"),
     ("imported helper", "helpers.py", "def shift(x):", "def shift(x: int) -> int:"),
     ("class with inheritance", "app.py", "def add(self, x):\n        return x",
      "def add(self, x: int) -> int:\n        return x"),
@@ -70,7 +55,6 @@ EDITS = [
     ("abc, Protocol, Generic", "app.py", "def area(self) -> int: ...", "def area(self) -> float: ..."),
     # names of global variables, of imports, other ways to write the same constant
     ("globals", "app.py", "RATES", "_RATES"),
-    ("imported helper", "app.py", "MOST", "LARGEST"),
     ("globals", "app.py", "LIMIT = 4", "LIMIT = 2 * 2"),
     ("sets", "app.py", '{"a", "e", "i"}', '{"i", "a", "e"}'),
     ("sets", "app.py", '{"l", "o"}', '{"o", "l"}'),
@@ -95,7 +79,7 @@ def test_what_changes_no_result_changes_no_digest(tmp_path: Path) -> None:
     assert all(before["results"] == after["results"] for _, before, after in pairs)
     different = [edit for edit, before, after in pairs if before["digest"] != after["digest"]]
     print(f"{len(EDITS)} harmless edits, falsely different: {len(different)}")
-    assert len(different) <= len(EDITS) * 0.02, "\n".join(map(str, different))
+    assert set(different) <= {CAUGHT}, "\n".join(map(str, different))
 
 
 # What pickle does not take, and code that takes what it runs by names that are data: ``@@`` is the one or the other.

@@ -19,85 +19,49 @@ def at(seconds: float) -> str:
 def me(**changes: Any) -> dict[str, Any]:
     """An editor, in an Airflow that has all DAGs."""
     return {
-        "user": "editor",
-        "may_edit": True,
-        "may_trigger": dict.fromkeys(DAGS, True),
-        "missing_dags": [],
+        "user": "editor", "may_edit": True, "may_trigger": dict.fromkeys(DAGS, True), "missing_dags": [],
         "strategies": [
             {"name": name, "summary": f"how {name} goes", "runs_beside": name == "parallel"}
             for name in ("standby", "restart", "parallel", "in_flight")
         ],
-        **{f"{dag.removeprefix('stream_')}_dag_id": dag for dag in DAGS},
-        **changes,
-    }
+        **{f"{dag.removeprefix('stream_')}_dag_id": dag for dag in DAGS}, **changes,
+    }  # fmt: skip
 
 
 def query(**changes: Any) -> dict[str, Any]:
     return {
-        "batch": 1234567,
-        "last_commit_at": at(-2),
-        "input_rows_per_second": 12345.6,
-        "processed_rows_per_second": 23456.7,
-        "batch_seconds": 1.25,
-        "lag": 1234567.0,
-        "watermark": at(-60),
-        "state_rows": {"views": 12345678, "sessions_by_country": 42},
-        "state_bytes": 123456789,
-        "source_lag": {"clicks": 1234567},
-        "source_rates": {"clicks": 12345.6},
-        "figures": [{"rows_out": 42}],
-        "active": True,
-        "idle": False,
-        "error": None,
-        **changes,
-    }
+        "batch": 1234567, "last_commit_at": at(-2), "input_rows_per_second": 12345.6,
+        "processed_rows_per_second": 23456.7, "batch_seconds": 1.25, "lag": 1234567.0, "watermark": at(-60),
+        "state_rows": {"views": 12345678, "sessions_by_country": 42}, "state_bytes": 123456789,
+        "source_lag": {"clicks": 1234567}, "source_rates": {"clicks": 12345.6}, "figures": [{"rows_out": 42}],
+        "active": True, "idle": False, "error": None, **changes,
+    }  # fmt: skip
 
 
 def past(points: int = 180, each: int = 60, **changes: Any) -> dict[str, Any]:
     """A point each so many seconds, up to NOW."""
     at = [NOW.timestamp() - each * (points - n) for n in range(points)]
     return {
-        "app": APP,
-        "seconds": points * each,
-        "each": each,
-        "at": at,
-        "deployment": ["v4"] * points,
-        "in": [12345.6 + n % 7 for n in range(points)],
-        "out": [None] * points,
-        "lag": [1234567.0 + 1000 * (n % 11) for n in range(points)],
-        "longest_lag": [2345678.0] * points,
-        "batch": [1.25 + n % 5 / 10 for n in range(points)],
-        "longest_batch": [2.5] * points,
-        "bytes": [123_456_789 + n for n in range(points)],
-        "watermark_age": [60.0] * points,
+        "app": APP, "seconds": points * each, "each": each, "at": at, "deployment": ["v4"] * points,
+        "in": [12345.6 + n % 7 for n in range(points)], "out": [None] * points,
+        "lag": [1234567.0 + 1000 * (n % 11) for n in range(points)], "longest_lag": [2345678.0] * points,
+        "batch": [1.25 + n % 5 / 10 for n in range(points)], "longest_batch": [2.5] * points,
+        "bytes": [123_456_789 + n for n in range(points)], "watermark_age": [60.0] * points,
         "rows": {
             f"{QUERY}/views": [12345678 + n for n in range(points)],
             f"{QUERY}/sessions_by_country": [42] * points,
         },
         **changes,
-    }
+    }  # fmt: skip
 
 
 def deployment(name: str, **changes: Any) -> dict[str, Any]:
     return {
-        "deployment": name,
-        "state": "cancelled",
-        "current": False,
-        "submitted_at": at(-7200),
-        "started_at": at(-7190),
-        "first_commit_at": at(-7180),
-        "heartbeat_at": at(-3600),
-        "parent": None,
-        "from_snapshot": None,
-        "from_app": None,
-        "digest": "0" * 64,
-        "epoch": 1,
-        "batches": {"views": 7},
-        "spark_ui": "http://spark.example:4040",
-        "spark_version": "4.1.0",
-        "host": "worker-17.streaming.example.org",
-        "reason": None,
-        "error": None,
+        "deployment": name, "state": "cancelled", "current": False, "submitted_at": at(-7200),
+        "started_at": at(-7190), "first_commit_at": at(-7180), "heartbeat_at": at(-3600), "parent": None,
+        "from_snapshot": None, "from_app": None, "digest": "0" * 64, "epoch": 1, "batches": {"views": 7},
+        "spark_ui": "http://spark.example:4040", "spark_version": "4.1.0",
+        "host": "worker-17.streaming.example.org", "reason": None, "error": None,
         "driver_log": f"/var/lib/streamupdate/root/{APP}/deployments/{name}/driver-1.log",
         "update": None,
         "application": {
@@ -105,39 +69,25 @@ def deployment(name: str, **changes: Any) -> dict[str, Any]:
             "params": {"rate": "300", "api_token": "(hidden)", "output": "s3://a-bucket-of-ours/streams/views/output"},
             "conf": {"spark.sql.shuffle.partitions": "200"},
         },
-        "runs": [],
-        "changes": [],
-        **changes,
-    }
+        "runs": [], "changes": [], **changes,
+    }  # fmt: skip
 
 
 def snapshot(n: int) -> dict[str, Any]:
     return {
-        "name": f"before-page-views-3f9c2a71d{n}",
-        "app": APP,
-        "kind": "cancelled",
-        "created_at": at(-3600 + 20 * n),
-        "deployment": "page-views-3f9c2a71",
-        "size": 123456789,
-        "bytes_new": 1000,
+        "name": f"before-page-views-3f9c2a71d{n}", "app": APP, "kind": "cancelled",
+        "created_at": at(-3600 + 20 * n), "deployment": "page-views-3f9c2a71", "size": 123456789, "bytes_new": 1000,
         "queries": {"views": {"batch": 7, "committed_at": at(-3600 + 20 * n), "state_rows": {"views": 1000000 * n}}},
         "verified": None,
-    }
+    }  # fmt: skip
 
 
 def item(name: str, **changes: Any) -> dict[str, Any]:
     return {
-        "thing": "stage",
-        "name": name,
-        "verdict": "carried",
-        "reason": "its keys and values are as they were",
-        "needs_agreement": False,
-        "agreed": False,
-        "offer": None,
-        "because": None,
-        "rules": [],
-        **changes,
-    }
+        "thing": "stage", "name": name, "verdict": "carried", "reason": "its keys and values are as they were",
+        "needs_agreement": False, "agreed": False, "offer": None, "because": None, "rules": [],
+        "next_steps": [], "details": "", **changes,
+    }  # fmt: skip
 
 
 def report(*items: dict[str, Any]) -> dict[str, Any]:
@@ -146,43 +96,24 @@ def report(*items: dict[str, Any]) -> dict[str, Any]:
 
 def request(**changes: Any) -> dict[str, Any]:
     return {
-        "dag_id": "stream_update",
-        "run_id": "manual__2026-11-24T20:00:00.123456+00:00",
-        "state": "running",
-        "paused": False,
-        "check_only": False,
-        "report": None,
-        "rehearsal": None,
-        "queued_at": at(-31),
-        "started_at": at(-30),
-        "ended_at": None,
-        "tasks": [],
-        **changes,
-    }
+        "dag_id": "stream_update", "run_id": "manual__2026-11-24T20:00:00.123456+00:00", "state": "running",
+        "paused": False, "check_only": False, "report": None, "rehearsal": None, "queued_at": at(-31),
+        "started_at": at(-30), "ended_at": None, "tasks": [], **changes,
+    }  # fmt: skip
 
 
 def update(**changes: Any) -> dict[str, Any]:
     return {
-        "old": "page-views-3f9c2a71",
-        "new": "page-views-9d21b0c4",
-        "runs": "page-views-9d21b0c4",
-        "strategy": "standby",
-        "started_at": at(-28),
-        "step": "check",
+        "old": "page-views-3f9c2a71", "new": "page-views-9d21b0c4", "runs": "page-views-9d21b0c4",
+        "strategy": "standby", "started_at": at(-28), "step": "check",
         "steps": [
             {"step": "plan", "at": at(-28), "seconds": 0.0},
             {"step": "check", "at": at(-20), "seconds": 8.0},
         ],
         "left": ["prepare", "snapshot_and_cancel", "submit_from_snapshot", "verify", "promote"],
-        "snapshot": None,
-        "outcome": None,
-        "reason": None,
-        "pause_seconds": None,
-        "paused_at": None,
-        "verified": [],
-        "asked_by": "somebody@a-machine-of-ours",
-        **changes,
-    }
+        "snapshot": None, "outcome": None, "reason": None, "pause_seconds": None, "paused_at": None, "verified": [],
+        "asked_by": "somebody@a-machine-of-ours", **changes,
+    }  # fmt: skip
 
 
 def promoted(**changes: Any) -> dict[str, Any]:
@@ -218,16 +149,10 @@ def promoted(**changes: Any) -> dict[str, Any]:
 
 def need(kind: str, severity: str = "critical", **changes: Any) -> dict[str, Any]:
     return {
-        "kind": kind,
-        "severity": severity,
-        "reason": f"something is the matter with it ({kind})",
+        "kind": kind, "severity": severity, "reason": f"something is the matter with it ({kind})",
         "help": f"streamupdate restart {APP} continues from its own checkpoint",
-        "since": at(-7200),
-        "command": f"streamupdate restart {APP}",
-        "button": None,
-        "snapshot": None,
-        **changes,
-    }
+        "since": at(-7200), "button": None, "about": None, **changes,
+    }  # fmt: skip
 
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -242,11 +167,8 @@ def review(**changes: Any) -> dict[str, Any]:
     )
     return {
         "update": promoted(),
-        "agreed": [{"name": "views/weekly:same", "because": "only the order"}],
-        "verdicts": {"carried": 3, "ignored": 1},
-        "problems": [],
-        "compared": None,
-        "rollback": None,
+        "agreed": ["views/weekly:same (only the order)"],
+        "verdicts": {"carried": 3, "ignored": 1}, "problems": [], "compared": None, "rollback": None,
         "settings": [
             {"part": "parameters", "key": "api_token", "before": "(hidden)", "after": "(hidden), another"},
             {"part": "parameters", "key": "output", "before": f"s3://{'a-long-name/' * 12}", "after": HOSTILE},
@@ -262,7 +184,7 @@ def review(**changes: Any) -> dict[str, Any]:
             + [{"query": "views", "figure": "state size, growth", "unit": "bytes/h", "before": -1e6, "after": 2.5e9}],
         },
         **changes,
-    }
+    }  # fmt: skip
 
 
 def code(**changes: Any) -> dict[str, Any]:
@@ -319,12 +241,7 @@ def app(**changes: Any) -> dict[str, Any]:
     ]
     deployments[-1].update(current=True, state="running", heartbeat_at=at(0))
     found: dict[str, Any] = {
-        "conn_id": CONN,
-        "app": APP,
-        "state": "running",
-        "next_step": None,
-        "needs": [],
-        "interrupted": None,
+        "conn_id": CONN, "app": APP, "state": "running", "needs": [],
         "way_back": {"to": "v3", "failure": None, "healthy": None},
         "current": {"deployment": "v4", "epoch": 4, "promoted": True},
         "status": {"heartbeat_at": at(0), "queries": {"views": query(), "alerts-by-country": query()}, "error": None},
@@ -333,38 +250,22 @@ def app(**changes: Any) -> dict[str, Any]:
             {"name": "views/views", "kind": "aggregate", "operator_id": 0, "state_rows": 12345678}
             | {"verdict": "carried with loss", "reason": "counts of keys that come late are of one version only"}
         ],
-        "picture": running(),
-        "report": None,
-        "difference": None,
-        "hot_standby": None,
-        "snapshots": [snapshot(n) for n in range(3)],
-        "updates": [promoted()],
-        "rollbacks": [],
+        "picture": running(), "report": None, "difference": None, "hot_standby": None,
+        "snapshots": [snapshot(n) for n in range(3)], "updates": [promoted()], "rollbacks": [],
         "events": [{"at": at(-10), "epoch": 4, "event": "state", "state": "running", "reason": None}],
-        "runs": [],
-        "requests": [],
-    }
+        "runs": [], "requests": [],
+    }  # fmt: skip
     return {**found, **changes}
 
 
 def listed(**changes: Any) -> dict[str, Any]:
     found = {
-        "conn_id": CONN,
-        "app": "page-views-by-country-and-language",
-        "state": "running",
-        "deployment": "page-views-9d21b0c4-second-try",
-        "epoch": 12,
-        "rows_in_per_second": 123456.0,
-        "rows_per_second": 123456.0,
-        "lag": 1234567.0,
-        "batch_seconds": 12.5,
-        "state_rows": 123456789,
-        "heartbeat_at": at(-1),
-        "updating_to": None,
-        "next_step": None,
-        "needs": [],
+        "conn_id": CONN, "app": "page-views-by-country-and-language", "state": "running",
+        "deployment": "page-views-9d21b0c4-second-try", "epoch": 12, "rows_in_per_second": 123456.0,
+        "rows_per_second": 123456.0, "lag": 1234567.0, "batch_seconds": 12.5, "state_rows": 123456789,
+        "heartbeat_at": at(-1), "updating_to": None, "needs": [],
         "last_update": {"deployment": "v4", "outcome": "promoted", "step": "promote", "pause_seconds": 1.25},
-    }
+    }  # fmt: skip
     return {**found, **changes}
 
 
@@ -375,17 +276,9 @@ def apps(*found: dict[str, Any]) -> dict[str, Any]:
 def node(kind: str, name: str, lines: list[str], **changes: Any) -> dict[str, Any]:
     """A node of a picture that both versions have, unless `changes` take it from one."""
     return {
-        "id": kind if kind == "sink" else f"{kind} {name}",
-        "kind": kind,
-        "name": "" if kind == "steps" else name,
-        "old": lines,
-        "new": lines,
-        "mark": "carried",
-        "reason": "",
-        "agreement": None,
-        "blocks": False,
-        **changes,
-    }
+        "id": kind if kind == "sink" else f"{kind} {name}", "kind": kind, "name": "" if kind == "steps" else name,
+        "old": lines, "new": lines, "mark": "carried", "reason": "", "agreement": None, "blocks": False, **changes,
+    }  # fmt: skip
 
 
 def edge(start: str, end: str, old: bool = True, new: bool = True) -> dict[str, Any]:
@@ -395,7 +288,7 @@ def edge(start: str, end: str, old: bool = True, new: bool = True) -> dict[str, 
 def picture(**changes: Any) -> dict[str, Any]:
     """A new version that is refused: another key, a filter more, a source less, a stage more."""
     filtered = ["filter clicks.country IS NOT NULL", "filter clicks.seconds_on_the_page > 3.5, after the watermark"]
-    reason = "keys changed from [country, language] to [country]: the saved counts are of other groups"
+    reason = "keys changed: language is gone: the saved counts are of other groups"
     nodes = [
         node("source", "clicks", ["kafka", "clicks-of-all-sites.v3"], reason="same kafka: offsets continue"),
         node("source", "views-of-the-old-site", ["json", "s3://a-bucket-of-ours/streams/views/input"], new=None)
@@ -416,13 +309,10 @@ def picture(**changes: Any) -> dict[str, Any]:
         edge("stage sessions_by_country_and_hour", "sink", old=False),
     ]
     query = {
-        "name": "views",
-        "change": "same",
-        "nodes": nodes,
-        "edges": edges,
+        "name": "views", "change": "same", "nodes": nodes, "edges": edges,
         "notes": [item("views:watermark", thing="watermark", reason="the watermark is as it was")],
         "unknown": [],
-    }
+    }  # fmt: skip
     return {"compared": True, "queries": [query], "notes": [], **changes}
 
 

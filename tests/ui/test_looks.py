@@ -163,56 +163,44 @@ BUTTONS = ("Take a snapshot", "Update…", "Restart…", "Roll back…")
 LIVES = "Restart: the driver is alive (running)"
 
 
-def _new(app: dict[str, Any], _: dict[str, Any]) -> None:
-    app["deployments"][-1]["parent"] = None
-
-
-def _dead(app: dict[str, Any], _: dict[str, Any]) -> None:
-    app["state"] = "lost"
-
-
-def _under_way(app: dict[str, Any], _: dict[str, Any]) -> None:
-    app["updates"] = [made.update(old="v4")]
-
-
-def _asked(app: dict[str, Any], _: dict[str, Any]) -> None:
-    app["requests"] = [made.request(run_id="r1", state="queued")]
-
-
-def _no_dag(_: dict[str, Any], me: dict[str, Any]) -> None:
-    me["missing_dags"] = ["stream_rollback"]
-
-
-def _viewer(_: dict[str, Any], me: dict[str, Any]) -> None:
-    me.update(may_edit=False, may_trigger=dict.fromkeys(made.DAGS, False))
-
-
-def _elsewhere(app: dict[str, Any], _: dict[str, Any]) -> None:
-    app["conn_id"] = "another"
-
-
 @pytest.mark.parametrize(
     ("change", "usable", "told"),
     [
-        (_new, [0, 1], [LIVES, "Roll back: there is no deployment before v4"]),
         (
-            _dead,
+            lambda app, me: app["deployments"][-1].update(parent=None),
+            [0, 1],
+            [LIVES, "Roll back: there is no deployment before v4"],
+        ),
+        (
+            lambda app, me: app.update(state="lost"),
             [2, 3],
             [
                 "Take a snapshot: only a running driver can take one; this one is lost",
                 "Update: only a running app can be updated; this one is lost",
             ],
         ),
-        (_under_way, [0, 3], ["Update, Restart: the update to page-views-9d21b0c4 is under way"]),
-        (_asked, [0, 3], ["Update: update by run r1 is under way", LIVES]),
-        (_no_dag, [0, 1], [LIVES, "Roll back: Airflow has no DAG stream_rollback"]),
         (
-            _elsewhere,
+            lambda app, me: app.update(updates=[made.update(old="v4")]),
+            [0, 3],
+            ["Update, Restart: the update to page-views-9d21b0c4 is under way"],
+        ),
+        (
+            lambda app, me: app.update(requests=[made.request(run_id="r1", state="queued")]),
+            [0, 3],
+            ["Update: update by run r1 is under way", LIVES],
+        ),
+        (
+            lambda app, me: me.update(missing_dags=["stream_rollback"]),
+            [0, 1],
+            [LIVES, "Roll back: Airflow has no DAG stream_rollback"],
+        ),
+        (
+            lambda app, me: app.update(conn_id="another"),
             [0, 3],
             ["Update: DAG stream_update uses connection streamupdate_default; this app is on another", LIVES],
         ),
         (
-            _viewer,
+            lambda app, me: me.update(may_edit=False, may_trigger=dict.fromkeys(made.DAGS, False)),
             [],
             [
                 "Take a snapshot: you may not edit DAG stream_update",
@@ -246,9 +234,8 @@ def test_an_update_that_nobody_works_on_can_be_continued_or_rolled_back(show: Sh
     new = "page-views-9d21b0c4"
     answers.app["deployments"][-1]["parent"] = None
     answers.app["updates"] = [made.update(old="v4")]
-    answers.app["interrupted"] = {"deployment": new, "step": "check", "since": made.at(-20), "killed": True}
     reason = f"the update to {new} was interrupted"
-    answers.app["needs"] = [made.need("update-interrupted", "warning", reason=reason, button="rollback")]
+    answers.app["needs"] = [made.need("update-interrupted", "warning", reason=reason, button="rollback", about=new)]
     page = show()
     expect(page.locator(".why")).to_have_text([f"Restart: continue or roll back the update to {new} first"])
     expect(page.locator(".under-way")).to_have_count(0)
@@ -347,9 +334,7 @@ def test_a_refused_update_is_pictured_old_beside_new(show: Show, answers: Answer
     boxes = [boxes_of(lane.locator(".node", has_text="x refused"))[0] for lane in (old, new)]
     assert boxes[0]["x"] == boxes[1]["x"] and boxes[0]["y"] < boxes[1]["y"]
     # what it is refused for is told at once
-    expect(section.locator(".node-told")).to_contain_text(
-        "stage views x refused: keys changed from [country, language]"
-    )
+    expect(section.locator(".node-told")).to_contain_text("stage views x refused: keys changed: language is gone")
     expect(section.locator(".node-told")).to_contain_text("keys: country, language")
     expect(section.locator(".note")).to_have_text("= carried watermark views:watermark: the watermark is as it was")
 
@@ -432,6 +417,17 @@ LOSS = made.item("views/daily", verdict="ignored", needs_agreement=True, reason=
 SAME = made.item("views/weekly", verdict="refused", offer="views/weekly:same", reason="it is written otherwise")
 
 
+def test_a_problem_has_its_ways_on_in_order_and_its_details_folded(show: Show, answers: Answers) -> None:
+    steps = ["put it back: keep stage daily in the new version", "lose it: agree to it with --agree views/daily"]
+    problem = {**LOSS, "next_steps": steps, "details": "old: [country]; new: none"}
+    answers.app["requests"] = [made.request(state="failed", report=made.report(made.item("views/views"), problem))]
+    checked = show().locator("#last-check")
+    assert checked.locator(".ways li").all_inner_texts() == steps
+    expect(checked.get_by_text("old: [country]")).to_be_hidden()
+    checked.get_by_text("What differs, exactly").click()
+    expect(checked.get_by_text("old: [country]")).to_be_visible()
+
+
 def test_the_form_of_an_update_sends_what_it_was_told(show: Show, answers: Answers) -> None:
     checked = made.request(state="failed", ended_at=made.at(-5), check_only=True)
     more = {**LOSS, "thing": "query", "reason": "and so are its results"}  # of the same name: agreed to at once
@@ -439,6 +435,7 @@ def test_the_form_of_an_update_sends_what_it_was_told(show: Show, answers: Answe
     page = show()
     expect(page.locator("#last-check tbody tr")).to_have_count(4)
     expect(page.locator("#last-check")).to_contain_text("possible: views/weekly:same")
+    expect(page.locator("#last-check .ways")).to_have_count(0)
     page.get_by_role("button", name="Update…").click()
     form = page.locator("dialog")
     form.get_by_label("Application file").fill("/apps/v2.py")
@@ -538,21 +535,18 @@ def test_what_changes_is_told_to_who_does_not_see_it(show: Show, answers: Answer
 # What needs somebody
 
 EACH_KIND = {
-    "unreadable": made.need("unreadable", since=None),
-    "crash-loop": made.need("crash-loop", button="restart"),
+    "unreadable": made.need("unreadable", since=None), "crash-loop": made.need("crash-loop", button="restart"),
     "failed": made.need("failed", button="restart", reason=f"its driver is failed: {made.ERROR} {made.HOSTILE}"),
-    "lost": made.need("lost", button="restart"),
-    "stopped": made.need("stopped", button="restart"),
+    "lost": made.need("lost", button="restart"), "stopped": made.need("stopped", button="restart"),
     "no-progress": made.need("no-progress"),
     "update-interrupted": made.need("update-interrupted", "warning", button="rollback"),
-    "silent": made.need("silent", "warning", button="restart"),
-    "behind": made.need("behind", "warning"),
+    "silent": made.need("silent", "warning", button="restart"), "behind": made.need("behind", "warning"),
     "watermark-stands": made.need("watermark-stands", "warning"),
     "update-stuck": made.need("update-stuck", "warning", button="rollback"),
     "update-waits": made.need("update-waits", "warning"),
-    "no-verified-snapshot": made.need("no-verified-snapshot", "warning", button="verify", snapshot="nightly"),
+    "no-verified-snapshot": made.need("no-verified-snapshot", "warning", button="verify", about="nightly"),
     "suspended": made.need("suspended", "info"),
-}
+}  # fmt: skip
 
 
 def needing(kind: str) -> dict[str, Any]:
@@ -599,7 +593,7 @@ def test_apps_that_need_somebody_come_first_with_the_reason_and_the_button(show:
         (made.need("update-stuck", button="rollback"), "running", f"Roll back {made.APP}"),
         (made.need("no-verified-snapshot", button="snapshot"), "running", f"Take a snapshot of {made.APP}"),
         (
-            made.need("no-verified-snapshot", button="verify", snapshot="nightly"),
+            made.need("no-verified-snapshot", button="verify", about="nightly"),
             *("running", "Verify snapshot nightly"),
         ),
     ],

@@ -16,11 +16,6 @@ from playwright.sync_api import FrameLocator, Page, expect
 LIST = "plugin/streaming-apps"
 ADDRESS = f"streamupdate/?conn_id=streamupdate_default&app={APP}"
 API = f"streamupdate/api/apps/streamupdate_default/{APP}"
-ACTIONS: tuple[tuple[str, str, dict[str, str]], ...] = (
-    ("POST", f"{API}/snapshots", {"name": "no"}),
-    ("POST", f"{API}/snapshots/no/verify", {}),
-    ("DELETE", f"{API}/snapshots/no", {}),
-)
 # What is seen behind an element, and its text's colour, as the browser paints them: red, green, blue, alpha of 255.
 PAINTED = """
     const painted = colour => {
@@ -43,12 +38,11 @@ Shot = Callable[..., None]
 
 
 def test_who_is_not_logged_in_sees_nothing(site: Site, open_page: Open) -> None:
+    """What the API refuses to whom is in tests/airflow/test_airflow_page.py."""
     page = open_page(None, "streamupdate/")
     expect(page.get_by_text("Log in to Airflow to see this page.")).to_be_visible()
     for path in ("streamupdate/", "streamupdate/api/me", "streamupdate/api/apps", API, "streamupdate/assets/icon.svg"):
         assert page.request.get(f"{site.url}/{path}").status == 401, path
-    for method, path, body in ACTIONS:
-        assert page.request.fetch(f"{site.url}/{path}", method=method, data=body).status == 401, path
     page.goto(f"{site.url}/{LIST}")
     page.wait_for_url(re.compile("/login"))
 
@@ -80,7 +74,7 @@ def test_the_list_is_found_filtered_and_sorted(open_page: Open, screenshot: Shot
     screenshot(page, "ui-list-light", height=420)
 
 
-def test_a_viewer_reads_and_can_use_no_button(site: Site, open_page: Open) -> None:
+def test_a_viewer_reads_and_can_use_no_button(open_page: Open) -> None:
     page = open_page("viewer", LIST)
     inside(page).get_by_role("link", name=APP).click()
     frame = inside(page)
@@ -99,13 +93,8 @@ def test_a_viewer_reads_and_can_use_no_button(site: Site, open_page: Open) -> No
     for name in ("Verify", "Delete"):
         expect(frame.get_by_role("button", name=name)).to_have_count(0)
     expect(frame.locator("#log")).to_have_count(0)
-    assert page.request.get(f"{site.url}/{API}/deployments/v1/log").status == 403
     expect(frame.get_by_text("a-secret")).to_have_count(0)
     expect(frame.get_by_text("(hidden)").or_(frame.get_by_text("***")).first).to_be_visible()
-    for method, path, body in ACTIONS:
-        assert page.request.fetch(f"{site.url}/{path}", method=method, data=body).status == 403, path
-    run = page.request.post(f"{site.url}/api/v2/dags/stream_update/dagRuns", data={"logical_date": None, "conf": {}})
-    assert run.status == 403
 
 
 def test_it_is_as_dark_as_airflow(open_page: Open, screenshot: Shot) -> None:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from ..application import application_options
-from ..output import batch_text, print_result, size
+from ..acceptance import ARGUMENTS
+from ..application import driver_options, pairs, parameters, script_or_app, seen_batch_option
+from ..output import print_result, size
 from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
-if TYPE_CHECKING:
-    from ...core.registry.application import Application
-
 
 @click.command(short_help="Make a snapshot from a checkpoint that is not managed yet.")
-@click.argument("checkpoints", metavar="CHECKPOINT...", nargs=-1, required=True)
+@click.argument("checkpoints", metavar="CHECKPOINT... | SCRIPT [-- ARGUMENTS...]", nargs=-1, required=True)
 @click.option("--app", required=True, metavar="NAME", help="The app that the snapshot is for.")
-@application_options(
-    click.option(
-        "--plan-from", "app_file", required=True, metavar="APP_FILE", help="The code that wrote it, as an app."
-    )
-)
+@click.option("--plan-from", "app_file", metavar="APP_FILE", help="The code that wrote it, as an app, or as a script.")
+@click.option("--set", "params", type=pairs, multiple=True, help="A parameter of the app; repeatable.")
+@seen_batch_option
+@driver_options
+@click.option("--strict", is_flag=True, help="Fail on a parameter that no query function reads.")
 @click.option("--snapshot", default="adopted", show_default=True, metavar="NAME", help="The snapshot's name.")
 @shared
 @pass_settings
-def adopt(settings: Settings, application: Application, checkpoints: tuple[str, ...], app: str, snapshot: str) -> None:
+@click.pass_context
+def adopt(
+    context: click.Context,
+    settings: Settings,
+    checkpoints: tuple[str, ...],
+    app: str,
+    app_file: str | None,
+    snapshot: str,
+    strict: bool,
+    **options: Any,
+) -> None:
     """Make a snapshot of app NAME from the checkpoint of a query that was started without this package.
 
     CHECKPOINT is the query's checkpointLocation, a path or URI; QUERY=CHECKPOINT for each query where the app has
@@ -35,20 +43,25 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
     the checkpoints, unchanged; every source, stage and sink is compared with what the checkpoint holds, and Spark
     checks it on a clone. Then start the app with submit --snapshot, and change it with update.
 
+    A plain script names its checkpoints itself: give the script, and its arguments behind --. With --plan-from SCRIPT
+    other checkpoints are taken.
+
     \b
     Examples:
+      streamupdate adopt my_app.py --app clicks -- --topic clicks
       streamupdate adopt /data/checkpoints/flights --app flight-windows --plan-from flight_windows/v1.py \\
           --set input=/data/in --set output=/data/out
       streamupdate adopt long=/ck/long short=/ck/short --app flights --plan-from flights.py --snapshot adopted-2
     """
+    before, arguments = _split(checkpoints, context.meta[ARGUMENTS])
+    own = app_file is None and len(before) == 1 and before[0].endswith(".py")
+    if not own and app_file is None:
+        raise click.UsageError("give the code that wrote the checkpoint (--plan-from), or a script alone")
+    application = script_or_app(before[0] if own else str(app_file), app, arguments, own or bool(arguments), options)
     client = settings.client(needs_root=False)
-    given = by_query(checkpoints)
-    with progress(f"adopting {', '.join(checkpoints)}", "run the same command again") as report:
-        adopted = client.adopt(application, given, app, snapshot, report)
+    with parameters(strict), progress(f"adopting {', '.join(before)}", "run the same command again") as report:
+        adopted = client.adopt(application, None if own else by_query(before), app, snapshot, report)
     taken = adopted.snapshot
-    batches = ", ".join(
-        f"{name} after batch {batch_text(query.batch)}" for name, query in sorted(taken.queries.items())
-    )
     stop = (
         "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits "
         "another batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
@@ -60,7 +73,7 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
         "name": taken.name,
         "deployment": taken.deployment,
         "adopted_from": taken.adopted_from,
-        "batches": {name: query.batch for name, query in taken.queries.items()},
+        "batches": taken.batches,
         "in_flight": {name: query.in_flight for name, query in taken.queries.items()},
         "size": taken.size,
         "report": report_data(adopted.report),
@@ -69,10 +82,16 @@ def adopt(settings: Settings, application: Application, checkpoints: tuple[str, 
     print_result(
         settings,
         document,
-        f"adopted snapshot {taken.name} of {taken.app}: {batches}; {size(taken.size)}",
+        f"adopted snapshot {taken.name} of {taken.app}: {taken.position}; {size(taken.size)}",
         f"next: streamupdate submit {application.file} --snapshot {taken.name} (with the same options)",
         stop,
     )
+
+
+def _split(given: tuple[str, ...], words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what stands before -- and what behind. words: the command line"""
+    behind = tuple(words[words.index("--") + 1 :]) if "--" in words else ()
+    return given[: len(given) - len(behind)], behind
 
 
 def by_query(given: Sequence[str]) -> str | dict[str, str]:

@@ -72,9 +72,7 @@ def _of_connection(conn_id: str) -> Iterator[Finding]:
         named = hook.settings
         hook.get_launcher().check_connection()
     except StreamUpdateError as error:
-        yield Finding(thing="connection", outcome=BAD, found=str(error))
+        yield Finding("connection", BAD, str(error))
         return
-    yield Finding(
-        thing="connection", outcome=OK, found=f"{conn_id}; drivers start through connection {named.spark_conn_id}"
-    )
+    yield Finding("connection", OK, f"{conn_id}; drivers start through connection {named.spark_conn_id}")
     yield from examine(find_spark_submit(named.spark_submit), named.env_vars, hook.get_client().context)

@@ -11,9 +11,10 @@ from ..output import moment, number, print_facts, print_json, print_table
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
-    from ...control.review.code import CodeDiff
+    from ...control.code_diff import CodeDiff
     from ...control.review.review import Review
     from ...core.registry.registry import AppRegistry
+    from ...core.registry.update import UpdateRecord
 
 
 @click.command(short_help="Show the updates of an app, or what one of them changed.")
@@ -65,37 +66,16 @@ def _list(settings: Settings, registry: AppRegistry) -> None:
             {"updates": [update_document(u) for u in updates], "rollbacks": [to_dict(r) for r in rollbacks]}
         )
     rows = [
-        (
-            u.started_at,
-            u.old,
-            u.new,
-            u.strategy,
-            u.outcome or f"under way (after {u.step})",
-            u.pause_seconds,
-            u.asked_by,
-            u.reason,
-        )
+        (u.started_at, u.old, u.new, u.strategy, _outcome(u), _pause(u), u.asked_by, _one_line(u.reason))
         for u in updates
     ]
-    rows += [
-        (
-            r.started_at,
-            r.left,
-            r.back_to,
-            "rollback",
-            "under way" if r.ended_at is None else "rolled back" if r.epoch is not None else "nothing started",
-            None,
-            r.asked_by,
-            r.reason,
-        )
-        for r in rollbacks
-    ]
+    for r in rollbacks:
+        ended = "rolled back" if r.epoch is not None else "nothing started"
+        outcome = ended if r.ended_at else "under way"
+        rows.append((r.started_at, r.left, r.back_to, "rollback", outcome, None, r.asked_by, _one_line(r.reason)))
     print_table(
         ("STARTED", "FROM", "TO", "STRATEGY", "OUTCOME", "PAUSE", "REQUESTED BY", "REASON"),
-        (
-            (moment(at), old, new, how, end, None if pause is None else f"{pause:.2f} s", who, _one_line(why))
-            for at, old, new, how, end, pause, who, why in sorted(rows, key=lambda row: row[0], reverse=True)
-        ),
+        ((moment(at), *facts) for at, *facts in sorted(rows, key=lambda row: row[0], reverse=True)),
         right=("PAUSE",),
     )
     if not rows:
@@ -112,12 +92,12 @@ def _print(found: Review) -> None:
         {
             "app": update.app,
             "update": f"from {update.old} to {update.new}, {update.strategy}",
-            "outcome": update.outcome or f"under way (after {update.step})",
+            "outcome": _outcome(update),
             "reason": update.reason,
             "started": moment(update.started_at),
             "requested by": update.asked_by,
             "pause": None if update.pause_seconds is None else f"{update.pause_seconds} s{paused}",
-            "agreed to": "\n".join(f"{a.name}: {a.because}" if a.because else a.name for a in found.agreed),
+            "agreed to": "\n".join(found.agreed),
             "verdicts": ", ".join(f"{count} {verdict}" for verdict, count in found.verdicts.items()),
             "problems": "\n".join(found.problems),
             "compared": found.compared,
@@ -160,6 +140,14 @@ def _print_code(code: CodeDiff) -> None:
         echo("The code is the same." if not code.notes else "")
     for note in code.notes:
         echo(note)
+
+
+def _outcome(update: UpdateRecord) -> str:
+    return update.outcome or f"under way (after {update.step})"
+
+
+def _pause(update: UpdateRecord) -> str | None:
+    return None if update.pause_seconds is None else f"{update.pause_seconds:.2f} s"
 
 
 def _figure(value: float | None) -> Any:

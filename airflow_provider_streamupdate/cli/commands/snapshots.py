@@ -8,13 +8,12 @@ import click
 
 from ..messages import FAILED, echo
 from ..option_types import Duration
-from ..output import batch_text, moment, print_json, print_result, print_table, size
+from ..output import batches_text, moment, print_json, print_result, print_table, size
 from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
 if TYPE_CHECKING:
     from ...control.client import StreamUpdateClient
-    from ...core.checkpoint.snapshot import Snapshot
 
 
 @click.command("save-snapshot", short_help="Export a running app's state under a name.")
@@ -73,7 +72,7 @@ def list_all(ctx: click.Context, app: str | None) -> None:
             ("TIME", "SIZE", "APP", "SNAPSHOT NAME", "DEPLOYMENT", "KIND", "BATCH"),
             [
                 *(
-                    (moment(s.created_at), size(s.size), s.app, s.name, s.deployment, s.kind, _batches(s))
+                    (moment(s.created_at), size(s.size), s.app, s.name, s.deployment, s.kind, batches_text(s.batches))
                     for s in snapshots
                 ),
                 *((None, None, d.app, d.name, None, DAMAGED, None) for d in damaged),
@@ -142,9 +141,3 @@ def need_snapshot(client: StreamUpdateClient, name: str | None) -> None:
     check_name("snapshot", name)
     if not any(SnapshotStore(app).exists(name) for app in client.registry.all_with_snapshots()):
         raise NotFoundError(f"no app under {client.root} has a snapshot {name!r}; see list-snapshots")
-
-
-def _batches(snapshot: Snapshot) -> str:
-    if len(snapshot.queries) == 1:
-        return batch_text(next(iter(snapshot.queries.values())).batch)
-    return ", ".join(f"{name} {batch_text(query.batch)}" for name, query in sorted(snapshot.queries.items()))

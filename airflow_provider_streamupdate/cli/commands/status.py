@@ -7,26 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...core.address import without_credentials
-from ...core.redaction import redacted
+from ...core.redaction import each_text, hide, redacted
 from ..messages import FAILED, echo
-from ..output import ago, batch_text, heartbeat_age, moment, number, print_facts, print_json, print_table
+from ..output import ago, batches_text, heartbeat_age, moment, number, print_facts, print_json, print_table
 from ..settings import Settings, pass_settings, shared
 
-_SETTINGS = ("options", "given", "hadoop")  # with names of the app's choice
 
+def shown_plan(made: AppPlan | None) -> Any:
+    """Return a plan as JSON, without what looks like a secret, and without settings whose names suggest one."""
+    from ...core.serde import to_dict
 
-def shown_plan(document: Any) -> Any:
-    """Return the document, or a part of it, without the values of options and settings whose names suggest a secret,
-    and without the credentials in addresses."""
-    if isinstance(document, str):
-        return without_credentials(document)
-    if isinstance(document, (list, tuple)):
-        return [shown_plan(part) for part in document]
-    if not isinstance(document, dict):
-        return document
-    made = {key: shown_plan(value) for key, value in document.items()}
-    return {k: redacted(v) if k in _SETTINGS and isinstance(v, dict) else v for k, v in made.items()}
+    document = each_text(to_dict(made), hide)
+    for query in document["queries"] if document else ():
+        for part in (query, query["sink"], *query["sources"]):
+            part |= {name: redacted(part[name]) for name in ("options", "given", "hadoop") if name in part}
+    return document
 
 
 BATCHES_WIDTH = 30  # of a cell of the list, which fits 120 columns with usual names
@@ -38,7 +33,6 @@ if TYPE_CHECKING:
     from ...core.plan.plan import AppPlan
     from ...core.registry.application import Application
     from ...core.registry.deployment import Status
-    from ...core.registry.update import UpdateRecord
 
 
 @click.command("list", short_help="List the apps.")
@@ -79,13 +73,20 @@ def status(settings: Settings, app: str) -> None:
     Example:
       streamupdate status flight-windows
     """
+    from ...control import overview
+    from ...core.serde import to_dict
+
     client = settings.client()
     found = _hidden(client, client.status(app, watch=False))
     made = client.registry.app(app).plan(found.current.deployment) if found.current else None
+    deployments = overview.deployments(client.context, app)
     if settings.as_json:
-        print_json(_document(client, found, made))
+        document = {**to_dict(found), "update": to_dict(found.update), "plan": shown_plan(made)}
+        del document["last_update"]
+        print_json({**document, "deployments": deployments})
         return
-    print_facts(_facts(client, found))
+    changes = [change for one in deployments if one["current"] for change in one["changes"]]
+    print_facts({**_facts(found), "changed in flight": "\n".join(map(_change, changes))})
     if found.status and found.status.queries:
         echo()
         _print_queries(found.status, made)
@@ -94,7 +95,7 @@ def status(settings: Settings, app: str) -> None:
         ("DEPLOYMENT", "STATE", "SUBMITTED", "PARENT", "FROM SNAPSHOT", "UPDATE"),
         (
             (d["deployment"], d["state"], moment(d["submitted_at"]), d["parent"], d["from_snapshot"], d["update"])
-            for d in _deployments(client, app)
+            for d in deployments
         ),
     )
 
@@ -212,20 +213,7 @@ def _hidden(client: StreamUpdateClient, found: AppStatus) -> AppStatus:
     )
 
 
-def _document(client: StreamUpdateClient, found: AppStatus, made: AppPlan | None) -> dict[str, Any]:
-    from ...core.serde import to_dict
-
-    document: dict[str, Any] = {**to_dict(found), "update": to_dict(found.update)}
-    del document["last_update"]
-    current = found.current.deployment if found.current else None
-    document["driver_log"] = found.launch.log if found.launch else None
-    document["changes"] = list(_changes(client, found.app, current)) if current else []
-    document["plan"] = shown_plan(to_dict(made))
-    document["deployments"] = list(_deployments(client, found.app))
-    return document
-
-
-def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
+def _facts(found: AppStatus) -> dict[str, Any]:
     from ...control.overview import figures
     from ...core.registry.hot_standby import snapshot_of
 
@@ -241,7 +229,6 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["took over from"] = spec.parent
         facts |= _application(spec.application)
         facts["digest"] = spec.digest[:12]
-        facts["changed in flight"] = "\n".join(_changes(client, found.app, current.deployment))
     if status:
         facts["heartbeat"] = f"{heartbeat_age(found.state, status.heartbeat_at)}, process {status.pid} on {status.host}"
         facts["started"] = moment(status.started_at)
@@ -251,13 +238,11 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
         facts["error"] = status.error
     facts["cluster"] = found.cluster
     facts["driver log"] = found.launch.log if found.launch else None
-    if found.update:
-        snapshot = f", snapshot {found.update.snapshot}" if found.update.snapshot else ""
-        since = moment(found.update.started_at)
-        doing = "was interrupted; it began" if found.interrupted else "has been under way since"
-        facts["update"] = f"to {found.update.new} {doing} {since}: {found.update.step}{snapshot}"
+    if update := found.update:
+        snapshot = f", snapshot {update.snapshot}" if update.snapshot else ""
+        facts["update"] = f"to {update.new}, begun {moment(update.started_at)}: {update.step}{snapshot}"
     if found.beside:
-        batches = f", {text}" if (text := _batches(figures(found.beside.status)["batches"])) else ""
+        batches = f", {text}" if (text := batches_text(figures(found.beside.status)["batches"])) else ""
         facts["beside it"] = f"{found.beside.deployment} is {found.beside.state}{batches}"
     if found.hot_standby:
         behind = found.hot_standby.behind
@@ -267,17 +252,14 @@ def _facts(client: StreamUpdateClient, found: AppStatus) -> dict[str, Any]:
     return facts
 
 
-def _changes(client: StreamUpdateClient, app: str, deployment: str) -> Iterator[str]:
-    """Yield a line per change in flight: what was changed, when and by whom."""
-    from ...core.registry.hiding import Hiding
-
-    for change in client.registry.app(app).changes(deployment):
-        if not change.changed:
-            continue  # it only kept another change out
-        before, after = Hiding().change(change)
-        values = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in change.changed)
-        why = f" (undone: {change.undoes})" if change.undoes else ""
-        yield f"{moment(change.at)} by {change.request.asked_by}: {values}{why}"
+def _change(change: dict[str, Any]) -> str:
+    """Return a change in flight as a line: what was changed, when and by whom."""
+    pairs = (
+        (key, change["before"][key] or "not given", after or "not given") for key, after in change["after"].items()
+    )
+    values = ", ".join(f"{key}: {before} -> {after}" for key, before, after in pairs)
+    why = f" (undone: {change['undoes']})" if change["undoes"] else ""
+    return f"{moment(change['at'])} by {change['by']}: {values}{why}"
 
 
 def _application(application: Application) -> dict[str, str]:
@@ -295,6 +277,8 @@ def _application(application: Application) -> dict[str, str]:
 
 
 def _print_queries(status: Status, made: AppPlan | None) -> None:
+    from ...control.overview import stages
+
     print_table(
         ("QUERY", "BATCH", "COMMITTED", "ROWS/S IN", "ROWS/S PROCESSED", "BATCH TIME", "LAG", "WATERMARK", "STATE"),
         (
@@ -313,52 +297,16 @@ def _print_queries(status: Status, made: AppPlan | None) -> None:
         ),
         right=("BATCH", "ROWS/S IN", "ROWS/S PROCESSED", "BATCH TIME", "LAG"),
     )
-    stages = list(_stages(status, made))
-    if stages:
+    rows = [(s["name"], s["kind"], s["operator_id"], number(s["state_rows"])) for s in stages(status, made)]
+    if rows:
         echo()
-        print_table(("STAGE", "KIND", "OPERATOR", "STATE ROWS"), stages, right=("OPERATOR", "STATE ROWS"))
+        print_table(("STAGE", "KIND", "OPERATOR", "STATE ROWS"), rows, right=("OPERATOR", "STATE ROWS"))
 
 
-def _stages(status: Status, made: AppPlan | None) -> Iterator[tuple[Any, ...]]:
-    for name, query in sorted(status.queries.items()):
-        planned = made.query(name) if made else None
-        for stage in planned.stages if planned else ():
-            yield f"{name}/{stage.name}", stage.kind, stage.operator_id, number(query.state_rows.get(stage.name))
-
-
-def _deployments(client: StreamUpdateClient, app: str) -> Iterator[dict[str, Any]]:
-    from ...core.registry.hot_standby import snapshot_of
-
-    updates = {record.new: record for record in client.registry.app(app).updates()}
-    for spec in client.deployments(app):
-        yield {
-            "deployment": spec.deployment,
-            "state": client.deployment_state(app, spec.deployment),
-            "submitted_at": spec.submitted_at,
-            "parent": spec.parent,
-            "from_snapshot": snapshot_of(spec),
-            "fork": spec.fork,
-            "from_app": spec.from_app,
-            "digest": spec.digest,
-            "update": _outcome(updates.get(spec.deployment)),
-        }
-
-
-def _outcome(record: UpdateRecord | None) -> str | None:
-    return None if record is None else record.outcome or f"under way ({record.step})"
-
-
-def _batches_in_short(batches: dict[str, int]) -> str | None:
+def _batches_in_short(batches: dict[str, int]) -> str:
     """Return the last batch of each query, or only how many queries there are where that would widen the list."""
-    text, committed = _batches(batches), [batch for batch in batches.values() if batch >= 0]
-    if text is None or len(text) <= BATCHES_WIDTH:
+    text, committed = batches_text(batches), [batch for batch in batches.values() if batch >= 0]
+    if len(text) <= BATCHES_WIDTH:
         return text
     span = f"{min(committed)} to {max(committed)}" if committed else "none yet"
     return f"{span} in {len(batches)} queries"
-
-
-def _batches(batches: dict[str, int]) -> str | None:
-    if len(batches) == 1:
-        batch = next(iter(batches.values()))
-        return str(batch) if batch >= 0 else None
-    return ", ".join(f"{name} {batch_text(batch)}" for name, batch in sorted(batches.items())) or None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
+from ..acceptance import Acceptance, accept_options
 from ..application import application_argument
 from ..messages import echo
 from ..option_types import Duration
@@ -18,10 +20,11 @@ from ..update_options import option_named, update_options
 from .snapshots import need_snapshot
 
 if TYPE_CHECKING:
+    from ...control.client import StreamUpdateClient
     from ...control.operations.check import CheckOptions
     from ...control.update.options import UpdateOptions
     from ...core.compatibility.report import CompatibilityReport
-    from ...core.plan.plan import AppPlan, StagePlan
+    from ...core.plan.plan import AppPlan, QueryPlan, StagePlan
     from ...core.registry.application import Application
     from ...core.snapshots.rehearsal import RehearsalReport
 
@@ -60,6 +63,48 @@ def plan(settings: Settings, application: Application, whole: bool) -> None:
         _print_plan(made)
 
 
+@click.command(short_help="Show the names in an application file, and what to add where one is missing.")
+@application_argument
+@shared
+@pass_settings
+def names(settings: Settings, application: Application) -> None:
+    """Plan APP_FILE, and show its queries, sources and stages with their names, and what to add for one without a name.
+
+    What has a name keeps its state wherever a change puts it. The others are matched by what they mean, then by their
+    order. No root is needed.
+
+    \b
+    Example:
+      streamupdate names my_app.py --app clicks -- --topic clicks
+    """
+    from ...control.drivers.launcher import SparkSubmit
+    from ...control.operations.plan import plan_application
+
+    with progress(f"planning {application.file}", "nothing was started"):
+        made = plan_application(SparkSubmit(settings.spark_submit), application).plan
+    rows = [row for query in made.queries for row in _names(query)]
+    if settings.as_json:
+        return print_json([dict(zip(("query", "thing", "name", "is", "add"), row, strict=True)) for row in rows])
+    return print_table(("QUERY", "THING", "NAME", "IS", "ADD"), rows)
+
+
+def _names(query: QueryPlan) -> Iterator[tuple[str | None, ...]]:
+    """Yield a row for each thing of a query that has, or may have, a name."""
+    from ...core.names import is_positional
+    from ...core.plan.plan import parts
+    from ...core.plan.rendering import describe_part
+
+    yield query.name, "query", query.name, query.written or None, None
+    for source in query.sources:
+        where = " ".join(filter(None, (source.format, source.location)))
+        add = None if not is_positional(source.name) else '.alias("NAME") behind load(), json() ...'
+        yield query.name, "source", source.name, where, add
+    for stage in query.stages:
+        told = (f"{name}: {describe_part(value)}" for name, value in sorted(parts(stage.definition).items()))
+        add = None if not is_positional(stage.name) else '.alias("NAME") right behind it'
+        yield query.name, "stage", stage.name, f"{stage.kind}: {'; '.join(told)}", add
+
+
 @click.command(short_help="Say whether a new version can continue from saved state.")
 @application_argument
 @click.option("--snapshot", metavar="NAME", help="Check against this snapshot (else against the current deployment).")
@@ -68,10 +113,28 @@ def plan(settings: Settings, application: Application, whole: bool) -> None:
 @option_named("renames")
 @click.option("--fork", is_flag=True, help="Check it as a fork, which runs beside the app under its own query ids.")
 @click.option("--from-app", metavar="APP", help="With --fork: the app whose state it uses (else the file's own).")
+@click.option("--verbose", is_flag=True, help="Also print both texts of what differs.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "json", "github", "sarif", "junit")),
+    default="text",
+    show_default=True,
+    help="For people; as --json; as GitHub's workflow commands (annotations of a pull request), SARIF or JUnit's XML.",
+)
 @markdown_option
+@accept_options
 @shared
 @pass_settings
-def check(settings: Settings, plan_file: str | None, markdown: bool, **given: Any) -> None:
+def check(
+    settings: Settings,
+    plan_file: str | None,
+    verbose: bool,
+    form: str,
+    markdown: bool,
+    acceptance: Acceptance | None,
+    **given: Any,
+) -> None:
     """Check the new version in APP_FILE against a snapshot, or against what the running deployment has committed.
 
     Every stage, source and sink gets a verdict. If none refuses, the state is restored into a scratch folder and Spark
@@ -99,7 +162,26 @@ def check(settings: Settings, plan_file: str | None, markdown: bool, **given: An
         raise click.UsageError("--plan and --fork exclude each other: a fork is checked against what runs")
     if options.from_app is not None and not options.fork:
         raise click.UsageError("--from-app needs --fork")
-    end_with_report(settings, markdown, lambda: _check(settings, options, plan_file), print_compatibility)
+
+    if form != "text" and (markdown or settings.as_json):
+        raise click.UsageError(f"--format {form} excludes --json and --markdown")
+    settings.as_json |= form == "json"
+
+    def show(report: CompatibilityReport) -> None:
+        if form == "text":
+            return print_compatibility(report, verbose)
+        from ...control.annotations import FORMATS, AppFile
+
+        file = Path(options.application.file)
+        path = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+        return echo(FORMATS[form](report, AppFile.of(path.as_posix(), file.read_bytes())))
+
+    def work() -> CompatibilityReport:
+        if acceptance is None:
+            return _check(settings, options, plan_file)
+        return acceptance.check(options, lambda options: _check(settings, options, plan_file))[1]
+
+    end_with_report(settings, markdown, work, show)
 
 
 def _check(settings: Settings, options: CheckOptions, plan_file: str | None) -> CompatibilityReport:
@@ -117,6 +199,17 @@ def _check(settings: Settings, options: CheckOptions, plan_file: str | None) -> 
             application = client.resolve(UpdateOptions(application=options.application)).application
             options = attrs.evolve(options, application=application)
         return check(client.context, options)
+
+
+def _check_first(client: StreamUpdateClient, options: UpdateOptions) -> CompatibilityReport:
+    """Check what the update will check, before it begins."""
+    from ...control.operations.check import CheckOptions, check
+    from ...control.update.strategies import STRATEGIES
+
+    beside = STRATEGIES[options.strategy].runs_beside
+    given = {name: getattr(options, name) for name in ("application", "snapshot", "agree", "renames")}
+    with progress(f"checking {options.application.file}", "nothing was changed"):
+        return check(client.context, CheckOptions(**given, fork=beside, in_place=not beside))
 
 
 @click.command(short_help="Run a new version's first batches on a clone of a snapshot, writing nothing.")
@@ -161,9 +254,10 @@ def rehearse(settings: Settings, application: Application, snapshot: str | None,
 
 @click.command(short_help="Replace a running app with its next version, keeping its state.")
 @update_options
+@accept_options
 @shared
 @pass_settings
-def update(settings: Settings, options: UpdateOptions) -> None:
+def update(settings: Settings, options: UpdateOptions, acceptance: Acceptance | None) -> None:
     """Update the running app that APP_FILE defines.
 
     The steps: plan, check, stand by, snapshot with cancel, submit from that snapshot, verify, promote.
@@ -186,6 +280,8 @@ def update(settings: Settings, options: UpdateOptions) -> None:
     options = client.resolve(options)
     if unchanged := client.look_ahead(options.application, options.deployment, options.snapshot):
         return print_result(settings, unchanged, str(unchanged))
+    if acceptance is not None:
+        options = acceptance.check(options, lambda options: _check_first(client, options))[0]
     interrupted = "the update is not complete: run the same command again to continue it, or roll it back with rollback"
     with progress(f"updating to {options.application.file}", interrupted) as report:
         record = client.update(options, report)
@@ -261,8 +357,11 @@ def _against_plan(settings: Settings, asked: CheckOptions, plan_file: str) -> Co
     return report
 
 
-def print_compatibility(report: CompatibilityReport) -> None:
-    """Print a compatibility report for people."""
+def print_compatibility(report: CompatibilityReport, verbose: bool = False) -> None:
+    """Print a compatibility report for people: each problem once, below the table. verbose: with both texts of what
+    differs"""
+    from ...core.compatibility.report import BELOW
+
     print_facts({"app": report.app, "against": report.source, "verdict": report.outcome})
     echo()
     if report.picture is not None:
@@ -271,17 +370,29 @@ def print_compatibility(report: CompatibilityReport) -> None:
         for line in picture_lines(report.picture):
             echo(line)
         echo()
+    agreement = {True: "agreed", False: "needed"}
     print_table(
         ("THING", "NAME", "VERDICT", "AGREEMENT", "REASON"),
         (
-            (i.thing, i.name, i.verdict, ("agreed" if i.agreed else "needed") if i.needs_agreement else None, i.reason)
+            (
+                i.thing,
+                i.name,
+                i.verdict,
+                agreement[i.agreed] if i.needs_agreement else None,
+                BELOW if i.blocks else i.reason,
+            )
             for i in report.items
         ),
     )
-    if report.problems:
+    if not report.compatible:
         echo("\nProblems:")
-        for problem in report.problems:
-            echo(f"  {problem}")
+    for item in (item for item in report.items if item.blocks):
+        echo(f"  {item.thing} {item.name}: {item.reason}")
+        for step in item.next_steps:
+            echo(f"    - {step}")
+    for item in report.items if verbose else ():
+        if item.details:
+            echo(f"\n{item.thing} {item.name}, exactly:\n  {item.details}")
 
 
 def _print_rehearsal(report: RehearsalReport) -> None:

@@ -89,22 +89,14 @@ def follow_log(
     ended: whether it has, for a log that does not tell; over: whether nobody wants more. NotFoundError when there is no
     log to read here.
     """
-    hiding, launch = Hiding.of([registry.spec(deployment)]), registry.launch(deployment)
-    if launch is None:
+    hiding, started = Hiding.of([registry.spec(deployment)]), registry.launch(deployment)
+    if started is None:
         raise NotFoundError(f"no driver of deployment {deployment} was started")
-    for line in _followed(registry, deployment, launch, lines, over, ended):
-        yield from _shown(line, hiding)
+    launch, cluster = started, cluster_of(started)
 
+    def shown(log: Iterator[str]) -> Iterator[str]:
+        return (text for line in log for text in _shown(line, hiding))
 
-def _followed(
-    registry: AppRegistry,
-    deployment: str,
-    launch: Launch,
-    lines: int,
-    over: Callable[[], bool],
-    ended: Callable[[], bool],
-) -> Iterator[str]:
-    cluster = cluster_of(launch)
     found = cluster.follow_log(launch, lines, over)
     if found is None:
         log = _log_here(launch, registry, deployment)
@@ -114,15 +106,15 @@ def _followed(
         def elsewhere() -> bool:
             """Return whether the cluster has started the driver, so that it has its log."""
             nonlocal found
-            found = cluster.follow_log(launch, max(lines, LINES), over) if launch.handed_over else None
+            found = cluster.follow_log(launch, max(lines, LINES), over) if launch.submitted else None
             return found is not None
 
         try:
-            yield from follow(log, lines, lambda: over() or elsewhere() or ended())
+            yield from shown(follow(log, lines, lambda: over() or elsewhere() or ended()))
         except OSError as error:
             raise NotFoundError(f"{log} cannot be read any more: {error.strerror}") from error
     if found is not None:
-        yield from found
+        yield from shown(found)
 
 
 def last_lines(log: Path, application: Application, lines: int = ERROR_LINES, around: bool = True) -> tuple[str, ...]:

@@ -249,8 +249,7 @@ class Drivers:
             epoch,
             lambda launch: self._note(spec.deployment, launch),
             cluster=cluster.name,
-            record=prepared.record,
-            handed_over=prepared.handed_over,
+            submitted=prepared.submitted,
         )
 
     def _note(self, deployment: str, launch: Launch) -> None:
@@ -389,7 +388,7 @@ class Drivers:
         if launch is None or launch.killed:
             return
         ended = cluster_of(launch).end(launch, lambda: self._client(deployment))
-        if ended and launch.handed_over:  # later this cannot be found out from here
+        if ended and launch.submitted:  # later this cannot be found out from here
             if self.app.launch(deployment) == launch:  # no other driver was started meanwhile
                 self.app.set_launch(deployment, attrs.evolve(launch, killed=True))
         elif not self.has_ended(deployment):
@@ -406,7 +405,7 @@ class Drivers:
 
 
 def _why_not(launch: Launch) -> str:
-    if launch.handed_over:
+    if launch.submitted:
         return (
             f"its cluster has nothing of it, and whether process {launch.pid} on {launch.host} is still submitting it "
             "cannot be seen from here; without a sign of life it counts as lost after some minutes"

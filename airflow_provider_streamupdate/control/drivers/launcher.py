@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ...core.errors import SPARK_VERSIONS, EnvironmentProblem, StreamUpdateError
 from ...core.registry.application import Application
 from ...core.storage.options import VARIABLE, to_environment
+from .runtime import RUNNER, script_runner
 
 JAVA_NEEDED = 17
 DEPLOY_MODE = "spark.submit.deployMode"
@@ -77,10 +78,17 @@ class SparkSubmit:
             prefix = "spark.kubernetes.driverEnv" if is_kubernetes(command) else "spark.yarn.appMasterEnv"
             for key, value in application.env_vars.items():
                 command += ["--conf", f"{prefix}.{key}={value}"]
-        return [*command, application.file, *args]
+        return [*command, main_file(application, runtime), *args]
 
     def environment(self, application: Application) -> dict[str, str]:
         return spark_environment(self.spark_submit, {**self.env_vars, **application.env_vars})
+
+
+def main_file(application: Application, runtime: str) -> str:
+    """Return the Python file that spark-submit runs: the application's, or what runs a script."""
+    if application.script is None:
+        return application.file
+    return str(script_runner(Path(runtime))) if runtime else RUNNER  # the command is only looked at
 
 
 def driver_environment(

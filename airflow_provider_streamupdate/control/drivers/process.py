@@ -15,7 +15,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import psutil
 
@@ -23,7 +23,7 @@ from ...core import clock
 from ...core.boundaries import boundary
 from ...core.processes.kernel import NotInspectableError, ProcessInfo, this_kernel
 from ...core.processes.process_identity import ProcessIdentity
-from ...core.registry.deployment import Launch, Status
+from ...core.registry.deployment import Launch, Status, Submitted
 from ...core.storage.ownership import share, umask_in
 
 # A driver begins only when it reads a line: if the process that starts it dies before, nothing of the driver runs.
@@ -41,13 +41,14 @@ def start(
     log: Path,
     epoch: int,
     note: Callable[[Launch], None],
-    **of_cluster: Any,
+    cluster: str = "local",
+    submitted: Submitted | None = None,
 ) -> Launch:
     """Start a driver that outlives this process, in its own session, its output appended to `log`.
 
     It begins only after `note` has recorded its launch, so that every driver can be found.
 
-    of_cluster: further fields of the launch, about the cluster it runs in
+    cluster, submitted: as in Launch
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex
@@ -73,7 +74,8 @@ def start(
         launched_at=clock.now(),
         process=process,
         mark=mark,
-        **of_cluster,
+        cluster=cluster,
+        submitted=submitted,
     )
     assert child.stdin is not None
     # Closed without a line when `note` raises. A child that is dead already is found dead by later looks.
@@ -173,7 +175,7 @@ class _Processes:
     def alive(self, launch: Launch, status: Status | None = None) -> bool | None:
         if launch.killed:
             return False
-        if launch.handed_over:
+        if launch.submitted:
             child = _children.get(launch.pid or 0)
             refused = child is not None and (child.poll() or 0) > 0  # spark-submit failed: nothing was submitted
             return False if refused and status is None else None

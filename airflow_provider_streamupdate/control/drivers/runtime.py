@@ -12,6 +12,7 @@ import importlib.util
 import os
 import stat
 import tempfile
+import uuid
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from ...core.storage import Folder
 
 PACKAGE = "airflow_provider_streamupdate"
 NAME = "runtime.zip"
+RUNNER = "streamupdate_script.py"
 # exceptiongroup is needed below Python 3.11 only, but the driver's Python may be older than this one.
 LIBRARIES = ("attr", "attrs", "cattr", "cattrs", "fsspec", "typing_extensions", "exceptiongroup")
 OPTIONAL = ("exceptiongroup", "charset_normalizer")
@@ -70,6 +72,16 @@ def of_deployment(deployment: Folder, here: Path, root: str) -> Path:
         raise StorageError(f"{deployment.path(NAME)} was removed while it was looked for; try again")
     if deployment.path_here is None:
         Folder.scratch(here).write(NAME, content)
+    return target
+
+
+def script_runner(runtime: Path) -> Path:
+    """Return the file beside a zip that spark-submit is given for a script; write it if it is not there."""
+    target = runtime.with_name(RUNNER)
+    if not target.exists():
+        temporary = target.with_name(f".{uuid.uuid4().hex}.py")
+        temporary.write_text(f"from {PACKAGE}.streaming.scripts.driver import main\n\nmain()\n")
+        os.replace(temporary, target)
     return target
 
 

@@ -16,6 +16,7 @@ from ...core.serde import to_json
 from ...core.snapshots.rehearsal import RehearsalReport
 from ...core.snapshots.repeated_batches import add_replayed_batches, batches_again
 from ...core.snapshots.snapshots import SnapshotStore
+from ..explanation import explain
 from .context import Context
 from .plan import Planned, PlanOptions, app_named_in, plan_application
 
@@ -62,7 +63,7 @@ def check(context: Context, options: CheckOptions) -> CompatibilityReport:
 def plan_and_check(context: Context, options: CheckOptions) -> Planned:
     """`plan` and `check` in one driver start. The report is not stored."""
     application, app, snapshot = options.application, options.app, options.snapshot
-    name = options.from_app or app or app_named_in(application.file)
+    name = options.from_app or app or app_named_in(application)
     if name is not None:  # else only the plan tells it
         registry = context.registry
         if snapshot is None:
@@ -97,6 +98,8 @@ def plan_and_check(context: Context, options: CheckOptions) -> Planned:
     assert planned.report is not None  # it was checked against something
     starts_from = snapshot if options.starts_in_place else None
     report = with_batches_again(context, planned.report, planned.plan, starts_from, options.agree)
+    owner = context.registry.app(options.from_app or planned.plan.app)
+    report = explain(owner, report, application, snapshot, options.renames)
     return attrs.evolve(planned, report=report)
 
 

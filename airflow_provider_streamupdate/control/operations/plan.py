@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import tempfile
 import warnings
@@ -37,15 +38,19 @@ class Planned:
     plan: AppPlan
     report: CompatibilityReport | None
     rehearsal: Rehearsal | None = None
+    checkpoints: Mapping[str, str] = attrs.field(factory=dict)  # that a script names itself, by query
 
 
-def app_named_in(file: str) -> str | None:
-    """Return the name of the app that a Python file defines, where it is a literal in one ``StreamingApp("name")``.
+def app_named_in(application: Application) -> str | None:
+    """Return the name of the app that an application is of, where it is a script, or a file with the name as a literal
+    in one ``StreamingApp("name")``.
 
     None: the name is known only after the file was planned.
     """
+    if application.script is not None:
+        return application.script.app
     try:
-        tree = ast.parse(Path(file).read_bytes())
+        tree = ast.parse(Path(application.file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
     names: set[str | None] = set()
@@ -68,7 +73,7 @@ class PlanOptions:
     against: str | None = None  # the saved state to check the plan against; None: no check
     agree: Iterable[str] = ()
     renames: Mapping[str, str] | None = None  # stages and sources of the saved state: {"old": "new"}
-    adopt: Mapping[str, str] | None = None  # checkpoints to check: URIs by query
+    adopt: Mapping[str, str] | None = None  # checkpoints to check: URIs by query; none: those that a script names
     fork: bool = False
     from_app: str | None = None
     rehearse: tuple[int, str] | None = None  # number of batches to run, and the name of the scratch folder
@@ -88,6 +93,7 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as folder:
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
+        args += _of_script(application)
         args += [f"--set={key}={value}" for key, value in application.params.items()]
         args += [f"--agree={name}" for name in options.agree]
         if options.against:
@@ -96,6 +102,7 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
             args += ["--fork"] if options.fork else []
             args += [f"--from-app={options.from_app}"] if options.from_app else []
         args += [f"--adopt={query}={uri}" for query, uri in (options.adopt or {}).items()]
+        args += ["--adopt-own"] if options.adopt == {} else []
         if options.rehearse:
             args += [f"--rehearse={options.rehearse[0]}", f"--scratch={options.rehearse[1]}"]
         quiet = attrs.evolve(application, conf={**application.conf, "spark.ui.enabled": "false"})
@@ -119,6 +126,14 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
     return planned(answer, Hiding.of_applications([application]))
 
 
+def _of_script(application: Application) -> list[str]:
+    if (script := application.script) is None:
+        return []
+    declared = [f"--seen-batch={query}={value}" for query, value in script.seen_batch.items()]
+    given = f"--arguments={json.dumps(script.arguments)}"
+    return [f"--script={application.file}", f"--app={script.app}", *declared, given]
+
+
 def planned(answer: PlanAnswer, hiding: Hiding | None = None) -> Planned:
     """Return a driver's answer; raise the error it found in the application, and warn of unused parameters."""
     if answer.error is not None:
@@ -131,7 +146,7 @@ def planned(answer: PlanAnswer, hiding: Hiding | None = None) -> Planned:
     for warning in answer.warnings:
         warnings.warn(warning, errors.ParameterWarning, stacklevel=3)
     assert answer.plan is not None  # there is no error
-    return Planned(plan=answer.plan, report=answer.report, rehearsal=answer.rehearsal)
+    return Planned(plan=answer.plan, report=answer.report, rehearsal=answer.rehearsal, checkpoints=answer.checkpoints)
 
 
 def _first(uris: Mapping[str, str] | None) -> str:
@@ -142,7 +157,8 @@ def _no_answer(application: Application, code: int, log: Path) -> errors.StreamU
     if code == 0:
         return errors.ApplicationError(
             f"{application.file} ran to its end without making a plan: it defines no StreamingApp, or does not call "
-            'app.main() under `if __name__ == "__main__":`. Add what is missing'
+            'app.main() under `if __name__ == "__main__":`. Add what is missing, or name the app of a plain script '
+            "(--app NAME, its arguments behind --)"
         )
     return errors.DriverError(
         f"planning {application.file} failed: its driver exited with code {code}; nothing was started. Correct what "

@@ -46,7 +46,7 @@ def rehearse(context: Context, options: RehearseOptions) -> RehearsalReport:
     """
     application, app, snapshot, progress = options.application, options.app, options.snapshot, options.progress
     check_batches(options.batches)
-    if (name := app or app_named_in(application.file)) is not None:  # else only the plan tells it
+    if (name := app or app_named_in(application)) is not None:  # else only the plan tells it
         store = SnapshotStore(context.registry.existing(name))
         store.newest() if snapshot is None else store.get(snapshot)
     against = f"snapshot:{check_name('snapshot', snapshot) if snapshot else ''}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 import attrs
 
 from ...core import clock
+from ...core.registry.application import Application
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.hiding import Hiding
 from ...core.registry.in_flight import differences
@@ -32,8 +34,13 @@ def settings_diff(old: DeploymentSpec, new: DeploymentSpec) -> tuple[Changed, ..
         *changed("parameters", one.params, other.params, hiding),
         *changed("conf", one.conf, other.conf, hiding),
         *changed("environment", one.env_vars, other.env_vars, hiding),
-        *changed("application", {"master": one.master or ""}, {"master": other.master or ""}, hiding),
+        *changed("application", _others(one), _others(other), hiding),
     )
+
+
+def _others(application: Application) -> dict[str, str]:
+    arguments = {"arguments": shlex.join(application.script.arguments)} if application.script else {}
+    return {"master": application.master or "", **arguments}
 
 
 def changed(part: str, before: Mapping[str, str], after: Mapping[str, str], hiding: Hiding) -> tuple[Changed, ...]:

@@ -65,6 +65,5 @@ def _newest_snapshot(registry: AppRegistry) -> tuple[str, str] | None:
     """Return its name and its batches. A damaged snapshot counts as state too: it may be repaired."""
     store = SnapshotStore(registry)
     if found := store.all():
-        batches = ((query, saved.batch) for query, saved in sorted(found[-1].queries.items()))
-        return found[-1].name, ", ".join(f"{query} after batch {batch}" for query, batch in batches)
+        return found[-1].name, found[-1].position
     return next(((damaged.name, "damaged") for damaged in store.damaged()), None)

@@ -227,7 +227,7 @@ def _submitted_before(context: Context, options: SubmitOptions) -> Deployed | No
     Without the app's name it is taken from the file. Nothing is found where it is not a literal there.
     """
     application, deployment = options.application, options.deployment
-    name = options.app or app_named_in(application.file)
+    name = options.app or app_named_in(application)
     if name is None:
         return None
     registry = context.registry.app(name)

@@ -63,5 +63,7 @@ def store_application(application: Application, folder: Folder) -> Application:
         py_files=tuple(keep(f, f"py_files/{n}/") for n, f in enumerate(application.py_files)),
         files=tuple(keep(f, f"files/{n}/") for n, f in enumerate(application.files)),
     )
+    for name in application.files_beside():
+        folder.write(f"application/{name}", (Path(application.file).parent / name).read_bytes())
     boundary("code-stored")
     return kept

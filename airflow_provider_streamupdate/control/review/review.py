@@ -18,21 +18,13 @@ from ...core.registry.hiding import Hiding
 from ...core.registry.registry import AppRegistry
 from ...core.registry.update import RollbackRecord, UpdateRecord
 from ...core.serde import to_dict
+from ..code_diff import CodeDiff, Version, compare_code
 from ..operations.context import Context
 from ..operations.settings_diff import Changed, as_of, changed, settings_diff
 from ..overview import update_document
-from .code import CodeDiff, Version, compare_code
 from .hours import Hours, hours
 
 PREVIEW_LINES = 200  # of code, for the person who approves; the update's page has all of it
-
-
-@attrs.frozen(kw_only=True)
-class Agreed:
-    """A loss that was agreed to."""
-
-    name: str
-    because: str | None = None  # the reason given with it
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +32,7 @@ class Review:
     """The records and reports of one update."""
 
     update: UpdateRecord
-    agreed: tuple[Agreed, ...] = ()
+    agreed: tuple[str, ...] = ()  # the losses that were agreed to, each with the reason given with it
     verdicts: dict[str, int] = attrs.field(factory=dict)  # how many things got each; empty: no report is kept
     problems: tuple[str, ...] = ()  # what the check found
     compared: str | None = None  # the outcome of comparing both versions on the same batches; None: they were not
@@ -58,15 +50,17 @@ def review(context: Context, app: str, update: str) -> Review:
     record, hiding = _record(registry, update), Hiding.in_app(registry)
     old, new = _specs(registry, record)
     report, difference = registry.report(record.new), registry.difference(record.new)
-    reasons = {item.name: item.because for item in report.items if item.agreed} if report else {}
-    given = {name: because or None for name, _, because in (name.partition("=") for name in (new.agree if new else ()))}
+    agreed: dict[str, str | None] = {}
+    for name, _, because in (text.partition("=") for text in (new.agree if new else ())):
+        agreed[name] = because
+    agreed |= {item.name: item.because for item in report.items if item.agreed} if report else {}
     settings = settings_diff(old, new) if old and new else None
     if record.in_place:
         made = [c for c in registry.changes(record.runs) if c.request.id == record.new and c.undoes is None]
         settings = changed("parameters", made[0].before, made[0].request.params, hiding) if made else None
     return Review(
         update=hiding.update(record),
-        agreed=tuple(Agreed(name=name, because=because) for name, because in {**given, **reasons}.items()),
+        agreed=tuple(f"{name} ({because})" if because else name for name, because in agreed.items()),
         verdicts=dict(Counter(str(item.verdict) for item in report.items)) if report else {},
         problems=tuple(report.problems) if report else (),
         compared=difference.outcome if difference else None,

@@ -91,16 +91,16 @@ class Observation:
     needs_standby: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Decision:
-    """seconds: how long to wait; reason: why this is done, for people"""
+    """The decision about an app."""
 
     action: Action
-    reason: str = ""
-    seconds: float = 0.0
+    reason: str = ""  # why this is done, for people
+    seconds: float = 0.0  # how long to wait
 
 
-NOTHING = Decision(action=Action.NONE)
+NOTHING = Decision(Action.NONE)
 
 
 def starts_in_a_row(current: Current, known: Supervision) -> int:
@@ -119,32 +119,25 @@ def decide(found: Observation, known: Supervision, backoff: Backoff, since_start
     if found.state not in DEAD_STATES:
         recovered = not mine or (found.committed and since_start >= backoff.reset_after)
         if found.state == RUNNING and recovered and (known.attempts or known.gave_up):
-            return Decision(action=Action.RECOVERED, reason="its driver runs")
+            return Decision(Action.RECOVERED, "its driver runs")
         if found.needs_standby and found.state == RUNNING and found.updating is None:
-            return Decision(action=Action.STAND_BY, reason="its hot standby has ended")
+            return Decision(Action.STAND_BY, "its hot standby has ended")
         return NOTHING
     if found.updating is not None:  # whoever works on it ends it or rolls it back
-        return Decision(
-            action=Action.NONE,
-            reason=f"its driver is {found.state} during an update to {found.updating}: run that update again, or roll "
-            "it back",
-        )
+        during = f"its driver is {found.state} during an update to {found.updating}"
+        return Decision(Action.NONE, f"{during}: run that update again, or roll it back")
     if found.asked_to_end:
-        return Decision(action=Action.NONE, reason="its driver died after it was told to end, or suspended")
+        return Decision(Action.NONE, "its driver died after it was told to end, or suspended")
     if found.taking_over is not None:
-        return Decision(
-            action=Action.NONE,
-            reason=f"its driver is {found.state}, and {found.taking_over}, its hot standby, takes over",
-        )
+        standby = f"its driver is {found.state}, and {found.taking_over}, its hot standby, takes over"
+        return Decision(Action.NONE, standby)
     if mine and known.gave_up is not None:
         return NOTHING
     why = f"failed with {found.error}" if found.state == FAILED and found.error else f"is {found.state}"
+    why = f"its driver {why}"
     if attempts >= backoff.attempts:
-        return Decision(
-            action=Action.GIVE_UP,
-            reason=f"its driver {why} after {attempts} starts in a row, none of which recovered",
-        )
+        return Decision(Action.GIVE_UP, f"{why} after {attempts} starts in a row, none of which recovered")
     left = backoff.delay(attempts) - since_start
     if left > 0:
-        return Decision(action=Action.WAIT, reason=f"its driver {why}", seconds=left)
-    return Decision(action=Action.START, reason=f"its driver {why}")
+        return Decision(Action.WAIT, why, left)
+    return Decision(Action.START, why)

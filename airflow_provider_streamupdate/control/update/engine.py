@@ -24,6 +24,7 @@ from ...core.registry.update import Attempt, Step, UpdateRecord
 from ...core.snapshots.rehearsal import RehearsalError, RehearsalReport
 from ...core.users import user_and_host
 from ..app_lease import holding
+from ..explanation import explain
 from ..operations import check, rehearse
 from ..operations.context import Context
 from ..operations.plan import Planned, app_named_in
@@ -168,7 +169,7 @@ class UpdateEngine:
         if (begun := self._interrupted(app)) is not None:
             return begun, begun.app
         given = self.options.application
-        app = app or app_named_in(given.file) or check.plan(self.context, given).app
+        app = app or app_named_in(given) or check.plan(self.context, given).app
         self.options = resolve(self.context, self.options, app)
         changed = self.options.application.digest() != given.digest()
         return self._interrupted(app) if changed else None, app
@@ -374,6 +375,8 @@ class UpdateEngine:
         if planned is None or planned.report is None:
             return planned
         report = check.with_batches_again(self.context, planned.report, planned.plan, None, self.options.agree)
+        options = self.options
+        report = explain(update.registry, report, options.application, options.snapshot, options.renames)
         return attrs.evolve(planned, report=report)
 
     def _plan_and_check(self, app: str, strategy: Strategy | None = None) -> Planned:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from ...core.errors import InvalidInputError
-from ...core.registry.application import Application
+from ...core.registry.application import Application, Script
 from ...core.registry.deployment import DeploymentSpec
 from ...core.registry.registry import AppRegistry
 from ..drivers.launch_files import local_application
@@ -54,13 +54,21 @@ def inherit(running: Application, given: Application) -> Application:
     """Return the given application with what only the running one has."""
     return attrs.evolve(
         given,
+        script=given.script and _script(running.script, given.script),
         py_files=given.py_files or running.py_files,
         files=given.files or running.files,
-        params={**running.params, **given.params},
+        params=given.params if given.script else {**running.params, **given.params},
         conf={**running.conf, **given.conf},
         env_vars={**running.env_vars, **given.env_vars},
         master=given.master or running.master,
     )
+
+
+def _script(running: Script | None, given: Script) -> Script:
+    if running is None:
+        return given
+    seen_batch = {**running.seen_batch, **given.seen_batch}
+    return attrs.evolve(given, arguments=given.arguments or running.arguments, seen_batch=seen_batch)
 
 
 def without(application: Application, options: UpdateOptions, whose: str, again: bool) -> Application:

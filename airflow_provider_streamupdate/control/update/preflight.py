@@ -40,7 +40,7 @@ class Unchanged:
 
 def known_app(context: Context, application: Application) -> str | None:
     """Return the app that a file defines, where the name is a literal and the app exists."""
-    name = app_named_in(application.file)
+    name = app_named_in(application)
     return name if name is not None and name in context.registry.apps() else None
 
 

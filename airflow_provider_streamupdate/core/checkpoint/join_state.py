@@ -19,13 +19,18 @@ COUNTS, ROWS = "keyToNumValues", "keyWithIndexToValue"
 TIMES, ROWS_BY_TIME = "tsWithKey", "keyWithTsToValues"
 _PARTS = ((COUNTS, ROWS), (TIMES, ROWS_BY_TIME))
 
+_MATCHED = "matched"
 _WATERMARK = "spark.watermarkDelayMs"  # EventTimeWatermark.delayKey, in the metadata of a column
+UNKNOWN_SIDES = "its state format is unknown, or a side has two columns of one name (`matched` is one of Spark's own)"
 
 
 def sides_known(stage: StagePlan) -> bool:
-    """Whether the stage's stores are those of one of the formats."""
+    """Whether the stage's stores are those of one of the formats, and can be written: Spark's writer of column families
+    finds a row's columns by their names, and calls one of its own ``matched``."""
     names = {s.name for s in stage.schemas}
-    return any(names == {f"{side}-{p}" for side in SIDES for p in parts} for parts in _PARTS)
+    known = any(names == {f"{side}-{p}" for side in SIDES for p in parts} for parts in _PARTS)
+    columns = [[field["name"] for field in fields(s.value)] for s in stage.schemas if "row" in s.key]
+    return known and all(len(each) == len({*each}) for each in columns)
 
 
 def by_time(stage: StagePlan) -> bool:
@@ -52,7 +57,7 @@ def plain_key(schema: StateSchema) -> Any:
 
 def says_matched(value: Any) -> bool:
     """Whether a side's rows say if they have found a match."""
-    return bool(fields(value)) and fields(value)[-1]["name"] == "matched"
+    return bool(fields(value)) and fields(value)[-1]["name"] == _MATCHED
 
 
 def event_time(value: Any) -> dict[str, Any] | None:

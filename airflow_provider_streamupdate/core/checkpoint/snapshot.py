@@ -47,8 +47,7 @@ class QuerySnapshot:
     # As last reported, a baseline for verifying:
     state_rows: dict[str, int] = attrs.field(factory=dict)
     rows_batch: int | None = None  # the batch of state_rows; None: they may be counted twice
-    lag: float | None = None
-    source_lag: dict[str, float] = attrs.field(factory=dict)
+    source_lag: dict[str, float] = attrs.field(factory=dict)  # rows behind, by source
     state_format: int = 1  # of the checkpoint: 1, or 2 with ids in the state files' names, which the commit log names
 
     @property
@@ -109,6 +108,16 @@ class Snapshot:
     def size(self) -> int:
         """Bytes of all files, whether shared with other snapshots or not."""
         return sum(f.size for q in self.queries.values() for f in q.files)
+
+    @property
+    def batches(self) -> dict[str, int]:
+        """The last batch of each query; -1 before its first one."""
+        return {name: query.batch for name, query in sorted(self.queries.items())}
+
+    @property
+    def position(self) -> str:
+        """The batches in words, e.g. ``windows after batch 14``."""
+        return ", ".join(f"{name} after batch {'none' if n < 0 else n}" for name, n in self.batches.items())
 
 
 @attrs.frozen(kw_only=True)

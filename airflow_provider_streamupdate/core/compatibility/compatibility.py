@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import attrs
 
+from ..plan.differences import changed_functions, shortened
 from ..plan.expressions import Expression
 from ..plan.plan import PYTHON_IMPORTS, AppPlan, Path, QueryPlan, SourcePlan, StagePlan
 from ..plan.rename import check_new_names
@@ -19,7 +20,7 @@ from ..plan.visitors import refers_only_to, without_branches
 from .agreement import SAME
 from .agreement import agree as agreed
 from .graph import graph
-from .migration import Migration, plan_migration
+from .migration import FunctionNeeded, Migration, plan_migration
 from .report import CompatibilityReport
 from .rules import NEEDS_AGREEMENT, Finding, judge, worst
 from .rules.batch_ids import FORK_RULES, BatchIds
@@ -33,17 +34,18 @@ from .rules.query import (
     GoneQuery,
     QueryChange,
 )
+from .rules.rule import MOST_OF_ONE, UNDO
 from .rules.settings.setting import OTHER_SETTING_RULES, SETTING_RULES, SettingChange
 from .rules.settings.settings_table import MEASURED
 from .rules.sink import SINK_RULES, SinkChange
 from .rules.sources.source import GONE_SOURCE_RULES, NEW_SOURCE_RULES, SOURCE_RULES, LoneSource, SourceChange
-from .rules.stages.change import RESTART, StageChange
+from .rules.stages.change import StageChange
 from .rules.stages.layout import same_form
 from .rules.stages.lone_stage import GONE_STAGE_RULES, NEW_STAGE_RULES, LoneStage
 from .rules.stages.stage import STAGE_RULES
 from .rules.stages.store import STORE_RULES
 from .successors import app_under_new_names, new_names
-from .verdict import CARRIED, LOSS, MIGRATED, REFUSED, ReportItem
+from .verdict import CARRIED, IGNORED, LOSS, MIGRATED, REFUSED, CodeChange, Fate, Remedy, ReportItem, Verdict
 
 _T = TypeVar("_T", SourcePlan, StagePlan)
 
@@ -87,12 +89,12 @@ def _forked(query: QueryPlan, others: tuple[QueryPlan, ...]) -> ReportItem:
 
 
 def _with_predecessor(item: ReportItem, succeeded: Mapping[str, str]) -> ReportItem:
-    """The item with the unnamed stage or source that it was matched with."""
+    """The item with the stage or source of another name that it was matched with."""
     before = succeeded.get(item.name) if item.thing in ("source", "stage") else None
     if before is None:
         return item
     same = "reads the same place" if item.thing == "source" else "means the same"
-    reason = f"{item.reason}; it continues {before}, which had no name and {same}"
+    reason = f"{item.reason}; it continues {before}, which {same}"
     return attrs.evolve(item, reason=reason, continues=before)
 
 
@@ -174,13 +176,21 @@ def _stages(old: QueryPlan, new: QueryPlan) -> Iterator[ReportItem]:
         else:
             change = StageChange(old=before, new=stage, before=old, after=new)
             findings = [*_migrated(judge(STAGE_RULES, change), _migration(change)), *judge(STORE_RULES, change)]
-            item = report_item("stage", name, findings)
+            item = attrs.evolve(report_item("stage", name, findings), code=_changed_code(before, stage))
             refusals = [f for f in findings if f.verdict == REFUSED]
             known = refusals and all(f.agreeable for f in refusals) and same_form(before, stage)
             yield attrs.evolve(item, offer=f"{name}{SAME}") if known else item
     for stage in lost:
         lone = LoneStage(stage=stage, query=new, added=tuple(_without_successor(new.stages, old.stages)))
         yield report_item("stage", f"{new.name}/{stage.name}", judge(GONE_STAGE_RULES, lone))
+
+
+def _changed_code(old: StagePlan, new: StagePlan) -> tuple[CodeChange, ...]:
+    parts = [
+        [*(e for part in stage.expressions.values() for e in part), *stage.filters, *stage.arrivals]
+        for stage in (old, new)
+    ]
+    return tuple(CodeChange(function=name) for name in changed_functions(*parts))
 
 
 def _shared_paths(paths: Iterable[Path], own: set[str], kept: set[str]) -> tuple[Path, ...]:
@@ -234,12 +244,19 @@ def _migrated(findings: list[Finding], made: Migration | str | None) -> list[Fin
     if made is None:
         return findings
     refusals = [f for f in findings if f.verdict == REFUSED]
+    if isinstance(made, FunctionNeeded):
+        return [*findings, Finding(id=refusals[0].id, verdict=REFUSED, reason="", ways=_by(made), agreeable=True)]
     if isinstance(made, str):
         none = Finding(id=refusals[0].id, verdict=REFUSED, reason=f"no migration: {made}", agreeable=True)
         return [*findings, none]
     steps = [Finding(id=f.id, verdict=MIGRATED, reason="; ".join(made.steps)) for f in refusals]
-    losses = [Finding(id=refusals[0].id, verdict=LOSS, reason=loss) for loss in made.losses]
+    ways = _by(*made.functions)
+    losses = [Finding(id=refusals[0].id, verdict=LOSS, reason=loss, ways=ways) for loss in made.losses]
     return [*(f for f in findings if f.verdict != REFUSED), *steps, *losses]
+
+
+def _by(*functions: FunctionNeeded) -> tuple[Remedy, ...]:
+    return tuple(Remedy(fate=Fate.CARRY, text=str(each)) for each in functions)
 
 
 def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
@@ -247,21 +264,33 @@ def report_item(thing: str, name: str, findings: list[Finding]) -> ReportItem:
     verdict = worst(findings)
     changes = [f for f in findings if not f.id.endswith(".same")]
     shown = findings if verdict == CARRIED else [f for f in changes if verdict != REFUSED or f.verdict == REFUSED]
+    reason = "; ".join(dict.fromkeys(f.reason for f in shown if f.reason))
+    details = "; ".join(dict.fromkeys(f.details for f in shown if f.details))
+    if len(reason) > MOST_OF_ONE and verdict in (REFUSED, *NEEDS_AGREEMENT):
+        details = "; ".join(filter(None, (reason, details)))
+        first = sorted(shown, key=lambda f: f.verdict != verdict)  # what decides
+        room = MOST_OF_ONE - len("; and 10 more")
+        cut = (f.reason if len(f.reason) <= room else f"{f.reason[: room - 3]}..." for f in first)
+        reason = shortened(dict.fromkeys(filter(None, cut)), "; ", room)
     return ReportItem(
         thing=thing,
         name=name,
         verdict=verdict,
-        reason=_each_once((f.reason for f in shown), RESTART),
+        reason=reason,
+        ways=tuple(_ways_from(thing, name, verdict, shown)),
         rules=tuple(dict.fromkeys(f.id for f in shown)),
+        details=details,
         needs_agreement=verdict in NEEDS_AGREEMENT,
     )
 
 
-def _each_once(reasons: Iterable[str], advice: str) -> str:
-    """Return reasons one after the other, each once; advice that several of them end with, at the end."""
-    given = list(reasons)
-    plain = [reason.removesuffix(advice) for reason in given]
-    return "; ".join(dict.fromkeys(plain)) + (advice if plain != given else "")
+def _ways_from(thing: str, name: str, verdict: Verdict, findings: list[Finding]) -> Iterator[Remedy]:
+    """Yield how to put it back, where a change of the version can be, and what the rules say."""
+    if verdict in (REFUSED, *NEEDS_AGREEMENT) and not (thing == "query" and ":" in name):
+        back = [f.back for f in findings if f.verdict == verdict and f.back != UNDO]
+        keep = f"keep {thing} {name.rpartition('/')[2]} in the new version"
+        yield Remedy(fate=Fate.BACK, text=keep if verdict == IGNORED else back[0] if len(back) == 1 else UNDO)
+    yield from dict.fromkeys(way for finding in findings for way in finding.ways)
 
 
 def _named(query: QueryPlan) -> set[str]:

@@ -42,6 +42,7 @@ class Change(TextEnum):
 
 
 Lines = tuple[str, ...]
+Line = tuple[str, str]  # in words, and exactly
 
 
 @attrs.frozen(kw_only=True)
@@ -95,9 +96,6 @@ def graph(new: AppPlan, old: AppPlan | None = None) -> Graph:
     names = dict.fromkeys(query.name for plan in (new, old) if plan is not None for query in plan.queries)
     queries = (_query(name, old.query(name) if old else None, new.query(name), old is not None) for name in names)
     return Graph(queries=tuple(queries), compared=old is not None)
-
-
-Line = tuple[str, str]  # in words, and exactly
 
 
 @attrs.frozen

@@ -14,21 +14,30 @@ from typing import Any
 
 import attrs
 
-from ..checkpoint.join_state import SIDES, by_time, side_rows, sides_known
+from ..checkpoint.join_state import (
+    SIDES,
+    UNKNOWN_SIDES,
+    by_time,
+    event_time,
+    says_matched,
+    side_rows,
+    sides_known,
+)
 from ..clock import duration
-from ..plan.expressions import Call, Expression, Window
-from ..plan.plan import Join, Processor, StagePlan, StateSchema, StateVariable, Watermark
+from ..plan.expressions import EITHER, Call, Expression, Window
+from ..plan.plan import Expressions, Join, Processor, StagePlan, StateSchema, StateVariable, Watermark, in_order
 from ..plan.rendering import words
 from ..plan.spark_types import ddl, fields, form, row_ddl, same, widens, widens_number
 from ..plan.visitors import contains, is_comparable
-from .state_row import first_column, sum_type, value_row
+from .state_row import WITH_BUFFERS, first_column, key_columns, keys_in_value, sum_type, value_row
 
 # Aggregates whose buffers, made of different rows, can be put together without those rows. Sum and Average add up,
 # Min and Max compare. For others either the order of rows decides (First, CollectList), or it is not done yet.
 MERGEABLE = ("Count", "Sum", "Average", "Min", "Max")
 
 # Kinds whose state is one store of plain key and value rows, which an app's own function may rewrite.
-OWN = ("aggregate", "session-window", "deduplicate", "deduplicate-within-watermark", "apply-in-pandas-with-state")
+_SEEN = ("deduplicate", "deduplicate-within-watermark")
+OWN = (*WITH_BUFFERS, *_SEEN, "apply-in-pandas-with-state")
 
 
 @attrs.frozen(kw_only=True)
@@ -56,10 +65,19 @@ LIST, MAP = "ListState", "MapState"
 @attrs.frozen(kw_only=True)
 class PartChange:
     """A state variable of transformWithState, or a side of a join, whose values change: by the app's own function, or
-    (a variable) fields are added and numbers widened."""
+    by rule: of a variable, fields are added and numbers widened; of a side, columns change places, come or go.
+
+    keys, columns: of a side, for each new join key and column the place of the old one; None for a new column
+    """
 
     name: str
     by_function: bool
+    keys: tuple[int, ...] = ()
+    columns: tuple[int | None, ...] = ()
+
+
+class FunctionNeeded(str):
+    """The app's own function that migrates a stage, or a part of it: a way on, in words."""
 
 
 @attrs.frozen(kw_only=True)
@@ -75,6 +93,7 @@ class Migration:
     parts: of a transformWithState the variables, of a join the sides whose values change; dropped: variables that are
         gone. Nothing else is said of these stages
     steps: what is done, in words; losses: what the new version will not know, in words
+    functions: the app's own ones that would fill in what is lost
     """
 
     steps: tuple[str, ...]
@@ -86,6 +105,7 @@ class Migration:
     by_function: bool = False
     parts: tuple[PartChange, ...] = ()
     dropped: tuple[str, ...] = ()
+    functions: tuple[FunctionNeeded, ...] = ()
 
 
 def describe(stage: StagePlan) -> str:
@@ -144,6 +164,12 @@ def has_ttl(stage: StagePlan, name: str) -> bool:
     return variables(stage)[name].ttl
 
 
+def _function_for(old: StagePlan, new: StagePlan, part: str) -> FunctionNeeded:
+    """Return the way on of a variable or a join's side."""
+    described = describe_part(old, part)
+    return FunctionNeeded(f"write a migration function for {new.name}/{part} from {described!r} (@app.migrate)")
+
+
 def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[Watermark] = ()) -> Migration | str | None:
     """Return how the state of `old` becomes that of `new`, or the reason (a text) why it cannot. None: there is nothing
     to migrate, or these rules do not apply.
@@ -159,7 +185,7 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[Watermar
     if not _single_store(old) or not _single_store(new):
         return None
     if new.kind != "aggregate":
-        return _by_function(old, new)
+        return _of_rows(old, new, tuple(watermarks))
     if _same_state(old, new) or not _layout_known(new):
         return None
     if describe(old) in new.migrates:
@@ -169,9 +195,37 @@ def plan_migration(old: StagePlan, new: StagePlan, watermarks: Iterable[Watermar
                 "output of that function, and it is unknown which of the two the new function is for"
             )
         return _own_function(old)
-    if not all(_layout_known(s) and _is_comparable(s) for s in (old, new)):
-        return None
     return _aggregation(old, new, tuple(watermarks))
+
+
+def _of_rows(old: StagePlan, new: StagePlan, watermarks: tuple[Watermark, ...]) -> Migration | str:
+    """The migration of the other kinds whose state is one store: by the app's function, or by rule where that is known
+    to be right."""
+    if describe(old) in new.migrates:
+        return _ambiguous_form("its state", describe(old)) if describe(old) == describe(new) else _own_function(old)
+    made: Migration | str | None = None
+    if new.kind in WITH_BUFFERS:
+        made = _aggregation(old, new, watermarks)
+    elif new.kind in _SEEN:
+        made = _deduplication(old, new)
+    return made or _write_one(old)
+
+
+def _deduplication(old: StagePlan, new: StagePlan) -> Migration | None:
+    """The migration of a deduplication by the same columns in another order."""
+    places = _new_order(old.keys, new.keys)
+    if not places or not all(map(is_comparable, new.keys)) or len(places) != len(fields(new.schemas[0].key)):
+        return None
+    before, after = fields(old.schemas[0].key), fields(new.schemas[0].key)
+    kept = same(old.schemas[0].value, new.schemas[0].value)
+    if not kept or not all(same(before[k]["type"], f["type"]) for k, f in zip(places, after, strict=True)):
+        return None
+    return Migration(keys=tuple(NewKey(source=place) for place in places), moves=True, steps=(_NEW_ORDER_OF_KEYS,))
+
+
+def _new_order(old: Expressions, new: Expressions) -> tuple[int, ...]:
+    """Return the old place of each of the same expressions; none where they are not the same, or not distinct."""
+    return tuple(map(old.index, new)) if len({*old}) == len(old) and in_order(old) == in_order(new) else ()
 
 
 def _of_variables(old: StagePlan, new: StagePlan) -> Migration | str | None:
@@ -221,28 +275,97 @@ def _variable(old: StagePlan, new: StagePlan, name: str) -> PartChange | str | N
         return PartChange(name=name, by_function=True)
     if _grows(was.value, now.value):
         return PartChange(name=name, by_function=False)
-    return f"write a migration function for {new.name}/{name} from {described!r} (@app.migrate)"
+    return _function_for(old, new, name)
 
 
 def _of_sides(old: StagePlan, new: StagePlan) -> Migration | str | None:
-    """The migration of each side of a join separately, by the app's functions: only they know the new columns' values
-    in old rows."""
+    """The migration of each side of a join separately: by the app's function, which knows the new columns' values in
+    old rows, or by rule, which leaves them null."""
     if not all(sides_known(stage) for stage in (old, new)) or by_time(old) != by_time(new):
-        return "the join's state is in an unknown format (spark.sql.streaming.join.stateFormatVersion)"
+        return f"the join's rows cannot be rewritten: {UNKNOWN_SIDES}"
     changes = []
     for side in SIDES:
-        described = describe_part(old, side)
-        if described == describe_part(new, side):
-            if old.keys != new.keys or _side_columns(old, side) != _side_columns(new, side):
-                return _ambiguous_form(f"the state of {new.name}/{side}", described)
-        elif f"{side}: {described}" in new.migrates:
+        described, other = describe_part(old, side), describe_part(new, side)
+        kept = _side_columns(old, side) == _side_columns(new, side) and _filed_by(old, side) == _filed_by(new, side)
+        if described == other and old.keys == new.keys and kept:
+            continue
+        if described != other and f"{side}: {described}" in new.migrates:
             changes.append(PartChange(name=side, by_function=True))
+        elif change := _side(old, new, side):
+            changes.append(change)
+        elif described == other:
+            return _ambiguous_form(f"the state of {new.name}/{side}", described)
         else:
-            return f"write a migration function for {new.name}/{side} from {described!r} (@app.migrate)"
+            return _function_for(old, new, side)
     if not changes:
         return None
-    steps = (f"the app's own function rewrites the {c.name} side: {describe_part(old, c.name)}" for c in changes)
-    return Migration(steps=tuple(steps), parts=tuple(changes))
+    told = [_step_and_loss(old, new, change) for change in changes]
+    lost = [(change.name, loss) for change, (_, loss) in zip(changes, told, strict=True) if loss]
+    return Migration(
+        steps=tuple(step for step, _ in told),
+        losses=tuple(loss for _, loss in lost),
+        parts=tuple(changes),
+        functions=tuple(_function_for(old, new, side) for side, _ in lost),
+    )
+
+
+def filed_otherwise(old: StagePlan, new: StagePlan) -> list[str]:
+    """Return the sides of a join whose rows state format 4 keeps by the time of another column."""
+    known = all(sides_known(stage) and by_time(stage) for stage in (old, new))
+    return [side for side in SIDES if _filed_by(old, side) != _filed_by(new, side)] if known else []
+
+
+def _filed_by(stage: StagePlan, side: str) -> Expression | str | None:
+    """Return the column by whose time format 4 keeps a side's rows, or only its name where it is not known."""
+    value = side_rows(stage, side)[1]
+    timed = event_time(value) if by_time(stage) else None
+    if timed is None:
+        return None
+    columns, place = _side_columns(stage, side), fields(value).index(timed)
+    return columns[place] if place < len(columns) else str(timed["name"])
+
+
+def _step_and_loss(old: StagePlan, new: StagePlan, change: PartChange) -> tuple[str, str]:
+    """Return what is done with a join's side, and what is lost, in words."""
+    side, described = change.name, describe_part(old, change.name)
+    if change.by_function:
+        return f"the app's own function rewrites the {side} side: {described}", ""
+    before, after = _side_columns(old, side), _side_columns(new, side)
+    gone = [each for place, each in enumerate(before) if place not in change.columns]
+    added = [each for each, place in zip(after, change.columns, strict=True) if place is None]
+    step = f"puts the columns of the {side} side into their new places"
+    loss = (
+        f"{words(added)} will be null in rows of the {side} side from before this update, unless a function fills it in"
+    )
+    return step + (f" and leaves out {words(gone)}" if gone else ""), loss if added else ""
+
+
+def _side(old: StagePlan, new: StagePlan, side: str) -> PartChange | None:
+    """Return where the keys and columns of a join's side come from; None where a column looks like another's
+    replacement, or the rows are not known well enough."""
+    keys, before, after = _new_order(old.keys, new.keys), _side_columns(old, side), _side_columns(new, side)
+    (old_key, old_row), (new_key, new_row) = ([*map(fields, side_rows(s, side))] for s in (old, new))
+    matched = [says_matched(side_rows(s, side)[1]) for s in (old, new)]
+    if not all(map(is_comparable, (*new.keys, *before, *after))) or len({*before}) < len(before) or len({*matched}) > 1:
+        return None
+    if not keys or not len(keys) == len(old_key) == len(new_key):
+        return None
+    if [len(old_row), len(new_row)] != [len(columns) + matched[0] for columns in (before, after)]:
+        return None
+    columns = tuple(before.index(each) if each in before else None for each in after)
+    if None in columns and not {*range(len(before))} <= {*columns}:
+        return None
+    pairs = [(old_key[k], f) for k, f in zip(keys, new_key, strict=True)]
+    pairs += [(old_row[k], f) for k, f in zip(columns, new_row, strict=False) if k is not None]
+    timed = event_time(side_rows(new, side)[1])
+    if any(place is None and each in new.never_null for place, each in zip(columns, after, strict=True)):
+        return None
+    for place, field in zip(columns, new_row, strict=False):
+        if place is None and (not field["nullable"] or (timed and field["name"] == timed["name"])):
+            return None
+    if not all(same(one["type"], other["type"]) and one["nullable"] <= other["nullable"] for one, other in pairs):
+        return None
+    return PartChange(name=side, by_function=False, keys=keys, columns=columns)
 
 
 def _side_columns(stage: StagePlan, side: str) -> tuple[Expression, ...]:
@@ -297,17 +420,8 @@ def _unwritable(kind: Any) -> str | None:
     return next((found for part in inner() if (found := _unwritable(part))), None)
 
 
-def _by_function(old: StagePlan, new: StagePlan) -> Migration | str:
-    """The only way for kinds of stages whose values this package does not understand."""
-    if describe(old) not in new.migrates:
-        return _write_one(old)
-    if describe(old) == describe(new):
-        return _ambiguous_form("its state", describe(old))
-    return _own_function(old)
-
-
 def _write_one(old: StagePlan) -> str:
-    return f"write a migration function for {describe(old)!r} (@app.migrate)"
+    return FunctionNeeded(f"write a migration function for {describe(old)!r} (@app.migrate)")
 
 
 def _own_function(old: StagePlan) -> Migration:
@@ -315,11 +429,11 @@ def _own_function(old: StagePlan) -> Migration:
 
 
 def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[Watermark, ...]) -> Migration | str | None:
+    if not all(_layout_known(s) and _is_comparable(s) for s in (old, new)):
+        return None
     keys = _keys(old, new)
-    if keys is None:
-        return _write_one(old)
-    if isinstance(keys, str):
-        return keys
+    if keys is None or isinstance(keys, str):
+        return keys or _write_one(old)
     before, after = old.aggregates, new.aggregates
     places = _places(old, new)
     copied, left = Counter(after) - Counter(before), Counter(before) - Counter(after)
@@ -336,10 +450,13 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[Watermark, ..
     dropped = [i for i in range(len(old.keys)) if i not in {k.source for k in keys}]
     wider = [k.window for k in keys if k.window]
     merge = bool(dropped or wider)
+    if merge and new.kind == "session-window":  # those of two keys may overlap
+        return _write_one(old)
     if merge and (reason := _not_mergeable(old, new, places) or _closed_key(old, dropped, watermarks)):
         return reason
     if unknown := [t for t, p, b in zip(after, places, new.buffers, strict=True) if p is None and not b.initial]:
         return f"aggregates changed: the initial value of {words(unknown[0])} is unknown, so it cannot be added"
+    moved = [k.source for k in keys] != sorted(k.source for k in keys)
     steps = [
         *(f"adds {words(each)}" for each in added),
         *(
@@ -347,31 +464,31 @@ def _aggregation(old: StagePlan, new: StagePlan, watermarks: tuple[Watermark, ..
             for number, each in enumerate(after)
             if isinstance(places[number], Derived) and number not in continued
         ),
-        *(f"drops {words(each)}" for each in gone),
+        *(f"drops {words(each)} with its values" for each in gone),
         *(f"keeps {words(each)} a second time" for each in copied if each in before),
         *(f"drops a second {words(each)}" for each in left if each in after),
         *(["puts the aggregates in their new order"] if _reordered(places) else []),
+        *([_NEW_ORDER_OF_KEYS] if moved else []),
         *types,
         *(f"drops key {words(old.keys[i])} and merges its groups" for i in dropped),
         *(f"merges windows of {words(w.column)} to {duration(w.size)}" for w in wider),
     ]
-    losses = [f"the values of {words(each)} are lost" for each in gone]
-    if wider and watermarks:
-        losses.append(
-            "a window that is open at the update lacks the rows of its parts behind the watermark: these are closed "
-            "and have left the state"
-        )
+    closed = (
+        "a window that is open at the update lacks the rows of its parts behind the watermark: these are closed and "
+        "have left the state"
+    )
     key_types = [same(a["type"], b["type"]) for a, b in _key_types(old, new, keys)]
     return Migration(
         keys=tuple(keys),
         aggregates=places,
         merge=merge,
-        moves=merge or not all(key_types),
+        moves=merge or moved or not all(key_types),
         steps=tuple(steps),
-        losses=tuple(losses),
+        losses=(closed,) if wider and watermarks else (),
     )
 
 
+_NEW_ORDER_OF_KEYS = "puts the keys in their new order"
 _SUMS = ("Sum", "Average")
 _Places = tuple[int | Derived | None, ...]
 
@@ -452,8 +569,7 @@ def _sums_fit(old: StagePlan, place: int, new: StagePlan, number: int) -> bool:
 
 
 def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
-    """Return where each new key comes from; None when one is new or keys changed positions (then their meaning
-    changed)."""
+    """Return where each new key comes from; None when one is new, or two come from one."""
     found: list[NewKey] = []
     for wanted in new.keys:
         if wanted in old.keys:
@@ -471,11 +587,9 @@ def _keys(old: StagePlan, new: StagePlan) -> list[NewKey] | str | None:
             return (
                 f"keys changed: windows of {duration(was.size)} cannot be merged to windows of {duration(wanted.size)}"
                 + (" with another offset" if wanted.size % was.size == 0 else ", which is no multiple")
-                + "; give the changed stage another name to start it empty"
             )
         found.append(NewKey(source=place, window=wanted))
-    sources = [k.source for k in found]
-    return found if sources == sorted(set(sources)) else None
+    return found if len({k.source for k in found}) == len(found) else None
 
 
 def _types(
@@ -518,7 +632,7 @@ def _widening(old: StagePlan, place: int, new: StagePlan, number: int) -> str:
 
 
 def _key_types(old: StagePlan, new: StagePlan, keys: list[NewKey]) -> list[tuple[dict, dict]]:
-    return [(fields(old.schemas[0].key)[k.source], n) for k, n in zip(keys, fields(new.schemas[0].key), strict=True)]
+    return [(key_columns(old)[k.source], n) for k, n in zip(keys, key_columns(new), strict=True)]
 
 
 def _not_mergeable(old: StagePlan, new: StagePlan, places: _Places) -> str | None:
@@ -550,7 +664,7 @@ def _closed_key(old: StagePlan, dropped: list[int], watermarks: tuple[Watermark,
 
 def _windowed_column(key: Expression) -> Expression | None:
     """Return the column of which a key is a window; of a sliding window, which is several."""
-    windows = key.children if isinstance(key, Call) and key.function == "either" else (key,)
+    windows = key.children if isinstance(key, Call) and key.function == EITHER else (key,)
     return windows[0].column if isinstance(windows[0], Window) else None
 
 
@@ -568,9 +682,10 @@ def _layout_known(stage: StagePlan) -> bool:
     """Whether each column of the state row is accounted for (it is not in Spark's state format 1, whose value holds the
     keys as well, nor in plans made before buffers were recorded)."""
     schema = stage.schemas[0]
+    keys = len(stage.keys) if keys_in_value(stage) else 0
     return (
         len(stage.buffers) == len(stage.aggregates)
-        and sum(b.columns for b in stage.buffers) == len(fields(schema.value))
+        and sum(b.columns for b in stage.buffers) + keys == len(fields(schema.value))
         and len(stage.keys) == len(fields(schema.key))
     )
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-
 import attrs
 
 from ..errors import StreamUpdateError
-from ..markdown import fenced, table
+from ..markdown import bullets, fenced, one_line, table
 from .graph import Graph
 from .picture import picture_lines, picture_of
-from .verdict import REFUSED, ReportItem
+from .verdict import ReportItem
+
+BELOW = "(below)"  # the reason of a problem in a table of all verdicts
 
 
 @attrs.frozen(kw_only=True)
@@ -32,15 +32,11 @@ class CompatibilityReport:
     @property
     def problems(self) -> list[str]:
         """The reasons that block the update, a line each, with the next step."""
-        lines = []
-        for item in self.items:
-            if item.verdict == REFUSED:
-                lines.append(f"{item.thing} {item.name}: {item.reason}{_offer(item)}")
-            elif item.blocks:
-                lines.append(
-                    f"{item.thing} {item.name}: {item.reason}; agree to it with --agree {shlex.quote(item.name)}"
-                )
-        return lines
+        return [
+            f"{item.thing} {item.name}: {'; '.join([item.reason, *item.next_steps])}"
+            for item in self.items
+            if item.blocks
+        ]
 
     @property
     def changes(self) -> list[str]:
@@ -58,22 +54,17 @@ class CompatibilityReport:
         return None if self.graph is None else picture_of(self.graph, self.items)
 
     def to_markdown(self) -> str:
-        rows = [(i.thing, i.name, i.verdict, i.reason, _agreement(i)) for i in self.items]
+        rows = [(i.thing, i.name, i.verdict, BELOW if i.blocks else i.reason, _agreement(i)) for i in self.items]
         head = f"Compatibility of the new version of **{self.app}** with {self.source}: **{self.outcome}**"
         shown = [*fenced("text", picture_lines(self.picture)), ""] if self.picture else []
-        return "\n".join([head, "", *shown, *table(("thing", "name", "verdict", "reason", "agreement"), rows)])
+        lines = [head, "", *shown, *table(("thing", "name", "verdict", "reason", "agreement"), rows)]
+        for item in (item for item in self.items if item.blocks):
+            lines += [one_line(f"{item.thing} {item.name}: {item.reason}"), "", *bullets(item.next_steps)]
+        return "\n".join(lines)
 
     @property
     def outcome(self) -> str:
         return "compatible" if self.compatible else "not compatible"
-
-
-def _offer(item: ReportItem) -> str:
-    return (
-        f"; if you know that it means the same, agree with a reason: --agree '{item.offer}=REASON'"
-        if item.offer
-        else ""
-    )
 
 
 def _agreement(item: ReportItem) -> str:

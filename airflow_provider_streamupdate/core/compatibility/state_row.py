@@ -16,7 +16,18 @@ from ..plan.spark_types import fields
 
 _DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _MORE_DIGITS = 10  # of a sum than of what is added up (Sum, Average)
-_WITH_AGGREGATES = ("aggregate", "session-window")
+WITH_BUFFERS = ("aggregate", "session-window")
+
+
+def keys_in_value(stage: StagePlan) -> bool:
+    """Return whether the value row begins with the grouping keys (a session lies whole in it)."""
+    return stage.kind == "session-window"
+
+
+def key_columns(stage: StagePlan) -> list[dict[str, Any]]:
+    """Return the columns of the grouping keys, in their order."""
+    schema = stage.schemas[0]
+    return fields(schema.value)[: len(stage.keys)] if keys_in_value(stage) else fields(schema.key)
 
 
 def first_column(stage: StagePlan, aggregate: int) -> int:
@@ -44,7 +55,7 @@ def value_row(stage: StagePlan) -> Any:
     """Return the schema of the value row as the app's own function is given it. A name that comes several times is
     preceded by the column that the aggregate's result is in."""
     value = stage.schemas[0].value
-    if stage.kind not in _WITH_AGGREGATES:
+    if stage.kind not in WITH_BUFFERS:
         return value
     columns, scaled = fields(value), scaled_types(stage)
     count = Counter(column["name"] for column in columns)

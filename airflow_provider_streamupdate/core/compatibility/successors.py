@@ -1,5 +1,5 @@
 """The names that the stages and sources of a saved state have in the new version: those given as renames, and those of
-unnamed ones with a single plausible successor."""
+the ones that got or lost a name and have a single plausible successor."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TypeVar
 import attrs
 
 from ..plan.plan import AppPlan, QueryPlan, SourcePlan, StagePlan
-from ..plan.rename import rename_query, renames_of
-from .rules.sources.source_options import reads_the_same
-from .rules.stages.lone_stage import means_the_same
+from ..plan.rename import rename_columns, rename_query, renames_of
+from .rules.sources.source_options import format_of, reads_the_same
+from .rules.stages.change import means_the_same
 
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 _T = TypeVar("_T", SourcePlan, StagePlan)
 Names = dict[str, str]  # of one query: the name in the saved state -> the name in the new version
 
@@ -31,14 +32,28 @@ def new_names(old: AppPlan | None, new: AppPlan | None, renames: Mapping[str, st
 
 
 def under_new_names(old: QueryPlan, new: QueryPlan) -> QueryPlan:
-    """Return `old` with its unnamed stages and sources under the names of their successors in `new`."""
-    return rename_query(old, _new_names(old, new, {}))
+    """Return `old` with the stages and sources that got or lost a name under the names of their successors in `new`."""
+    return _renamed(old, new, _new_names(old, new, {}))
 
 
 def app_under_new_names(old: AppPlan, new: AppPlan, renames: Mapping[str, str] | None = None) -> AppPlan:
     """Return `old` under the names of `new_names`."""
     names = new_names(old, new, renames)
-    return attrs.evolve(old, queries=tuple(rename_query(query, names.get(query.name, {})) for query in old.queries))
+    queries = ((query, new.query(query.name), names.get(query.name, {})) for query in old.queries)
+    return attrs.evolve(old, queries=tuple(_renamed(q, now, n) if now else rename_query(q, n) for q, now, n in queries))
+
+
+def _renamed(old: QueryPlan, new: QueryPlan, names: Names) -> QueryPlan:
+    """Return `old` under new names; columns, too, whose case alone changed where a source finds them in any case."""
+    old = rename_query(old, names)
+    before = {source.name: source for source in old.sources}
+    columns: dict[tuple[str, str], str] = {}
+    for source in new.sources if {q.conf.get(_CASE_SENSITIVE) for q in (old, new)} == {"false"} else ():
+        was = before.get(source.name)
+        if was is not None and format_of(was) == format_of(source) and format_of(source).any_case:
+            now = {name.lower(): name for name in source.columns}
+            columns |= {(source.name, c): now[c.lower()] for c in was.columns if now.get(c.lower(), c) != c}
+    return rename_columns(old, columns)
 
 
 def _new_names(old: QueryPlan, new: QueryPlan, renames: Names) -> Names:
@@ -48,7 +63,7 @@ def _new_names(old: QueryPlan, new: QueryPlan, renames: Names) -> Names:
     renamed = rename_query(old, names)
     names |= dict(_successions(renamed.sources, new.sources, reads_the_same, set(names.values())))
     while True:
-        renamed = rename_query(old, names)
+        renamed = _renamed(old, new, names)
         more = dict(_successions(renamed.stages, new.stages, means_the_same, set(names.values())))
         if not more:
             return names
@@ -58,14 +73,14 @@ def _new_names(old: QueryPlan, new: QueryPlan, renames: Names) -> Names:
 def _successions(
     before: Sequence[_T], after: Sequence[_T], alike: Callable[[_T, _T], bool], taken: set[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (old name, new name) for each unnamed one with exactly one named successor, which has no other
-    predecessor."""
+    """Yield (old name, new name) for each one that got or lost a name and has exactly one successor, which has no other
+    predecessor. Whoever gives something another name may mean that it starts anew."""
     known = {thing.name for thing in before}
     now = {thing.name: thing for thing in after}
-    unnamed = [b for b in before if not b.named and b.name not in taken]
-    left = [b for b in unnamed if b.name not in now or not alike(b, now[b.name])]
-    added = [a for a in after if a.named and a.name not in known]
+    free = [b for b in before if b.name not in taken and not (b.named and b.name in now)]
+    left = [b for b in free if b.name not in now or not alike(b, now[b.name])]
+    added = [a for a in after if a.name not in known]
     for old in left:
-        successors = [a for a in added if alike(old, a)]
-        if len(successors) == 1 and sum(alike(b, successors[0]) for b in unnamed) == 1:
+        successors = [a for a in added if not (old.named and a.named) and alike(old, a)]
+        if len(successors) == 1 and sum(alike(b, successors[0]) for b in free) == 1:
             yield old.name, successors[0].name

@@ -48,7 +48,7 @@ class Watched:
         outlive the Python process for a moment, and commit a batch meanwhile. Where spark-submit handed the driver over
         to a cluster, its process says nothing about the driver."""
         launch = self.app.launch(self.deployment)
-        if launch is None or launch.handed_over or launch.epoch > self.epoch:
+        if launch is None or launch.submitted or launch.epoch > self.epoch:
             return False
         if status is None and launch.epoch < self.epoch:  # of the driver before, or of one that took the app over
             return False

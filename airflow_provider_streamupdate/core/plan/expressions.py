@@ -100,6 +100,9 @@ class Literal(Expression):
     type: str = ""
 
 
+EITHER = "either"  # the function of a column of which several rows are made of one (of grouping sets, sliding windows)
+
+
 @attrs.frozen(cache_hash=True, repr=False, slots=False)
 class Call(Expression):
     """A function of Spark's, or another operation.
@@ -126,11 +129,12 @@ class Lambda(Expression):
 class Python(Expression):
     """A function of the app's.
 
-    digest: of its code. Empty when the code cannot be compared; only then `name` says which function it is, and why
+    digest: of its code. Empty when the code cannot be compared: two of these are never known to mean the same
+    name: for people, with the reason where there is no digest. It has no part in equality
     """
 
     digest: str
-    name: str = ""
+    name: str = attrs.field(default="", eq=False)
     arguments: tuple[Expression, ...] = attrs.field(default=(), metadata=_MANY)
     options: tuple[tuple[str, Expression], ...] = attrs.field(default=(), metadata=_NAMED)
 
@@ -310,7 +314,7 @@ def special_text(node: Call, parts: list[str]) -> str | None:
             return f"{node.function} {first}"
         case "filter" if rest:
             return f"{first} filter ({rest[0]})"
-        case "either":
+        case name if name == EITHER:
             return f"({' | '.join(parts)})"
         case "in partitions":
             return f"{first} in {'; '.join(rest)}"
@@ -318,6 +322,8 @@ def special_text(node: Call, parts: list[str]) -> str | None:
             return f"{first} {node.function} ({', '.join(rest)})"
         case "times":
             return f"{first} {rest[0]} times"
+        case "struct<>" | "array<>" | "map<>":  # a type
+            return f"{node.function[:-1]}{arguments_text(node, parts)}>"
     return None
 
 

@@ -32,7 +32,6 @@ UNKNOWN = "?"  # of code that cannot be compared, and before the name of a sourc
 # expressions of two versions cannot be compared.
 TEXTS = 1
 
-REDACTED = "(redacted)"  # in place of an option's value that may be a secret
 TIME_ZONE = "spark.sql.session.timeZone"
 # The machine's settings in a plan, by names like those of a session's (streaming/planning/settings/query_settings.py).
 PYTHON_ZONE, JVM_LOCALE = "python.timezone", "jvm.locale"
@@ -210,10 +209,14 @@ class Watermark:
     @property
     def place(self) -> str:
         """The watermark without its delay, as text."""
+        return self.describe(str)
+
+    def describe(self, write: Callable[[Expression], str]) -> str:
+        """Return the watermark without its delay, with its column as `write` writes it."""
         several = f" in {self.branches} branches" if self.branches > 1 else ""
         which = f" of rows {self.rows}" if self.rows else ""
         above = "".join(f", above {name}" for name in self.above)
-        return f"{self.column.text if self.column else 'expiry'}{several}{which}{above}"
+        return f"{write(self.column) if self.column else 'expiry'}{several}{which}{above}"
 
 
 @attrs.frozen(kw_only=True)
@@ -234,6 +237,7 @@ class StagePlan:
         of streams ...; and which of its columns have a watermark. Each as often as it is there
     paths: the ways on which rows come to it
     late_rows: which rows behind the watermark it drops
+    never_null: of a join, the columns of its sides that cannot be null: Spark reads no nulls in them
     buffers: for an aggregation, what each of its aggregates keeps, in the order of the state row
     aggregated: for an aggregation, what each of its aggregates is computed from, in that order: two with equal ones
         receive the same values
@@ -255,6 +259,7 @@ class StagePlan:
     arrivals: Expressions = attrs.field(default=(), converter=in_order)
     paths: tuple[Path, ...] = attrs.field(default=(), converter=in_order)
     late_rows: Expressions = attrs.field(default=(), converter=in_order)
+    never_null: Expressions = attrs.field(default=(), converter=in_order)
     buffers: tuple[AggregateBuffer, ...] = ()
     aggregated: tuple[Call, ...] = ()
     results: tuple[str, ...] = ()
@@ -298,7 +303,7 @@ class StagePlan:
             return change(value) if isinstance(value, Expression) else value
 
         definition = {name: changed(value) for name, value in attrs.asdict(self.definition, recurse=False).items()}
-        fields = ("aggregated", "filters", "hidden", "arrivals", "late_rows")
+        fields = ("aggregated", "filters", "hidden", "arrivals", "late_rows", "never_null")
         return attrs.evolve(
             self,
             definition=type(self.definition)(**definition),

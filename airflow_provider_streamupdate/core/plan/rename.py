@@ -6,13 +6,16 @@ so those references are renamed with them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
 from ..errors import InvalidInputError
-from .plan import AppPlan, Path, QueryPlan, Watermark
-from .visitors import renamed
+from .expressions import Expression
+from .plan import AppPlan, Path, QueryPlan, StagePlan, Watermark
+from .visitors import renamed, with_columns
+
+_Change = Callable[[Expression], Expression]
 
 
 def rename(plan: AppPlan, renames: Mapping[str, str]) -> AppPlan:
@@ -67,22 +70,7 @@ def rename_query(query: QueryPlan, names: Mapping[str, str]) -> QueryPlan:
             f"source {', '.join(fixed)} of query {query.name} has its name from Spark's own name(), which is in its "
             "offset log, so it cannot be renamed: keep the name"
         )
-    result = attrs.evolve(
-        query,
-        sources=tuple(attrs.evolve(s, name=names.get(s.name, s.name)) for s in query.sources),
-        source_order=tuple(names.get(name, name) for name in query.source_order),
-        watermarks=tuple(_watermark(w, names) for w in query.watermarks),
-        stages=tuple(
-            attrs.evolve(
-                s.changed(lambda expression: renamed(expression, names)),
-                name=names.get(s.name, s.name),
-                paths=tuple(_path(path, names) for path in s.paths),
-            )
-            for s in query.stages
-        ),
-        filters=tuple(renamed(each, names) for each in query.filters),
-        paths=None if query.paths is None else tuple(_path(path, names) for path in query.paths),
-    )
+    result = _changed(query, names, lambda expression: renamed(expression, names))
     stages, sources = [s.name for s in result.stages], [s.name for s in result.sources]
     for kind, given in (("stages", stages), ("sources", sources)):
         if doubled := sorted({n for n in given if given.count(n) > 1}):
@@ -92,15 +80,33 @@ def rename_query(query: QueryPlan, names: Mapping[str, str]) -> QueryPlan:
     return result
 
 
-def _path(path: Path, names: Mapping[str, str]) -> Path:
-    stages = (names.get(name, name) for name in path.stages)
-    steps = (attrs.evolve(step, expression=renamed(step.expression, names)) for step in path.steps)
-    return Path(names.get(path.source, path.source), tuple(stages), tuple(steps))
+def rename_columns(query: QueryPlan, columns: Mapping[tuple[str, str], str]) -> QueryPlan:
+    """Return the query with columns of sources under other names. columns: the new name by source and old name"""
+    return _changed(query, {}, lambda expression: with_columns(expression, columns)) if columns else query
 
 
-def _watermark(watermark: Watermark, names: Mapping[str, str]) -> Watermark:
-    column = watermark.column and renamed(watermark.column, names)
-    return attrs.evolve(watermark, column=column, above=tuple(names.get(name, name) for name in watermark.above))
+def _changed(query: QueryPlan, names: Mapping[str, str], change: _Change) -> QueryPlan:
+    def path(of: Path) -> Path:
+        stages = (names.get(name, name) for name in of.stages)
+        steps = (attrs.evolve(step, expression=change(step.expression)) for step in of.steps)
+        return Path(names.get(of.source, of.source), tuple(stages), tuple(steps))
+
+    def watermark(of: Watermark) -> Watermark:
+        above = tuple(names.get(name, name) for name in of.above)
+        return attrs.evolve(of, column=of.column and change(of.column), above=above)
+
+    def stage(of: StagePlan) -> StagePlan:
+        return attrs.evolve(of.changed(change), name=names.get(of.name, of.name), paths=tuple(map(path, of.paths)))
+
+    return attrs.evolve(
+        query,
+        sources=tuple(attrs.evolve(s, name=names.get(s.name, s.name)) for s in query.sources),
+        source_order=tuple(names.get(name, name) for name in query.source_order),
+        watermarks=tuple(map(watermark, query.watermarks)),
+        stages=tuple(map(stage, query.stages)),
+        filters=tuple(map(change, query.filters)),
+        paths=None if query.paths is None else tuple(map(path, query.paths)),
+    )
 
 
 def _names(query: QueryPlan) -> list[str]:

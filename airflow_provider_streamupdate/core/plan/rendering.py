@@ -8,6 +8,7 @@ from typing import Any
 
 from .expressions import (
     Call,
+    Column,
     Expression,
     Literal,
     Python,
@@ -20,6 +21,7 @@ from .expressions import (
     special_text,
 )
 
+_ONLY = "source-1"  # the first source that has no name; most often there is no other
 _BINARY = {
     "equalto": "=", "equalnullsafe": "<=>", "lessthan": "<", "lessthanorequal": "<=", "greaterthan": ">",
     "greaterthanorequal": ">=", "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%",
@@ -51,8 +53,10 @@ def _in_words(node: Expression, parts: list[str]) -> str:
     match node:
         case Literal():
             return _literal(node)
+        case Column() if node.source == _ONLY and node.path:
+            return node.path
         case Python() if node.digest:
-            return f"Python function #{node.digest[:6]}({arguments_text(node, parts, (*_SETTINGS, 'dataType'))})"
+            return f"{node.name or 'a Python function'}({arguments_text(node, parts, (*_SETTINGS, 'dataType'))})"
         case Python():
             return f"Python function {node.name}({arguments_text(node, parts, _SETTINGS)})"
         case Window():
@@ -63,10 +67,19 @@ def _in_words(node: Expression, parts: list[str]) -> str:
             return (
                 _sql(node, parts)
                 or special_text(node, parts)
-                or f"{node.function}({arguments_text(node, parts, _SETTINGS)})"
+                or f"{node.function}({arguments_text(node, parts, _settings(node))})"
             )
         case _:
             return plain_text(node, parts)
+
+
+def _settings(node: Call) -> tuple[str, ...]:
+    """Return the options that are no part of what the author wrote; a parser's schema is long, and is told by what is
+    read of it."""
+    if node.function not in ("from_json", "from_csv"):
+        return _SETTINGS
+    without = [name for name, value in node.options if name == "options" and value == Call("options")]
+    return (*_SETTINGS, "schema", "variantAllowDuplicateKeys", *without)
 
 
 def _sql(node: Call, parts: list[str]) -> str | None:

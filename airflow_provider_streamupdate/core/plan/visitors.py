@@ -8,6 +8,7 @@ from typing import Any, cast
 import attrs
 
 from .expressions import (
+    EITHER,
     Branch,
     Call,
     Column,
@@ -82,7 +83,7 @@ def is_window(key: Expression) -> bool:
     """Return whether a key is a time window, sliding ones and those over a union included."""
     if isinstance(key, Union):
         return all(branch.plain and is_window(branch.value) for branch in key.branches)
-    several = isinstance(key, Call) and key.function == "either"
+    several = isinstance(key, Call) and key.function == EITHER
     return isinstance(key, Window) or (several and all(map(is_window, key.children)))
 
 
@@ -94,6 +95,18 @@ def sessions(key: Expression) -> list[SessionWindow]:
 
 
 # Changes
+
+
+def with_columns(tree: Expression, columns: Mapping[tuple[str, str], str]) -> Expression:
+    """Return the expression with columns under other names. columns: the new name by source and old name"""
+
+    def rename_node(node: Any, children: list[Expression]) -> Expression:
+        node = node.with_children(children)
+        name, dot, below = node.path.partition(".") if isinstance(node, Column) else ("", "", "")
+        new = columns.get((node.source, name)) if name else None
+        return attrs.evolve(node, path=f"{new}{dot}{below}") if new else node
+
+    return fold(tree, rename_node)
 
 
 def renamed(tree: Expression, names: Mapping[str, str]) -> Expression:

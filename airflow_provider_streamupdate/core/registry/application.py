@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,37 @@ import attrs
 from ..errors import ApplicationError
 from ..names import check_name, path_problem
 from .driver_settings import DriverSettings
+from .own_files import own_files
+from .script_checks import check_no_script, check_script
+
+
+@attrs.frozen(kw_only=True)
+class Script:
+    """A plain PySpark script as an app.
+
+    app: the app's name
+    arguments: the script's ``sys.argv[1:]``
+    seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
+    """
+
+    app: str
+    arguments: tuple[str, ...] = ()
+    seen_batch: dict[str, str] = attrs.field(factory=dict)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The values of arguments by the names before them: ``--topic x``, ``--topic=x``."""
+        pairs = [word.partition("=")[::2] for word in self.arguments if word.startswith("-") and "=" in word]
+        pairs += [(n, v) for n, v in pairwise(self.arguments) if n.startswith("-") and "=" not in n and v[:1] != "-"]
+        return {name.lstrip("-"): value for name, value in pairs}
 
 
 @attrs.frozen(kw_only=True)
 class Application:
     """An application as it is submitted."""
 
-    file: str  # path of the Python file that defines the `StreamingApp`
+    file: str  # path of the Python file that defines the `StreamingApp`, or of the script
+    script: Script | None = None  # None: the file defines a `StreamingApp`
     # more Python files, zips or wheels for the driver and the executors (spark-submit --py-files)
     py_files: tuple[str, ...] = ()
     files: tuple[str, ...] = ()  # data files placed in the working directory of the executors (spark-submit --files)
@@ -29,6 +54,11 @@ class Application:
     # Spark master, e.g. ``local[2]``; None leaves it to the launcher (connection, spark-defaults)
     master: str | None = None
     env_vars: dict[str, str] = attrs.field(factory=dict)  # environment of the driver
+
+    @property
+    def settings(self) -> tuple[dict[str, str], ...]:
+        """All that it is given by name, which may be secret."""
+        return self.params, self.conf, self.env_vars, self.script.options if self.script else {}
 
     def check(self) -> None:
         """Cheap checks before anything is started: the files exist, and the application file parses and is no
@@ -58,6 +88,19 @@ class Application:
                 raise ApplicationError(
                     f"file {extra} of application {self.file} {problem}; give a file (of a package: a zip)"
                 )
+        if self.script is None:
+            check_no_script(path.name, tree)
+        else:
+            check_name("app", self.script.app)
+            check_script(path.name, tree)
+            own_files(path)
+            from ..plan.plan import SEEN_BATCH  # takes as long to import as the command line itself
+
+            for query, declared in self.script.seen_batch.items():
+                if declared not in SEEN_BATCH:
+                    raise ApplicationError(
+                        f"seen_batch of query {query} is {declared!r}; it must be one of {', '.join(SEEN_BATCH)}"
+                    )
         for stored in (self.file, *self.py_files, *self.files):
             if problem := path_problem(f"application/{Path(stored).name}"):
                 raise ApplicationError(f"file {stored!r} of the application {problem}: rename it")
@@ -71,9 +114,16 @@ class Application:
         """SHA-256 over code, files, conf and parameters (not the files' locations): equal digests run alike."""
         return hashlib.sha256(json.dumps(self.content(), sort_keys=True).encode()).hexdigest()
 
+    def files_beside(self) -> list[str]:
+        """Return the files that a script needs of its folder, within it."""
+        return own_files(Path(self.file)) if self.script is not None else []
+
     def content(self) -> dict[str, Any]:
         """Return what the digest is made of, by part."""
+        folder, script = Path(self.file).parent, self.script
+        own = [[name, _file_digest(str(folder / name))] for name in self.files_beside()]
         return {
+            **({"arguments": [*script.arguments, script.seen_batch], "own_files": own} if script else {}),
             "code": _file_digest(self.file),
             "py_files": [[Path(f).name, _file_digest(f)] for f in self.py_files],
             "files": [[Path(f).name, _file_digest(f)] for f in self.files],

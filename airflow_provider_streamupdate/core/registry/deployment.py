@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import attrs
 
@@ -127,6 +127,26 @@ class DriverRole(TextEnum):
 
 
 @attrs.frozen(kw_only=True)
+class PodPlace:
+    """How the API server of Kubernetes is reached, and the pod's namespace. Nothing of it is secret."""
+
+    server: str  # its address
+    namespace: str = "default"
+    context: str | None = None  # of the kubeconfig; None: the current one
+    kubeconfig: str | None = None  # the paths in KUBECONFIG that spark-submit was given; None: as this process has it
+    files: Mapping[str, str] = attrs.field(factory=dict)  # certificates and tokens by what they are for, as paths
+
+
+@attrs.frozen(kw_only=True)
+class Submitted:
+    """A driver that was submitted to a cluster, and what finds it there."""
+
+    name: str  # a pod's, or a tag of YARN
+    labels: Mapping[str, str] = attrs.field(factory=dict)  # its pod's
+    place: PodPlace | None = None  # its pod's; None: it runs in no pod
+
+
+@attrs.frozen(kw_only=True)
 class Launch:
     """The start of one epoch's driver: its process (group) on `host`, and its log."""
 
@@ -135,10 +155,8 @@ class Launch:
     pid: int | None
     log: str
     launched_at: str = attrs.field(validator=clock.is_moment)
-    # the kind of cluster it runs in (control/drivers/clusters), and `record`: what that needs to find it again
-    cluster: str = "local"
-    record: dict[str, Any] = attrs.field(factory=dict)
-    handed_over: bool = False  # the process only submitted the driver, which runs elsewhere
+    cluster: str = "local"  # the kind of cluster it runs in (control/drivers/clusters)
+    submitted: Submitted | None = None  # the process only submitted the driver, which runs elsewhere; None: it leads it
     killed: bool = False  # it was killed from outside, so it could not report it
     process: ProcessIdentity | None = None  # the one that was started, which leads the session of all of the driver
     mark: str | None = None  # what the environment of every process of the driver holds (`control/drivers/process.py`)

@@ -30,7 +30,7 @@ class Hiding:
 
     @classmethod
     def of_applications(cls, applications: Iterable[Application]) -> Hiding:
-        return cls(secret_values(*(part for a in applications for part in (a.params, a.conf, a.env_vars))))
+        return cls(secret_values(*(part for a in applications for part in a.settings)))
 
     @classmethod
     def in_app(cls, registry: AppRegistry, *deployments: str) -> Hiding:
@@ -53,7 +53,10 @@ class Hiding:
     def application(self, application: Application) -> Application:
         params, conf = self.settings(application.params), self.settings(application.conf)
         env_vars, master = self.settings(application.env_vars), self._maybe(application.master)
-        return attrs.evolve(application, params=params, conf=conf, env_vars=env_vars, master=master)
+        script = application.script and attrs.evolve(
+            application.script, arguments=tuple(map(self.text, application.script.arguments))
+        )
+        return attrs.evolve(application, params=params, conf=conf, env_vars=env_vars, master=master, script=script)
 
     def change(self, change: ParameterChange) -> tuple[dict[str, str], dict[str, str]]:
         """Return the parameters before and after a change in flight."""

@@ -21,12 +21,15 @@ from .application import Application
 _OTHERWISE = "use strategy standby or restart"
 _PARTS = {
     "code": "the code",
+    "arguments": "the script's arguments",
+    "own_files": "the files beside the script",
     "py_files": "the Python files",
     "files": "the data files",
     "conf": "the Spark configuration",
     "env_vars": "the environment",
     "master": "the Spark master",
 }
+_NOT_SHOWN = ("code", "arguments", "own_files")
 
 
 @attrs.frozen(kw_only=True)
@@ -83,10 +86,12 @@ def differences(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str
 def check_applications(old: Application, new: Application, reloadable: Iterable[str]) -> None:
     """Raise RefusedError when anything besides reloadable parameters differs."""
     before, after = old.content(), new.content()
-    differ = [part for part in _PARTS if before[part] != after[part]]
+    differ = [part for part in _PARTS if before.get(part) != after.get(part)]
     if differ:
-        secrets = secret_values(*(part for a in (old, new) for part in (a.params, a.conf, a.env_vars)))
-        others = [_PARTS[p] + ("" if p == "code" else _values(before[p], after[p], secrets)) for p in differ]
+        secrets = secret_values(*(part for a in (old, new) for part in a.settings))
+        others = [
+            _PARTS[p] + ("" if p in _NOT_SHOWN else _values(before.get(p), after.get(p), secrets)) for p in differ
+        ]
         raise RefusedError(
             f"besides parameters, these differ from the running deployment's: {', '.join(others)}; leave out what "
             f"is to stay as it is, or {_OTHERWISE}"

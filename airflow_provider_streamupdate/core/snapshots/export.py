@@ -39,7 +39,6 @@ def export(
             committed_at=_commit_time(checkpoint, exported.batch),
             state_rows=status.state_rows,
             rows_batch=status.rows_batch,
-            lag=status.lag,
             source_lag=status.source_lag,
         )
     kind = SnapshotKind.CANCELLED if cancelled else SnapshotKind.LIVE

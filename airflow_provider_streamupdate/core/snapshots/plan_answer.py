@@ -43,6 +43,7 @@ class PlanAnswer:
     rehearsal: Rehearsal | None = None  # what it did when it was to rehearse
     warnings: tuple[str, ...] = ()  # of parameters that no query reads
     error: PlanError | None = None  # what is wrong with the application
+    checkpoints: dict[str, str] = attrs.field(factory=dict)  # of a script that adopts its own, by query
 
 
 def write_answer(app: AppRegistry, deployment: str, answer: PlanAnswer) -> None:

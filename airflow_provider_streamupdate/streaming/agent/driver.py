@@ -20,6 +20,7 @@ from ...core.compatibility.self_update import check_updatable
 from ...core.plan.plan import AppPlan
 from ...core.plan.rename import rename
 from ...core.registry import scratch
+from ...core.registry.deployment import FAILED
 from ...core.registry.registry import AppRegistry, Registry
 from ...core.serde import to_json
 from ...core.snapshots.adoption import assign, find_checkpoint
@@ -45,7 +46,11 @@ def run(app: App, options: argparse.Namespace) -> int:
     registry = Registry(options.root, storage_options.from_environment()).existing(options.app)
     engine = SparkEngine(app, registry, options.deployment)
     role = role_of(options.role, options.follow, options.compare_with)
-    return Agent(registry, options.deployment, options.epoch, engine, role).run()
+    agent = Agent(registry, options.deployment, options.epoch, engine, role)
+    try:
+        return agent.run()
+    finally:
+        app.finish(failed=agent.driver.reporter.state == FAILED)
 
 
 def plan(app: App, options: argparse.Namespace) -> int:
@@ -55,7 +60,8 @@ def plan(app: App, options: argparse.Namespace) -> int:
     try:
         made, report, rehearsal = _plan(app, options)
         unread = tuple(app.unread(parse_settings(options.set)))
-        answer = PlanAnswer(plan=made, report=report, rehearsal=rehearsal, warnings=unread)
+        own = app.checkpoints() if options.adopt_own else {}
+        answer = PlanAnswer(plan=made, report=report, rehearsal=rehearsal, warnings=unread, checkpoints=own)
     except Exception as error:
         answer = PlanAnswer(error=PlanError.of(error))
         traceback.print_exc()
@@ -70,8 +76,8 @@ def _plan(app: App, options: argparse.Namespace) -> tuple[AppPlan, Compatibility
     def planned(recorded: dict[str, dict[str, str]] | None = None) -> AppPlan:
         return plan_app(spark, app.declarations(), writers, recorded)
 
-    if options.adopt:
-        return *_adoptable(parse_settings(options.adopt), planned, writers), None
+    if options.adopt or options.adopt_own:
+        return *_adoptable(parse_settings(options.adopt) or app.checkpoints(), planned, writers), None
     if options.against == NOTHING:
         made = planned()
         writers = app.build(spark, parse_settings(options.set))

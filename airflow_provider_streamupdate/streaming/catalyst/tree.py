@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
+
+from ...core.names import is_name, is_positional
 
 STATEFUL = {
     # logical operator -> Spark's names for it in the operator metadata (StateStoreWriter.shortName)
@@ -140,3 +143,19 @@ def alias(node: Node, prefix: str) -> str | None:
     identifier = node.fields.get("identifier")
     name = str(identifier.get("name", "")) if isinstance(identifier, dict) else str(identifier)
     return name[len(prefix) :] if name.startswith(prefix) else None
+
+
+def aliases_above(plan: Node) -> dict[int, str]:
+    """Return what the author gave with ``alias()``, by the id of the node that is right below it. Left out are those of
+    tables, which have a catalog, those that are given twice, or as a name as well, and those that look like a number
+    (``aggregate-1``)."""
+    found, taken = dict[int, str](), set[str]()
+    for node in plan.walk():
+        name, identifier = alias(node, ""), node.fields.get("identifier")
+        qualified = bool(identifier.get("qualifier")) if isinstance(identifier, dict) else "." in str(identifier)
+        if name and name.startswith("__"):
+            taken.add(name.rpartition("__")[2])  # of a stage or a source
+        elif name and is_name(name) and not is_positional(name) and not qualified:
+            found[id(node.children[0])] = name
+    times = Counter(found.values())
+    return {key: name for key, name in found.items() if times[name] == 1 and name not in taken}

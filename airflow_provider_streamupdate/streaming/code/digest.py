@@ -62,7 +62,7 @@ def describe(command: bytes, broadcasts: Mapping[int, Any] = _NONE) -> CodeDiges
     try:
         walk, roots = _described(loaded, broadcasts)
         sources, report = Sources(), walk.report
-        reach = Reach(sources, report.level)
+        reach = Reach(sources, report)
         described = [canonical(roots, walk.described), reach.run(sorted(walk.members)), report.noted()]
         imports = [f"{name}#{digest(does)[:8]}" for name, does in effects(sources, walk.imported)]
         packages |= {*report.packages, *reach.report.packages} - {""}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .listing import Path
-from .report import Level, Report
+from .report import Report
 from .sources import IMPORTS, Sources, Statement, absolute, imports_of
 from .statements import loud_statements
 
@@ -23,11 +23,13 @@ Asked = tuple[str, str]  # a module, and a name in it; all of it where the name 
 class Reach:
     """The statements that are reached.
 
+    found: what the function itself can look at
     on_import: whether it is what imports do, which nothing else follows: all counts of modules that functions import
     """
 
-    def __init__(self, sources: Sources, level: Level = Level.NONE, on_import: bool = False) -> None:
-        self.report = Report(level=level)  # packages that the statements take from, and what they can look at
+    def __init__(self, sources: Sources, found: Report | None = None, on_import: bool = False) -> None:
+        # Packages that the statements take from, and what they can look at
+        self.report = Report(level=found.level, in_order=found.looks_at_order) if found else Report()
         self._sources = sources
         self._on_import = on_import
         self._found: dict[tuple[str, int], Statement] = {}
@@ -41,13 +43,19 @@ class Reach:
             if (each := self._todo.pop()) not in self._done:
                 self._done.add(each)
                 self._name(*each)
-        forms = [(place[0], self._found[place].form) for place in sorted(self._found)]
+        forms = [(place[0], self._found[place].form) for place in sorted(self._found, key=self._place)]
         docs = [ast.dump(s.node) for s in self._found.values() if s.node and self._on_import and self.report.is_read]
         every = sorted({each[0] for each in self._done}) if self.report.level else []
         written = [
             (module, source.written(self.report.level)) for module in every if (source := self._sources.of(module))
         ]
         return [forms, sorted(self._imports), sorted(docs), written]
+
+    def _place(self, found: tuple[str, int]) -> tuple[str, tuple[int, str]]:
+        module, number = found
+        source = self._sources.of(module)
+        as_written = self._on_import or self.report.looks_at_order or bool(loud_statements(self._sources, module))
+        return module, (number, "") if source is None or as_written else source.place(number)
 
     def _add_all(self) -> bool:
         """Add all that names can mean which are data. Return whether there is anything to do."""
@@ -92,7 +100,11 @@ class Reach:
             return
         self._done.add((module, name, attributes))
         self._todo.append((module, name))
-        stars = source.bound.get("*", []) if not (binders := source.binders(name)) else []
+        binders, stars = source.binders(name), source.bound.get("*", [])
+        if binders and stars:  # the later one wins
+            order = sorted((source.statements.index(s), "*" if s in stars else name) for s in {*binders, *stars})
+            self._imports.add((module, name, "*", tuple(each for _, each in order)))
+            stars = []
         if not binders:
             self.report.uses("builtins", getattr(builtins, name, None))
             self._todo.append((module, "__getattr__" if "__getattr__" in source.bound or not on_module else ""))

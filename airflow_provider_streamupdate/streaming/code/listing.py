@@ -266,7 +266,7 @@ def _add_uses(listing: Listing, sources: Mapping[Variable, list[Path]], found: U
             found.texts.update(dict.fromkeys(_texts(step.value)))
         elif step.kind == "global":
             found.names[step.value, step.attributes] = None
-        elif step.kind == "name":
+        elif step.kind == "name" and (step.op, step.value) != ("STORE_ATTR", "__doc__"):  # which reads none
             found.attributes[str(step.value)] = None
         elif step.kind == "import":
             found.modules[step.value] = (*found.modules.get(step.value, ()), *step.attributes)

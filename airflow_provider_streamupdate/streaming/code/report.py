@@ -33,8 +33,8 @@ _LEVELS = {  # of modules and of objects in them
     **_names(Level.TREES, "", "codeop zipimport ctypes sys.modules pandas.eval pandas.core.computation.eval.eval"),
     **_names(Level.TREES, "builtins.", "eval exec compile globals locals vars dir __import__"),
     **_names(Level.TEXTS, "", "inspect traceback dis linecache gc pickletools pydoc symtable tokenize doctest trace"),
-    **_names(Level.TEXTS, "", "cgitb pdb bdb tracemalloc pyclbr warnings.catch_warnings typing.get_type_hints"),
-    **_names(Level.TEXTS, "sys.", "_getframe exc_info settrace setprofile _current_frames"),
+    **_names(Level.TEXTS, "", "cgitb pdb bdb tracemalloc pyclbr typing.get_type_hints"),
+    **_names(Level.TEXTS, "sys.", "_getframe settrace setprofile _current_frames"),
     **_names(Level.TEXTS, "", "builtins.breakpoint builtins.help _sitebuiltins._Helper"),
 }
 _RESERVED = {  # names of attributes of functions, classes, frames and tracebacks
@@ -45,6 +45,8 @@ _RESERVED = {  # names of attributes of functions, classes, frames and traceback
 }
 _HARMLESS = ("importlib.metadata", "importlib.resources")
 _GET_BY_NAME = ("builtins.getattr", "operator.attrgetter", "__getattribute__")
+# Warnings that are recorded tell the lines that they come from; whoever only ignores them sees none.
+_CATCHES, _RECORDS = "warnings.catch_warnings", "record"
 _TASK_CONTEXTS = ("TaskContext", "BarrierTaskContext")
 _DUNDER = re.compile(r"__\w+?__")
 _VARIABLE = re.compile(r"(?<![\w.])@[^\W\d]")  # in a query of pandas: "amount > @LIMIT"
@@ -62,13 +64,21 @@ class Report:
     _level: Level = Level.NONE
     _gets_by_name: bool = False
     _has_part_of_name: bool = False
+    _catches_warnings: bool = False
+    _records: bool = False
+    _in_order: bool = False
     _notes: list[tuple[Level, str]] = attrs.field(factory=list)
     _docs: list[str] = attrs.field(factory=list)
 
     @property
     def level(self) -> Level:
-        both = self._gets_by_name and self._has_part_of_name  # getattr(f, PART + "c__")
-        return Level.TEXTS if both else self._level
+        by_part = self._gets_by_name and self._has_part_of_name  # getattr(f, PART + "c__")
+        return Level.TEXTS if by_part or (self._catches_warnings and self._records) else self._level
+
+    @property
+    def looks_at_order(self) -> bool:
+        """Return whether it can see in which order a module's names were made: a registry of its functions."""
+        return self._in_order or self.level != Level.NONE
 
     def cannot(self, reason: str) -> tuple[str, str]:
         """Note what cannot be compared; returns what describes it."""
@@ -101,11 +111,14 @@ class Report:
             self._sees(name, _RESERVED)
         if "@" in text and _VARIABLE.search(text):
             self._level = max(self._level, Level.TREES)
+        self._records |= text == _RECORDS
+        self._in_order |= text == "__dict__"
         self._has_part_of_name |= "__" in text and "__" in _DUNDER.sub("", text)
 
     def _sees(self, name: str, levels: Mapping[str, Level] = _LEVELS) -> None:
         self._level = max(self._level, levels.get(name, Level.NONE))
         self._gets_by_name |= name in _GET_BY_NAME
+        self._catches_warnings |= name == _CATCHES
         if name.rpartition(".")[2] in _TASK_CONTEXTS:
             self.cannot(f"{name} is used, which tells how rows are shared out among tasks")
 

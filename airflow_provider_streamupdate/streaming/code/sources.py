@@ -7,6 +7,7 @@ manner), or have another module under its name. Workers import the module afresh
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import functools
 import hashlib
@@ -84,6 +85,19 @@ class Source:
     def written(self, level: Level) -> str:
         """All of it; of `Level.TREES`, without comments, positions, docstrings and most hints."""
         return self._texts[level]
+
+    def place(self, number: int) -> tuple[int, str]:
+        """Return where a statement counts as standing, in a module that only gives values to names. Where a function
+        stands does not count, if its name has no other value and nothing is computed when it is defined: it goes to the
+        end, by its name."""
+        node = self.statements[number].node
+        if not isinstance(node, FUNCTIONS) or node.decorator_list or "*" in self.bound:
+            return number, ""
+        if len(self.bound[node.name]) > 1 or hasattr(builtins, node.name):
+            return number, ""
+        given = (*node.args.defaults, *node.args.kw_defaults)
+        plain = all(d is None or isinstance(d, ast.Constant) for d in given) and all(map(is_plain, hints_of(node)))
+        return (len(self.statements), node.name) if plain else (number, "")
 
     def binders(self, name: str) -> list[Statement]:
         return self.statements if self.statements and self.statements[0].node is None else self.bound.get(name, [])

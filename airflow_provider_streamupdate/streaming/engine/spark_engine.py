@@ -192,6 +192,7 @@ class SparkEngine:
             followers, self._followers = self._followers, None
             followers.take_over(self._queries)
         self._queries.start()
+        self._app.begin()
 
     def drain(self) -> None:
         self._queries.drain()
@@ -202,6 +203,7 @@ class SparkEngine:
         self._queries.stop()
 
     def progress(self) -> dict[str, QueryStatus]:
+        self._app.check()
         return self._followers.progress() if self._followers else self._queries.progress()
 
     def committed(self) -> dict[str, int]:

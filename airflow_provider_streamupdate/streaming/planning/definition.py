@@ -164,7 +164,11 @@ def _code(node: Node) -> Python:
     kept = tuple(("keeps", Literal(t) if known else Unknown(t)) for t, known in sorted(types.items()))
     if code := fields.get("code"):
         uses = fields.get("uses", {}).get("rendered")
-        return Python(str(code), options=(*((("uses", Literal(str(uses))),) if uses else ()), *kept))
+        return Python(
+            str(code),
+            str(fields.get("name") or ""),
+            options=(*((("uses", Literal(str(uses))),) if uses else ()), *kept),
+        )
     why = fields.get("uncomparable")
     return Python("", f"{fields.get('name')}" + (f": {why}" if why else ""), options=kept)
 

@@ -19,7 +19,7 @@ from ...core.compatibility.rules.settings.setting import SHARES
 from ...core.compatibility.rules.sinks import kind_of
 from ...core.difference.request import ExpectedDifference
 from ...core.errors import ApplicationError, StreamUpdateError, cut, describe
-from ...core.names import confused
+from ...core.names import confused, is_positional
 from ...core.plan.expressions import Call, Expression, Literal, Unknown
 from ...core.plan.plan import (
     UNKNOWN,
@@ -49,7 +49,7 @@ from ..sources import (
     with_what_is_above,
     without_secrets,
 )
-from ..stages import stage_names
+from ..stages import stage_aliases, stage_names
 from .author import Declarations
 from .batch_id import seen_batch, undeclared
 from .definition import KINDS, asks_time, define, with_clocks
@@ -121,6 +121,22 @@ class App(Protocol):
         """Return the writer of each query. ApplicationError names the query and what is wrong."""
         ...
 
+    def checkpoints(self) -> dict[str, str]:
+        """Return the checkpoint locations that its own code names, by query."""
+        ...
+
+    def check(self) -> None:
+        """Raise ApplicationError where its code has started a query that was not planned."""
+        ...
+
+    def begin(self) -> None:
+        """The driver runs the queries."""
+        ...
+
+    def finish(self, failed: bool = False) -> None:
+        """The driver has ended the queries. failed: they, or the driver, with an error"""
+        ...
+
     def unread(self, params: Iterable[str]) -> list[str]:
         """Return a warning for each parameter that no query function has read."""
         ...
@@ -160,11 +176,11 @@ def plan_app(
     ]
     queries = with_imports(planned, imported)
     unnamed = [
-        f"query {q.name}: stateful operator {s.name} has no name; name it with stage() so that its state can be "
-        "matched after the plan changes"
+        f"query {q.name}: stateful operator {s.name} has no name; name it with stage() or .alias() so that its "
+        "state can be matched after the plan changes"
         for q in queries
         for s in q.stages
-        if not s.named
+        if is_positional(s.name)
     ]
     if unnamed and app.require_names:
         raise ApplicationError(f"app {app.name} requires names: {'; '.join(unnamed)}")
@@ -262,7 +278,14 @@ def _with_run_facts(
         timed = planned.event_times.get(stage.operator_id, {})
         late_rows = tuple(_late_rows(lineage, nodes[stage.name], stage, timed))
         buffers = planned.buffers.get(stage.operator_id, ())
-        yield attrs.evolve(_with_buffers(stage, buffers), late_rows=late_rows)
+        never_null = _never_null(lineage, nodes[stage.name])
+        yield attrs.evolve(_with_buffers(stage, buffers), late_rows=late_rows, never_null=never_null)
+
+
+def _never_null(lineage: Lineage, node: Node) -> tuple[Expression, ...]:
+    """Return the columns of a join's sides that cannot be null."""
+    ids = {*node.fields.get("never_null", ())}
+    return tuple(dict.fromkeys(each for child in node.children for key, each in lineage.columns(child) if key in ids))
 
 
 def _with_buffers(stage: StagePlan, buffers: tuple[AggregateBuffer, ...]) -> StagePlan:
@@ -350,7 +373,7 @@ def _stages(
             f"it has {_listed(n.name for n in written)}, after optimization {_listed(n.name for n in nodes)}, and "
             f"Spark runs {_listed(o['operatorInfo']['operatorName'] for o in operators)}; {_differing(written, nodes)}"
         )
-    names = _names(where, given, operators)
+    names = _names(where, given, stage_aliases(analyzed), operators)
     before = Lineage(analyzed, _leaf_names(analyzed, leaf_names), names)
     lineage = Lineage(optimized, _leaf_names(optimized, leaf_names), names, before)
     stages = tuple(
@@ -461,10 +484,13 @@ def schema_files(folder: Path, operator: dict[str, Any]) -> Iterator[tuple[str, 
             yield name, path
 
 
-def _names(where: str, given: list[str | None], operators: list[dict[str, Any]]) -> list[str]:
+def _names(
+    where: str, given: list[str | None], aliases: list[str | None], operators: list[dict[str, Any]]
+) -> list[str]:
     counts: dict[str, int] = {}
-    names = []
-    for name, operator in zip(given, operators, strict=True):
+    names: list[str] = []
+    for name, alias, operator in zip(given, aliases, operators, strict=True):
+        name = name or alias
         if name is None:
             kind = _kind(operator["operatorInfo"]["operatorName"])
             counts[kind] = counts.get(kind, 0) + 1

@@ -7,12 +7,13 @@ from new rows, on the executors.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import attrs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.migration import schema_of
@@ -55,12 +56,13 @@ def rewrite_families(
 
     def transform(rows: DataFrame) -> DataFrame:
         schema = rows.schema
-        placed = StructType([*schema.fields, StructField("place", LongType())])
-        carried = rows.where(F.col("column_family_name").isin(kept))
-        united = carried.withColumn("place", F.monotonically_increasing_id())
-        for name, flat in families.rows.items():
-            united = united.union(_encoded(flat, name, new, placed))
-        united = united.repartition(store.partitions, *belonging(united, old))
+        frames = [_encoded(flat, name, new, schema) for name, flat in families.rows.items()]
+        if kept:
+            carried = rows.where(F.col("column_family_name").isin(kept))
+            placed = carried.select("*", F.monotonically_increasing_id().alias("place"), *_placing(carried, old))
+            frames.append(placed)
+        united = reduce(DataFrame.union, frames)
+        united = united.repartition(store.partitions, *(n for n in united.columns if n.startswith(_PLACING)))
         return united.sortWithinPartitions("column_family_name", "key_bytes", "place").select(*schema.names)
 
     uris = (source.uri, target.uri)
@@ -68,13 +70,26 @@ def rewrite_families(
     return target.sub(f"state/{old.operator_id}")
 
 
+_PLACING = "belongs_by_"
+
+
+def _placing(rows: DataFrame, stage: StagePlan) -> list[Column]:
+    """Return what decides to which partition rows belong, in its own types: Spark hashes an int otherwise than a
+    bigint."""
+    return [column.alias(f"{_PLACING}{number}") for number, column in enumerate(belonging(rows, stage))]
+
+
 def _encoded(rows: DataFrame, family: str, new: StagePlan, schema: StructType) -> DataFrame:
-    """Return the rows as StateRewriter needs them, with their place: partition key, key and value as bytes, column
-    family."""
+    """Return the rows as StateRewriter needs them: key and value as bytes, and the column family (it looks at no
+    partition key); with their place and what they belong by."""
     described = schema_of(new, family)
-    partition_key = F.col("partition_key").cast(schema["partition_key"].dataType)
-    flat = rows.select(partition_key, "key", "value", F.col("place").cast("bigint"))
-    return flat.mapInArrow(_encoder(described.key["row"], described.value, family), schema)
+    flat = rows.select("key", "value", F.col("place").cast("bigint").alias("place"), *_placing(rows, new))
+    written = [schema[name] for name in ("key_bytes", "value_bytes", "column_family_name")]
+    encoded = flat.mapInArrow(
+        _encoder(described.key["row"], described.value, family), StructType([*written, *flat.schema.fields[2:]])
+    )
+    nothing = F.lit(None).cast(schema["partition_key"].dataType).alias("partition_key")
+    return encoded.withColumn("partition_key", nothing).select(*schema.names, *flat.columns[2:])
 
 
 def _encoder(key: Any, value: Any, family: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -84,16 +99,14 @@ def _encoder(key: Any, value: Any, family: str) -> Callable[[Iterator[Any]], Ite
         from airflow_provider_streamupdate.streaming.restore.arrow_rows import row_bytes
 
         for batch in batches:
-            partition_key, keys, values, place = batch.columns
+            keys, values, *others = batch.columns
             columns = [
-                partition_key,
                 pyarrow.array(row_bytes(key, keys), pyarrow.binary()),
                 pyarrow.array(row_bytes(value, values), pyarrow.binary()),
-                pyarrow.array([family] * len(place), pyarrow.string()),
-                place,
+                pyarrow.array([family] * len(keys), pyarrow.string()),
+                *others,
             ]
-            yield pyarrow.RecordBatch.from_arrays(
-                columns, ["partition_key", "key_bytes", "value_bytes", "column_family_name", "place"]
-            )
+            names = ["key_bytes", "value_bytes", "column_family_name", *batch.schema.names[2:]]
+            yield pyarrow.RecordBatch.from_arrays(columns, names)
 
     return encode

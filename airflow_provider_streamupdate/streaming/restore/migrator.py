@@ -26,13 +26,22 @@ from ...core.checkpoint.snapshot import QuerySnapshot
 from ...core.compatibility.migration import (
     Derived,
     Migration,
+    PartChange,
     describe,
     describe_part,
     grouping_key,
     has_ttl,
     value_type,
 )
-from ...core.compatibility.state_row import first_column, scaled_types, sum_type, value_row
+from ...core.compatibility.state_row import (
+    WITH_BUFFERS,
+    first_column,
+    key_columns,
+    keys_in_value,
+    scaled_types,
+    sum_type,
+    value_row,
+)
 from ...core.errors import ApplicationError, CorruptError
 from ...core.plan.plan import StagePlan
 from ...core.plan.spark_types import ddl, fields, row_ddl, same
@@ -260,6 +269,8 @@ def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migra
     rows = state.select(
         *(_numbered(state[part], schema).alias(part) for part, schema in _rows_of(old)),
     )
+    if new.kind not in WITH_BUFFERS:
+        return rows.select(F.struct(*_keys(migration, old, new)).alias("key"), "value")
     keys = [f"k{i}" for i in range(len(migration.keys))]
     buffers = list(_buffers(migration, old, new))
     flat = rows.select(
@@ -270,7 +281,14 @@ def _by_rules(state: DataFrame, old: StagePlan, new: StagePlan, migration: Migra
         # The count is there for a state without rows, which without keys would get one.
         merged = [b.merged().alias(b.name) for b in buffers]
         flat = flat.groupBy(*keys).agg(*merged, F.count(F.lit(1)).alias("rows")).where("rows > 0")
-    return flat.select(F.struct(*keys).alias("key"), F.struct(*(b.name for b in buffers)).alias("value"))
+    value = [b.name for b in buffers]
+    if keys_in_value(new):
+        others, session = session_keys(new)
+        start = F.col(keys[session])["start"].alias("start")
+        return flat.select(
+            F.struct(*(keys[i] for i in others), start).alias("key"), F.struct(*keys, *value).alias("value")
+        )
+    return flat.select(F.struct(*keys).alias("key"), F.struct(*value).alias("value"))
 
 
 def _variables(
@@ -312,12 +330,32 @@ def _sides(
     for change in migration.parts:
         wanted = dict(zip(("key", "value"), side_rows(stage.new, change.name), strict=True))
         rows = read_side(spark, stage.old, change.name, batch, old)
+        if not change.by_function:
+            made |= side_stores(stage.new, change.name, _side(rows, stage, change, wanted))
+            continue
         rows = _by_function(rows, functions, stage, change.name, wanted, unique=False)
         if says_matched(wanted["value"]) and not rows.where("value.matched is null").isEmpty():
             told = _named(stage, change.name)
             raise ApplicationError(f"{told} returned a row whose `matched` is null; pass it on, or set it to false")
         made |= side_stores(stage.new, change.name, rows)
     return made
+
+
+def _side(rows: DataFrame, stage: MigratedStage, change: PartChange, wanted: Mapping[str, Any]) -> DataFrame:
+    """Rows of a join's side whose keys and columns come from other places, or are new."""
+    key, value = (
+        _numbered(rows[part], schema)
+        for part, schema in zip(("key", "value"), side_rows(stage.old, change.name), strict=True)
+    )
+    places = [*change.columns]
+    if says_matched(wanted["value"]):
+        places.append(len(fields(side_rows(stage.old, change.name)[1])) - 1)
+    columns = [
+        (F.lit(None).cast(_type(field["type"])) if place is None else value[f"c{place}"]).alias(field["name"])
+        for place, field in zip(places, fields(wanted["value"]), strict=True)
+    ]
+    keys = [key[f"c{k}"].alias(f["name"]) for k, f in zip(change.keys, fields(wanted["key"]), strict=True)]
+    return rows.select(F.struct(*keys).alias("key"), F.struct(*columns).alias("value"))
 
 
 def _by_function(
@@ -397,10 +435,11 @@ def _collations(field: Any, name: str) -> dict[str, Any]:
 
 
 def _keys(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[Column]:
-    for part, field in zip(migration.keys, fields(new.schemas[0].key), strict=True):
-        column = F.col(f"key.c{part.source}")
+    row = "value" if keys_in_value(old) else "key"
+    for part, field in zip(migration.keys, key_columns(new), strict=True):
+        column = F.col(f"{row}.c{part.source}")
         if part.window is None:
-            yield _widened(column, fields(old.schemas[0].key)[part.source]["type"], field["type"])
+            yield _widened(column, key_columns(old)[part.source]["type"], field["type"])
             continue
         size, start = (f"{n} microseconds" for n in (part.window.size, part.window.start))
         yield F.window(column.getField("start"), size, size, start)
@@ -439,7 +478,7 @@ class _Buffer:
 
 
 def _buffers(migration: Migration, old: StagePlan, new: StagePlan) -> Iterator[_Buffer]:
-    position = 0
+    position = len(new.keys) if keys_in_value(new) else 0
     for number, (place, buffer) in enumerate(zip(migration.aggregates, new.buffers, strict=True)):
         for offset in range(buffer.columns):
             kind = fields(new.schemas[0].value)[position]["type"]

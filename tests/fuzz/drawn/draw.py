@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from random import Random
+from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
@@ -165,10 +166,6 @@ def _weights(old: Drawn) -> tuple[list[str], list[int]]:
 Versions = tuple[Drawn, Drawn]
 
 
-def _nothing(known: Corpus, rng: Random, old: Drawn) -> Versions:
-    return old, old
-
-
 def _expression(known: Corpus, rng: Random, old: Drawn) -> Versions | None:
     text = known.mutant(rng, Expression(old.text, "", old.text))
     return (old, attrs.evolve(old, text=text)) if text else None
@@ -177,10 +174,6 @@ def _expression(known: Corpus, rng: Random, old: Drawn) -> Versions | None:
 def _otherwise(known: Corpus, rng: Random, old: Drawn) -> Versions:
     one, other = rng.choice(pairs())
     return attrs.evolve(old, text=written(one)), attrs.evolve(old, text=written(other))
-
-
-def _types(known: Corpus, rng: Random, old: Drawn) -> Versions:
-    return old, attrs.evolve(old, retyped=True)
 
 
 def _setting(known: Corpus, rng: Random, old: Drawn) -> Versions | None:
@@ -198,14 +191,6 @@ def _measured(known: Corpus, rng: Random, old: Drawn) -> Versions | None:
     return first, attrs.evolve(first, settings=(*under, (found.key, found.other)))
 
 
-def _filter(known: Corpus, rng: Random, old: Drawn) -> Versions:
-    return old, attrs.evolve(old, where=rng.choice(["", *_CONDITIONS]))
-
-
-def _flip(known: Corpus, rng: Random, old: Drawn) -> Versions:
-    return old, attrs.evolve(old, flipped=not old.flipped)
-
-
 def _other(known: Corpus, rng: Random, old: Drawn) -> Versions | None:
     if old.place not in ("two keys", "union"):
         return old, attrs.evolve(old, second=rng.choice(["", *_CONDITIONS]))
@@ -214,28 +199,29 @@ def _other(known: Corpus, rng: Random, old: Drawn) -> Versions | None:
     return None if text is None else (old, attrs.evolve(old, second=text))
 
 
-def _branches(known: Corpus, rng: Random, old: Drawn) -> Versions:
-    return old, attrs.evolve(old, third=rng.choice(_CONDITIONS))
-
-
 def _python(known: Corpus, rng: Random, old: Drawn) -> Versions | None:
     every = list(python_mutants.mutants(old.text, every=7, start=rng.randrange(7)))
     source = rng.choice(every)[1] if every else ""
     return (old, attrs.evolve(old, text=source)) if source and answers(source, old.inputs) else None
 
 
+def _with(**fields: Callable[[Random, Drawn], Any]) -> Callable[[Corpus, Random, Drawn], Versions]:
+    """The second version has other fields."""
+    return lambda known, rng, old: (old, attrs.evolve(old, **{name: of(rng, old) for name, of in fields.items()}))
+
+
 _CHANGES: dict[str, Callable[[Corpus, Random, Drawn], Versions | None]] = {
     "an expression": _expression,
-    NOTHING: _nothing,
+    NOTHING: _with(),
     OTHERWISE: _otherwise,
     PYTHON: _python,
-    "the source's types": _types,
+    "the source's types": _with(retyped=lambda rng, old: True),
     "a setting": _setting,
     "a measured setting": _measured,
-    "a filter below": _filter,
-    "sides": _flip,
+    "a filter below": _with(where=lambda rng, old: rng.choice(["", *_CONDITIONS])),
+    "sides": _with(flipped=lambda rng, old: not old.flipped),
     "the other expression": _other,
-    "the branches' condition": _branches,
+    "the branches' condition": _with(third=lambda rng, old: rng.choice(_CONDITIONS)),
 }
 
 

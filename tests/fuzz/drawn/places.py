@@ -16,7 +16,6 @@ from tests.fuzz.drawn.python_key import python_key
 from tests.fuzz.drawn.spec import Drawn
 from tests.spark.bench import stage
 from tests.sweep.judge import SETTINGS as SWEEPS
-from tests.sweep.positions import condition
 
 SETTINGS = {**SWEEPS, "spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 DELAY = 60  # minutes a watermark waits
@@ -49,7 +48,11 @@ def build(drawn: Drawn, rows: Rows) -> DataFrame:
 
 def holds(text: str) -> Column:
     """A condition that follows from an expression's value, whatever its type."""
-    return F.expr(condition(text, ""))
+    return F.expr(condition(text))
+
+
+def condition(text: str) -> str:
+    return f"xxhash64({text}) % 2 = 0"
 
 
 def shown(frame: DataFrame, name: str) -> Column:
@@ -108,7 +111,7 @@ def _aggregate(drawn: Drawn, rows: Rows) -> DataFrame:
 
 
 def _filtered(drawn: Drawn, rows: Rows) -> DataFrame:
-    counted = F.expr(f"count(*) FILTER (WHERE {condition(drawn.text, '')})")
+    counted = F.expr(f"count(*) FILTER (WHERE {condition(drawn.text)})")
     return stage("s", _base(drawn, rows).groupBy("g").agg(counted.alias("n")))
 
 
@@ -125,7 +128,7 @@ def _window(drawn: Drawn, rows: Rows) -> DataFrame:
 
 def _session(drawn: Drawn, rows: Rows) -> DataFrame:
     timed = rows("in").withWatermark("ts", f"{DELAY} minutes")
-    gap = f"session_window(ts, CASE WHEN {condition(drawn.text, '')} THEN '5 minutes' ELSE '10 minutes' END)"
+    gap = f"session_window(ts, CASE WHEN {condition(drawn.text)} THEN '5 minutes' ELSE '10 minutes' END)"
     counted = stage("s", timed.groupBy(F.expr(gap).alias("w"), "g").agg(F.count("*").alias("n")))
     return counted.select(_minute("w.end").alias("w"), _minute("w.start").alias("b"), "g", "n")
 

@@ -19,21 +19,13 @@ from airflow_provider_streamupdate.core.compatibility.self_update import check_u
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
 from airflow_provider_streamupdate.streaming import StreamingApp, source
 from airflow_provider_streamupdate.streaming.restore.restorer import check_restorable
-from tests.fuzz.build import STORES
+from tests.fuzz.build import STORES, store_settings
 from tests.fuzz.drawn.draw import Pair, draw_pair
 from tests.fuzz.drawn.places import DELAY, PLACES, SETTINGS, Rows, build
 from tests.fuzz.drawn.rows import BATCHES, Files, stream_schema
 from tests.fuzz.drawn.spec import Drawn
 from tests.fuzz.hand_over import Version, hand_over
-from tests.fuzz.outcome import (
-    FAILED,
-    FALSELY_REFUSED,
-    NO_VERSION,
-    ORACLE_WRONG,
-    SILENTLY_WRONG,
-    Outcome,
-    no_version,
-)
+from tests.fuzz.outcome import FAILED, FALSELY_REFUSED, NO_VERSION, ORACLE_WRONG, SILENTLY_WRONG, Outcome, no_version
 from tests.fuzz.session import setting
 from tests.spark.bench import Bench
 
@@ -142,10 +134,8 @@ class _Run:
         return setting(self.spark, self.settings(drawn))
 
     def settings(self, drawn: Drawn) -> dict[str, str]:
-        provider, changelog = STORES[drawn.store]
         return {
-            "spark.sql.streaming.stateStore.providerClass": provider,
-            "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": str(changelog).lower(),
+            **store_settings(drawn.store),
             # what is asked of joins must matter to nothing else: Spark has another one on the default store
             JOIN_FORMAT: JOIN_FORMATS[self.outcome.seed // 2 % len(JOIN_FORMATS)],
             **dict(drawn.settings),

@@ -24,5 +24,4 @@ class Drawn:
     flipped: bool = False
     mode: str = "update"
     store: str = "rocksdb"
-    partitions: int = 2
     settings: tuple[tuple[str, str], ...] = ()

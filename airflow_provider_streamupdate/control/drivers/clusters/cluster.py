@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 
-from ....core.registry.deployment import Launch
+from ....core.registry.deployment import Launch, Submitted
 from .. import process
 
 
@@ -22,16 +22,10 @@ class Client:
 
 @attrs.frozen
 class Prepared:
-    """A prepared start of a driver.
-
-    command: the command to run
-    record: what the cluster needs to find the driver again (JSON)
-    handed_over: the command only submits the driver, which runs elsewhere
-    """
+    """A prepared start of a driver."""
 
     command: list[str]
-    record: dict[str, Any] = attrs.field(factory=dict)
-    handed_over: bool = False
+    submitted: Submitted | None = None  # the command only submits this driver, which runs elsewhere
 
 
 @attrs.frozen(kw_only=True)

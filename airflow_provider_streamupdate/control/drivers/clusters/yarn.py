@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ....core.errors import DriverError
-from ....core.registry.deployment import Launch
+from ....core.registry.deployment import Launch, Submitted
 from .. import process
 from ..launcher import in_cluster, master_of
 from .cluster import Client, Cluster, Prepared
@@ -29,7 +29,7 @@ TIMEOUT_SECONDS = 120.0
 
 
 class Yarn(Cluster):
-    """YARN in cluster deploy mode. ``record``: the driver's ``tag``."""
+    """YARN in cluster deploy mode. A driver's name is its tag."""
 
     name = "yarn"
     first_sign_seconds = 900.0  # it may wait in a queue first
@@ -39,12 +39,13 @@ class Yarn(Cluster):
 
     def prepare(self, command: list[str], driver: tuple[str, ...], environment: Mapping[str, str]) -> Prepared:
         name = tag(*driver)
-        return Prepared(tagged(command, name), {"tag": name}, handed_over=True)
+        return Prepared(tagged(command, name), Submitted(name=name))
 
     def end(self, launch: Launch, client: Callable[[], Client]) -> bool:
         process.end(launch)  # before YARN is asked: it may be about to submit
+        assert launch.submitted is not None
         reached = client()
-        kill(reached.spark_submit, reached.environment, launch.record["tag"])
+        kill(reached.spark_submit, reached.environment, launch.submitted.name)
         return True
 
     def log_of(self, launch: Launch, application: str | None) -> str | None:

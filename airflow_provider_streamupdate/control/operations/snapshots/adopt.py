@@ -39,7 +39,7 @@ class Adopted:
 def adopt(
     context: Context,
     application: Application,
-    checkpoints: str | Mapping[str, str],
+    checkpoints: str | Mapping[str, str] | None,
     app: str,
     snapshot: str = "adopted",
     progress: Progress = discard_progress,
@@ -47,7 +47,7 @@ def adopt(
     """Make snapshot `snapshot` of `app` from checkpoints that this package does not manage. They are only read.
 
     application: the code that wrote them, as an app; its plan must match what they hold
-    checkpoints: a path or URI per query, or only the path of the app's single query
+    checkpoints: a path or URI per query, or only the path of the app's single query; None: those that the script names
 
     InvalidInputError for a folder that is no checkpoint or has no commit; IncompatibleError, with the report, when this
     code did not write them; AlreadyExistsError for a name in use. An interrupted call can be repeated.
@@ -57,12 +57,13 @@ def adopt(
     check_name("snapshot", snapshot)
     launcher = context.need_launcher()
     launcher.check()
-    given = {ONLY_QUERY: checkpoints} if isinstance(checkpoints, str) else dict(checkpoints)
+    given = {ONLY_QUERY: checkpoints} if isinstance(checkpoints, str) else dict(checkpoints or {})
     uris = {query: find_checkpoint(uri, context.storage_options).address for query, uri in given.items()}
     context.registry.folder.check_writable()
     registry = context.registry.app(app)
     _check_free(registry, snapshot, application)
-    progress(Phase(f"planning {application.file} and checking {', '.join(uris.values())}"))
+    checked = ", ".join(uris.values()) or "the checkpoints that it names"
+    progress(Phase(f"planning {application.file} and checking {checked}"))
     planned = plan_application(launcher, application, PlanOptions(storage_options=context.storage_options, adopt=uris))
     same_app(application, planned.plan, app)
     report = planned.report
@@ -78,6 +79,7 @@ def adopt(
         _keep_deployment(registry, snapshot, application, planned.plan)
         progress(Phase(f"storing snapshot {snapshot} of {app}"))
         queries = [query.name for query in planned.plan.queries]
+        uris = uris or dict(planned.checkpoints)
         folders = {q: find_checkpoint(u, context.storage_options) for q, u in assign(queries, uris).items()}
         return Adopted(snapshot=save_adopted(registry, snapshot, snapshot, planned.plan, folders), report=report)
 

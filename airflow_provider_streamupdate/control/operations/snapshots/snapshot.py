@@ -159,8 +159,7 @@ def save_snapshot(
         lambda: poll_snapshot(context, app, name, cancel), what, timeout, why=lambda: current_silence(context, app)
     )
     boundary("snapshot-seen")
-    batches = ", ".join(f"{q} after batch {s.batch}" for q, s in sorted(snapshot.queries.items()))
-    progress(f"snapshot {name}: {batches}, {snapshot.size} bytes ({snapshot.bytes_new} new)")
+    progress(f"snapshot {name}: {snapshot.position}, {snapshot.size} bytes ({snapshot.bytes_new} new)")
     return snapshot
 
 

@@ -111,8 +111,9 @@ def _as_before(
 ) -> Iterator[Condition]:
     if before is None:
         return
-    lag, was = _lags(query, before)
-    if lag is not None and was is not None:
+    # A source that is new since the snapshot may have years of input to read, so it is not compared.
+    if both := query.source_lag.keys() & before.source_lag.keys():
+        lag, was = (sum(lags[source] for source in both) for lags in (query.source_lag, before.source_lag))
         allowed = was * LAG_GROWTH + (query.input_rows_per_second or 0) * (query.batch_seconds or 0)
         yield Condition(lag <= allowed, f"query {name} is {lag:.0f} rows behind; it was {was:.0f}")
     if stateless:
@@ -153,14 +154,3 @@ def _rows(what: str, stage: str, query: QueryStatus, rows: int, exact: bool, cou
     if exact and left is not None:
         return Condition(now + left >= rows, f"{what} holds {now} rows; it held {rows}, of which {left} have left")
     return Condition(now >= rows * ROWS_KEPT, f"{what} holds {now} rows; it held about {rows}")
-
-
-def _lags(query: QueryStatus, before: QuerySnapshot) -> tuple[float | None, float | None]:
-    """Return the lag in rows, now and at the snapshot, over the sources that existed at the snapshot.
-
-    A source that is new since then may have years of input to read, so it is not compared.
-    """
-    if not (query.source_lag and before.source_lag):
-        return query.lag, before.lag  # recorded by an older version of this package
-    both = query.source_lag.keys() & before.source_lag.keys()
-    return sum(query.source_lag[s] for s in both), sum(before.source_lag[s] for s in both)

@@ -206,9 +206,9 @@ FRESH_RULES: tuple[Rule[BatchIds], ...] = (
         id="fresh.function",
         verdict=LOSS,
         change="a start without state of an app that had some, with a function as the sink",
-        reason="the {format} function receives the batch ids from 0 on a second time: if it skips ids that it has "
-        "seen, these rows are lost; if it replaces rows that have the same key, they are right only where the sources "
-        "still have all input of the key; if neither, results are written twice",
+        reason="the {format} function receives the batch ids from 0 on a second time: rows are lost if it skips ids "
+        "that it has seen, right if it replaces rows of the same key and the sources still have all input of the key, "
+        "and written twice otherwise",
         source=_BY_FUNCTION,
         applies=_when(lambda c: c.kind.is_function and bool(c.others) and not c.skips),
         tests=_FROM_0,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
+from ...clock import duration
 from ...names import confused
-from ...plan.expressions import Column
+from ...plan.expressions import Expression, Union
 from ...plan.plan import AppPlan, QueryPlan, Watermark
+from ...plan.rendering import words
+from ...plan.visitors import references
 from ..verdict import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
 from .rule import Facts, Rule, differ
 from .sources.source_options import reads_the_same
+from .stages.change import watermarks_of_both
 from .stages.lone_stage import not_understood
 
 
@@ -67,9 +73,9 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         id="app.texts",
         verdict=LOSS,
         change="a plan that another version of this package wrote, whose expressions tell less, or something else",
-        reason="the saved plan's expressions have format version {old}, the new plan's {new}: equal expressions may "
-        "mean different things. Restart the app with this version of the package (streamupdate restart), which plans "
-        "it anew, and take a snapshot; or agree if only the package has changed",
+        reason="equal expressions of the saved plan (format version {old}) and of the new one ({new}) may mean other "
+        "things. Restart the app with this version of the package (streamupdate restart), which plans it anew, and "
+        "take a snapshot; or agree if only the package has changed",
         source="core/plan/plan.py: TEXTS",
         applies=lambda c: differ(c.old.version, c.new.version),
     ),
@@ -182,65 +188,133 @@ NAME_RULES: tuple[Rule[QueryChange], ...] = (
 )
 
 
-def _watermarks(c: QueryChange) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Return the watermarks before and after as (place, delay in ms): those on columns of sources that both plans have,
-    with the stages below them that both plans have."""
-    known = {s.name for s in c.old.sources} & {s.name for s in c.new.sources}
-    stages = {s.name for s in c.old.stages} & {s.name for s in c.new.stages}
-
-    def shared(query: QueryPlan) -> list[tuple[str, int]]:
-        own = {s.name for s in query.sources} - known
-        found = [attrs.evolve(w, above=tuple(s for s in w.above if s in stages)) for w in query.watermarks]
-        return sorted((w.place, w.delay_ms) for w in found if not _of_one_version(w, own))
-
-    return shared(c.old), shared(c.new)
+def _watermarks(c: QueryChange) -> tuple[list[Watermark], list[Watermark]] | None:
+    """Return the watermarks that both versions may have, before and after; None where the query has no state."""
+    return watermarks_of_both(c.old, c.new) if c.stateful else None
 
 
-def _of_one_version(watermark: Watermark, own: set[str]) -> bool:
-    """Return whether it is on a source, or of a stage, that only one version has."""
-    if watermark.column is None:
-        return not watermark.above
-    return isinstance(watermark.column, Column) and watermark.column.source in own
+def _watermark_added(c: QueryChange) -> Facts | None:
+    old, new = _watermarks(c) or ([], [])
+    return {"new": _places(new)} if new and not old else None
+
+
+def _watermark_removed(c: QueryChange) -> Facts | None:
+    old, new = _watermarks(c) or ([], [])
+    return {"old": _places(old)} if old and not new else None
 
 
 def _watermark_column(c: QueryChange) -> Facts | None:
-    old, new = _watermarks(c)
-    same = [column for column, _ in old] == [column for column, _ in new]
-    return None if same or not c.stateful else differ(*([str(w) for w in q.watermarks] for q in (c.old, c.new)))
-
-
-def _watermark_delay(c: QueryChange) -> Facts | None:
-    old, new = _watermarks(c)
-    if not c.stateful or old == new or [column for column, _ in old] != [column for column, _ in new]:
+    old, new = _watermarks(c) or ([], [])
+    same = [w.place for w in old] == [w.place for w in new]
+    if same or not old or not new:
         return None
-    pairs = [(o, n) for o, n in zip(old, new, strict=True) if o != n]
-    return {
-        "old": [f"{column} {delay / 1000:g} s" for (column, delay), _ in pairs],
-        "new": [f"{column} {delay / 1000:g} s" for _, (column, delay) in pairs],
-    }
+    return differ(_places(old), _places(new)) or differ(_places(old, str), _places(new, str))
+
+
+_WITHIN = "deduplicate-within-watermark"
+
+
+def _shorter_delay(c: QueryChange) -> Facts | None:
+    return _delays(c, False)
+
+
+def _longer_delay(c: QueryChange) -> Facts | None:
+    return _delays(c, True)
+
+
+def _delays(c: QueryChange, longer: bool) -> Facts | None:
+    """Return what changed where one of the delays became longer, or is part of what is kept, or where none did."""
+    old, new = _watermarks(c) or ([], [])
+    if [w.place for w in old] != [w.place for w in new]:
+        return None
+    pairs = [(o, n) for o, n in zip(old, new, strict=True) if o.delay_ms != n.delay_ms]
+    stored = any(stage.kind == _WITHIN for stage in c.new.stages)  # its keys hold the time when they expire
+    if not pairs or longer != (stored or any(n.delay_ms > o.delay_ms for o, n in pairs)):
+        return None
+    changes = [f"{o.describe(words)}: {_delay(o)} -> {_delay(n)}" for o, n in pairs]
+    return {"changes": ", ".join(changes), "old": _places([o for o, _ in pairs]), "new": _places([n for _, n in pairs])}
+
+
+def _places(watermarks: list[Watermark], write: Callable[[Expression], str] = words) -> list[str]:
+    return [f"{w.describe(write)} {_delay(w)}" for w in watermarks]
+
+
+def _delay(watermark: Watermark) -> str:
+    return duration(watermark.delay_ms * 1000)
+
+
+def _watermark_of_a_new_source(c: QueryChange) -> Facts | None:
+    """Return the new sources that share a watermark with those of before."""
+    before = {s.name for s in c.old.sources}
+    columns = [w.column for w in c.new.watermarks if isinstance(w.column, Union)]
+    read = [references(column) for column in columns if references(column) & before]
+    names = sorted({s.name for s in c.new.sources if s.name not in before and any(s.name in each for each in read)})
+    return {"sources": ", ".join(names)} if names and c.stateful else None
 
 
 WATERMARK_RULES: tuple[Rule[QueryChange], ...] = (
     Rule[QueryChange](
+        id="watermark.added",
+        verdict=LOSS,
+        change="a watermark on a source that had none",
+        reason="it has a watermark from now on: {new}. Rows behind it are dropped, and state behind it is removed (in "
+        "mode append: emitted first), that of before as well",
+        source="OffsetSeqMetadata: without a watermark the log carries 0 forward; measured",
+        tests=("spark/test_watermark_changes.py::test_what_each_change_of_a_watermark_loses",),
+        applies=_watermark_added,
+    ),
+    Rule[QueryChange](
+        id="watermark.removed",
+        verdict=LOSS,
+        change="a watermark removed",
+        reason="it no longer has the watermark {old}: state is kept for ever, late rows count again, and groups that "
+        "were removed begin anew",
+        source="WatermarkSupport: without an event time nothing is evicted; measured",
+        tests=("spark/test_watermark_changes.py::test_what_each_change_of_a_watermark_loses",),
+        applies=_watermark_removed,
+    ),
+    Rule[QueryChange](
         id="watermark.column",
-        verdict=REFUSED,
-        change="a watermark on another column, one added or removed on the same source, or one moved across a stage",
-        reason="watermark changed from {old} to {new}: state expires by event time, and the watermark that continues "
-        "is the old column's",
-        source="EventTimeWatermarkExec; the offset log carries one watermark forward",
+        verdict=LOSS,
+        change="a watermark on another column, one more or less beside others, or one moved across a stage",
+        reason="watermark changed from {old} to {new}: the time that the old one reached continues. Rows whose new "
+        "event time is behind it are dropped until the new column has passed it",
+        source="EventTimeWatermarkExec; WatermarkTracker never goes back: the offset log carries one watermark "
+        "forward; measured",
+        tests=("spark/test_watermark_changes.py::test_what_each_change_of_a_watermark_loses",),
         applies=_watermark_column,
+    ),
+    Rule[QueryChange](
+        id="watermark.new-source",
+        verdict=CARRIED,
+        change="another source in a union below a watermark",
+        reason="the watermark continues for the new source {sources}, too: its rows behind it are late",
+        source="EventTimeWatermarkExec takes the latest event time of all rows that reach it; measured",
+        tests=("spark/test_watermark_changes.py::test_another_source_below_a_watermark",),
+        applies=_watermark_of_a_new_source,
+    ),
+    Rule[QueryChange](
+        id="watermark.shorter-delay",
+        verdict=CARRIED,
+        change="a shorter delay of a watermark: rows are late, and state is finished, by the new one from now on",
+        reason="watermark delay changed ({changes}): rows are late, and state is finished, by the shorter one from now "
+        "on; what the longer one has let in stays",
+        source="EventTimeWatermarkExec: latest event time less the delay; StreamingDeduplicateWithinWatermarkExec "
+        "stores the time of expiry; measured",
+        tests=("spark/test_traps.py::test_a_shorter_delay_of_a_watermark",),
+        applies=_shorter_delay,
     ),
     Rule[QueryChange](
         id="watermark.delay",
         verdict=LOSS,
-        change="a longer or shorter delay of a watermark, or delays exchanged between branches; the delay by which a "
+        change="a longer delay of a watermark, or delays exchanged between branches; the delay by which a "
         "deduplication within a watermark expires is that of a union's first branch",
-        reason="watermark delay changed from {old} to {new}: the new delay applies from now on. Rows that the old "
-        "delay dropped as late stay dropped, and state that it removed or kept stays removed or kept (open windows, "
-        "waiting rows of joins, keys of deduplications)",
+        reason="watermark delay changed ({changes}): the new one applies from now on. Rows that the old one dropped as "
+        "late stay dropped, and state that it removed or kept stays removed or kept (open windows, waiting rows of "
+        "joins, keys of deduplications)",
         source="WatermarkTracker continues the logged watermark, which never goes back; "
         "StreamingDeduplicateWithinWatermarkExec stores the time of expiry; measured",
         tests=("spark/test_traps.py::test_a_watermark_delay",),
-        applies=_watermark_delay,
+        applies=_longer_delay,
     ),
 )

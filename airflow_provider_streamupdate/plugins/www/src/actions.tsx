@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { type AppDocument, appPath, ask, type Me, trigger } from "./api";
+import { type AppDocument, appPath, ask, interrupted, type Me, trigger } from "./api";
 import { Dialog } from "./dialog";
 import { silentFunctions } from "./report";
 import { UpdateDialog } from "./update";
@@ -26,9 +26,10 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
   const path = (...rest: string[]): string => appPath(app.conn_id, app.app, "snapshots", ...rest);
   const current = app.deployments.find((deployment) => deployment.current);
   // of an update that nobody works on, the version it was to bring in
-  const left = app.interrupted?.deployment ?? current?.deployment;
-  const before = app.interrupted ? app.updates.find((update) => update.new === left)?.old : (app.way_back?.to ?? current?.parent);
-  const failed = !app.interrupted && app.way_back?.failure ? app.way_back : null;
+  const stopped = interrupted(app);
+  const left = stopped ?? current?.deployment;
+  const before = stopped ? app.updates.find((update) => update.new === left)?.old : (app.way_back?.to ?? current?.parent);
+  const failed = !stopped && app.way_back?.failure ? app.way_back : null;
   const [name, setName] = useState(fresh);
   const [to, setTo] = useState(failed?.healthy ?? "");
   const [later, setLater] = useState<string[]>([]);
@@ -118,7 +119,7 @@ export function Action({ app, me, asked, close, done }: Props): JSX.Element {
             </div>
           )}
           <p>
-            {app.interrupted
+            {stopped
               ? `The update to ${left} is abandoned: ${runsAgain ?? "the version before"} continues, from where it was stopped if it was.`
               : `Deployment ${left} ends, and ${runsAgain ?? "the one before it"} runs again where it was stopped.`}{" "}
             Batches that {left} has written since then are computed again.

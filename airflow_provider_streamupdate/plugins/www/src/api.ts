@@ -33,11 +33,10 @@ export interface Need {
   reason: string;
   help: string;
   since: Maybe<string>;
-  command: Maybe<string>;
   /** The page's own: restart, rollback, snapshot, verify. */
   button: Maybe<"restart" | "rollback" | "snapshot" | "verify">;
-  /** That a button is about. */
-  snapshot: Maybe<string>;
+  /** The snapshot or the new version that it is about. */
+  about: Maybe<string>;
 }
 
 export interface ListedApp {
@@ -45,7 +44,6 @@ export interface ListedApp {
   app: string;
   state: string;
   error?: Failure;
-  next_step?: Maybe<string>;
   /** The most urgent first. */
   needs: Need[];
   /** The run in which a person is to approve its update. */
@@ -211,6 +209,10 @@ export interface ReportItem {
   /** The name under which the author may say that a refused stage means the same. */
   offer: Maybe<string>;
   because: Maybe<string>;
+  /** What can be done where it blocks: put it back, carry it, lose it. */
+  next_steps: string[];
+  /** What was before and what is now, exactly; empty: the reason has it. */
+  details: string;
 }
 
 export interface Report {
@@ -364,7 +366,6 @@ export interface AppDocument {
   conn_id: string;
   app: string;
   state: string;
-  next_step: Maybe<string>;
   needs: Need[];
   current: Maybe<{ deployment: string; epoch: number; promoted: boolean }>;
   status: Maybe<{ heartbeat_at: string; queries: Record<string, QueryStatus>; error: Maybe<string> }>;
@@ -382,13 +383,18 @@ export interface AppDocument {
   rollbacks: Rollback[];
   /** Where a rollback goes: the version before; of one that failed also why, and the last one that did not. */
   way_back: Maybe<{ to: string; failure: Maybe<string>; healthy: Maybe<string> }>;
-  interrupted: Maybe<{ deployment: string; step: string; since: string; killed: boolean }>;
   /** How many older ones are not in this document, by what they are. */
   left_out?: Record<string, number>;
   events: { at: string; epoch: number; event: string; [detail: string]: unknown }[];
   runs: Run[];
   requests: Request[];
 }
+
+/** What is said of an update that nobody works on. */
+export const LEFT = ["update-interrupted", "update-waits"];
+
+/** The version that such an update was to bring in, or that a rollback leaves. */
+export const interrupted = (app: AppDocument): Maybe<string> => app.needs.find((need) => LEFT.includes(need.kind))?.about ?? null;
 
 export class ApiError extends Error {
   constructor(

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { Action, type Asked } from "./actions";
-import { type AppDocument, appPath, ask, type HotStandby, type Me, type Need, type Update } from "./api";
+import { type AppDocument, appPath, ask, type HotStandby, interrupted, LEFT, type Me, type Need, type Update } from "./api";
 import { Buttons, why } from "./buttons";
 import { Changes, changes } from "./changes";
 import { Charts } from "./charts";
@@ -41,17 +41,14 @@ function Standby({ of: standby }: { of: HotStandby }): JSX.Element {
   );
 }
 
-/** What is said of an update that nobody works on. */
-const LEFT = ["update-interrupted", "update-waits"];
-
 /** Why the button of a need cannot be used; null: it can. */
 function noButton(need: Need, app: AppDocument, me: Me, ongoing: Update | undefined): string | null {
   if (need.button === "verify") return me.may_edit ? null : `you may not edit DAG ${me.update_dag_id}`;
   return need.button ? why(need.button, app, me, ongoing) : "there is none";
 }
 
-const asks = (need: Pick<Need, "button" | "snapshot">): Asked | null => {
-  if (need.button === "verify") return need.snapshot ? { what: "verify", snapshot: need.snapshot } : null;
+const asks = (need: Pick<Need, "button" | "about">): Asked | null => {
+  if (need.button === "verify") return need.about ? { what: "verify", snapshot: need.about } : null;
   return need.button && { what: need.button };
 };
 
@@ -64,13 +61,13 @@ function NeedButton({ need, no, act }: { need: Need; no: string | null; act: (as
 }
 
 /** What the list's button asked for, once: a page that is loaded again does not ask again. */
-function asked(): Pick<Need, "button" | "snapshot"> | null {
+function asked(): Pick<Need, "button" | "about"> | null {
   const parameters = new URLSearchParams(location.search);
   const button = parameters.get("do");
   if (!button || !(button in LABELS)) return null;
-  const found = { button: button as keyof typeof LABELS, snapshot: parameters.get("snapshot") };
+  const found = { button: button as keyof typeof LABELS, about: parameters.get("about") };
   parameters.delete("do");
-  parameters.delete("snapshot");
+  parameters.delete("about");
   history.replaceState(null, "", `?${parameters.toString()}`);
   return found;
 }
@@ -122,12 +119,12 @@ export function AppPage({ conn, app: name, alone }: { conn: string; app: string;
   const current = app.deployments.find((deployment) => deployment.current);
   const underWay = app.updates.find((update) => update.outcome === null);
   const following = app.runs.find((run) => run.deployment === underWay?.new && run.state === "running");
-  const interrupted = app.interrupted && !following ? app.interrupted : null;
+  const left = interrupted(app) && !following;
   const last = changes(app).at(-1);
   const request = following && app.requests.find((one) => one.dag_id === following.dag_id && one.run_id === following.run_id);
   const task = runningTask(request);
   const asksPerson = task !== undefined && taskName(task) === "approve";
-  const ongoing = underWay && !interrupted && [underWay.old, underWay.new].includes(current?.deployment ?? "") ? underWay : undefined;
+  const ongoing = underWay && !left && [underWay.old, underWay.new].includes(current?.deployment ?? "") ? underWay : undefined;
   const comes = (ongoing && app.report?.deployment === ongoing.new && app.report.picture) || null;
   // what the driver reports is about the version that runs, which is the old one of `comes`
   const running = comes ? app.current?.deployment !== ongoing?.new : true;

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 
 import type { Asked } from "./actions";
-import type { AppDocument, Me, Update } from "./api";
+import { type AppDocument, interrupted, type Me, type Update } from "./api";
 import { DEAD, RUNNING } from "./format";
 import { isOpen, what } from "./requests";
 
@@ -44,18 +44,18 @@ export function why(verb: Verb, app: AppDocument, me: Me, ongoing: Update | unde
         (app.conn_id === UPDATES ? null : `DAG ${me.update_dag_id} uses connection ${UPDATES}; this app is on ${app.conn_id}`) ??
         none ??
         busy ??
-        (app.state === "running" || app.interrupted ? null : `only a running app can be updated; this one is ${app.state}`)
+        (app.state === "running" || interrupted(app) ? null : `only a running app can be updated; this one is ${app.state}`)
       );
     case "restart":
       if (noRun(app, me, me.restart_dag_id)) return noRun(app, me, me.restart_dag_id);
       if (none ?? busy) return none ?? busy;
-      if (app.interrupted) return `continue or roll back the update to ${app.interrupted.deployment} first`;
+      if (interrupted(app)) return `continue or roll back the update to ${interrupted(app)} first`;
       if (RUNNING.includes(app.state)) return `the driver is alive (${app.state})`;
       return DEAD.includes(app.state) ? null : `the app was stopped on request (${app.state})`;
     case "rollback":
       if (noRun(app, me, me.rollback_dag_id)) return noRun(app, me, me.rollback_dag_id);
       if (none) return none;
-      return current?.parent || app.interrupted ? null : `there is no deployment before ${current?.deployment ?? "it"}`;
+      return current?.parent || interrupted(app) ? null : `there is no deployment before ${current?.deployment ?? "it"}`;
   }
 }
 

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { type AppDocument, type Maybe, type Rollback, type Run, type Update } from "./api";
+import { type AppDocument, interrupted, type Maybe, type Rollback, type Run, type Update } from "./api";
 import { elapsed, moment, seconds } from "./format";
 import { follow } from "./frame";
 import { Word } from "./list";
@@ -35,7 +35,7 @@ function asked(by: string): Change["run"] {
 
 function ofUpdate(app: AppDocument, update: Update): Change {
   const run: Run | undefined = app.runs.find((one) => one.deployment === update.new);
-  const stopped = app.interrupted?.deployment === update.new && run?.state !== "running";
+  const stopped = interrupted(app) === update.new && run?.state !== "running";
   return {
     key: `update ${update.new}`,
     started_at: update.started_at,

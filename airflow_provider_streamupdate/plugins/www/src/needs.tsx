@@ -45,4 +45,4 @@ export function Needs({ needs, approval, button }: Props): JSX.Element | null {
 
 /** Where a button of the list leads: the app's page, which asks at once. */
 export const acting = (conn: string, app: string, need: Need): string =>
-  `?${new URLSearchParams({ conn_id: conn, app, do: need.button!, ...(need.snapshot ? { snapshot: need.snapshot } : {}) }).toString()}`;
+  `?${new URLSearchParams({ conn_id: conn, app, do: need.button!, ...(need.button === "verify" ? { about: need.about! } : {}) }).toString()}`;

@@ -54,6 +54,26 @@ const COLUMNS: Column<ReportItem>[] = [
   { name: "Reason", value: (i) => i.reason, long: true },
 ];
 
+/** What can be done about a problem, in the order in which the command line has it, and what differs exactly. */
+function nextSteps(item: ReportItem): JSX.Element | null {
+  if (!item.next_steps.length) return null;
+  return (
+    <>
+      <ul class="ways">
+        {item.next_steps.map((step) => (
+          <li key={step}>{step}</li>
+        ))}
+      </ul>
+      {item.details && (
+        <details>
+          <summary>What differs, exactly</summary>
+          <code>{item.details}</code>
+        </details>
+      )}
+    </>
+  );
+}
+
 /** `pictured`: its picture is shown elsewhere. */
 export function LastCheck({ app, pictured }: { app: AppDocument; pictured: boolean }): JSX.Element | null {
   const request = lastCheck(app);
@@ -81,6 +101,7 @@ export function LastCheck({ app, pictured }: { app: AppDocument; pictured: boole
         rowKey={(i) => `${i.thing} ${i.name} ${i.verdict} ${i.reason}`}
         by="Thing"
         empty="It found no differences."
+        more={nextSteps}
       />
     </Section>
   );

@@ -117,8 +117,7 @@ export function ReviewOf({ app, update, request, edits }: Props): JSX.Element {
         <>
           {found.agreed.length > 0 && (
             <p class="long">
-              Agreed to:{" "}
-              {found.agreed.map((one) => (one.because ? `${one.name} (${one.because})` : one.name)).join(", ")}
+              Agreed to: {found.agreed.join(", ")}
             </p>
           )}
           {found.problems.map((problem) => (

@@ -22,7 +22,7 @@ const deleted = (before: string, now: Record<string, unknown>, part: string): st
     .filter((key) => !(key in now))
     .map((key) => part + key);
 
-const HIDDEN = ["***", "(hidden)", "(redacted)"];
+const HIDDEN = ["***", "(hidden)"];
 
 /** Settings to start from. What is hidden stays as it is, unless it is entered. */
 function shown(settings: Record<string, string>): { text: string; hidden: string[] } {

@@ -10,7 +10,7 @@ from typing import Any
 from ....core.plan.expressions import Call, Column, Expression, Lambda, Literal, Python, Unknown
 from ...catalyst import types
 from ...catalyst.tree import Node, is_tree, parse
-from . import noise, raising, references
+from . import noise, parser_schema, raising, references
 from .scope import Scope, expression_id
 from .windows import window
 
@@ -94,6 +94,14 @@ def _call(node: Node, scope: Scope) -> Expression:
     if name == "CallMethodViaReflection" and not _of_java(node.children[0]):
         return _function("java_method", {}, arguments)  # a class of the user's jars, whose code is not read
     name, fields, arguments = _normal_form(node, arguments)
+    if fields.get("byField"):
+        parser = parser_schema.PARSERS[name]
+        apart = {
+            "options": parser_schema.options(fields["options"]),
+            "schema": parser_schema.schema(fields["schema"], parser == "from_csv"),
+        }
+        others = {key: value for key, value in fields.items() if key not in (*apart, "byField", "requiredSchema")}
+        return Call(parser, tuple(arguments), (*details(name, others, scope), *apart.items()))
     return _in_partitions(node, Call(name.lower(), tuple(arguments), details(name, fields, scope)), scope)
 
 
@@ -117,8 +125,8 @@ def _arguments(node: Node, below: list[Node], scope: Scope) -> tuple[list[Expres
     if (over := references.elements(node, scope, expression)) is not None:
         listed, scope = over
         return [listed, *(expression(child, scope) for child in below[1:])], scope
-    if node.name in references.SHAPES and (shape := references.shape(below[0], scope, expression)) is not None:
-        return [shape], scope
+    if node.name in references.SHAPES:
+        return [references.shape(below[0], scope, expression)], scope
     arguments = [expression(child, scope) for child in below]
     if (place := _UNITS.get(node.name)) is not None and _is_word(node.children[place]):
         arguments[place] = Literal(str(arguments[place]).upper())
@@ -196,7 +204,7 @@ def not_null(condition: Node, scope: Scope) -> set[Expression]:
     """Return the columns and fields that are not null where the condition is true (or an operand is not null)."""
     found: set[Expression] = set()
     if condition.name in ("AttributeReference", "GetStructField"):
-        found.add(references.shape(condition, scope, expression) or expression(condition, scope))
+        found.add(references.shape(condition, scope, expression))
     if condition.name in _NULL_INTOLERANT:
         found = found.union(*(not_null(child, scope) for child in condition.children))
     return found
@@ -310,7 +318,7 @@ def _function(name: str, fields: dict[str, Any], arguments: list[Expression]) ->
         why = f" ({fields['uncomparable']})" if fields.get("uncomparable") else ""
         return Python("", f"{fields.get('name') or name}{why}", tuple(arguments))
     told = {k: v for k, v in fields.items() if k not in ("code", "name", "func", "uncomparable")}
-    return Python(str(fields["code"]), "", tuple(arguments), details(name, told))
+    return Python(str(fields["code"]), str(fields.get("name") or ""), tuple(arguments), details(name, told))
 
 
 def _of_java(class_name: Node) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 import attrs
 
-from ....core.plan.expressions import Call, Column, Expression, field_of
+from ....core.plan.expressions import Call, Column, Expression, Literal, field_of
 from ....core.plan.visitors import is_unknown
 from ...catalyst import types
 from ...catalyst.tree import Node
+from .parser_schema import SHAPE, narrowed
 from .scope import Scope, column, expression_id
 
 Trace = Callable[[Node, Scope], Expression]
@@ -43,17 +44,17 @@ def field(node: Node, scope: Scope, trace: Trace) -> Expression:
     """Return a struct's field. It goes by its name; its place changes when other fields come and go, and counts only
     where the name comes again."""
     found = _reference(node, scope, trace)
-    return found.expression if found else field_of(trace(node.children[0], scope), _field_name(node))
+    return found.expression if found else narrowed(field_of(trace(node.children[0], scope), _field_name(node)))
 
 
-def shape(node: Node, scope: Scope, trace: Trace) -> Expression | None:
-    """Return a column of structs, lists or maps (or a field like that) of which nothing is read that is in it; None for
-    anything else."""
+def shape(node: Node, scope: Scope, trace: Trace) -> Expression:
+    """Return an expression of which nothing is read that is in it: of a column of structs, lists or maps (or a field
+    like that) only the shape counts."""
     found = _reference(node, scope, trace)
     if found is None or not found.source or not isinstance(found.kind, dict):
-        return None
+        return narrowed(trace(node, scope), SHAPE)
     known = found.kind["type"] in ("struct", "array", "map")
-    return Column(found.source, found.path, types.shape_text(found.kind)) if known else None
+    return Column(found.source, found.path, types.shape_text(found.kind)) if known else found.expression
 
 
 def elements(node: Node, scope: Scope, trace: Trace) -> tuple[Expression, Scope] | None:
@@ -61,18 +62,21 @@ def elements(node: Node, scope: Scope, trace: Trace) -> tuple[Expression, Scope]
     lambda function and reads nothing else of the list. None for any other."""
     if node.name not in _OVER_ELEMENTS:
         return None
-    if (listed := _reference(node.children[0], scope, trace)) is None or not listed.source:
-        return None
-    inner = listed.kind.get("elementType") if isinstance(listed.kind, dict) else None
-    if not isinstance(inner, dict) or inner.get("type") != "struct":
-        return None
     operand, place = _OVER_ELEMENTS[node.name]
     function = node.children[operand]
     if function.name != "LambdaFunction":
         return None
-    element = column(listed.source, f"{listed.path}[λ{scope.lambdas + place + 1}]", inner)
-    around = scope.including({expression_id(function.children[1 + place]): element})
-    return Column(listed.source, listed.path, types.shape_text(listed.kind)), around
+    variable, number = expression_id(function.children[1 + place]), f"λ{scope.lambdas + place + 1}"
+    if (listed := _reference(node.children[0], scope, trace)) is None or not listed.source:
+        parsed = trace(node.children[0], scope)
+        if (of_shape := narrowed(parsed, SHAPE)) == parsed:
+            return None
+        return of_shape, scope.including({variable: Call("element", (parsed, Literal(number)))})
+    inner = listed.kind.get("elementType") if isinstance(listed.kind, dict) else None
+    if not isinstance(inner, dict) or inner.get("type") != "struct":
+        return None
+    element = column(listed.source, f"{listed.path}[{number}]", inner)
+    return Column(listed.source, listed.path, types.shape_text(listed.kind)), scope.including({variable: element})
 
 
 def _field_name(node: Node) -> str:

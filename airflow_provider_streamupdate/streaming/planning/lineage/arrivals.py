@@ -10,12 +10,13 @@ from typing import Any
 
 import attrs
 
-from ....core.plan.expressions import Call, Column, Expression, Literal, Unknown, named
+from ....core.plan.expressions import EITHER, Call, Column, Expression, Literal, Unknown, named
 from ....core.plan.plan import Path, Step, in_order
 from ....core.plan.visitors import is_unknown, references
 from ...catalyst import types
 from ...catalyst.tree import Node
 from ..expressions.expression import details, expression, not_null
+from ..expressions.parser_schema import SHAPE, narrowed
 from ..expressions.scope import Scope, digest
 from .table_rows import BELOW, NO_ROWS, ORDER, Traced, describe_node, field_trees, lookup_rows, options
 
@@ -32,7 +33,7 @@ _SAME_ROWS = NO_ROWS | {
 _NO_HINT = "JoinHint(None, None)"  # what a join has that was given none
 # Of a node between a stream's sources and a stage: which rows a sample takes is chance, with any seed; and what Spark
 # notes of it itself.
-_ANY = ("seed", "timed", "isStreaming")
+_ANY = ("seed", "timed", "never_null", "isStreaming")
 # Nodes whose Python function is given all rows of a batch.
 WHOLE = ("MapInPandas", "MapInArrow", "PythonMapInArrow")
 # A condition, and what it says of columns: that they are not null.
@@ -193,7 +194,11 @@ def _own_rows(lineage: Traced, node: Node) -> Iterator[Expression]:
         sides = (side for side in node.children if not side.streaming)
         yield from (Call("lookup", (lookup_rows(lineage, side, node),)) for side in sides)
     elif node.name == "Generate":
-        yield generated(lineage, node) or Unknown(node.name)
+        yield narrowed(generated(lineage, node) or Unknown(node.name), SHAPE)
+    elif node.name == "Expand":  # a column that is the same in each of the rows that it makes of one tells nothing
+        several = (told for _, told in lineage.columns(node) if isinstance(told, Call) and told.function == EITHER)
+        count = Literal(str(len(node.fields["projections"])))
+        yield _digested(node.name, [count, *sorted(several, key=str)], ())
     elif node.name in WHOLE:
         yield _digested(node.name, [whole(lineage, node)], _on(lineage, node))
     elif node.name not in _SAME_ROWS and node.name != "Union":
@@ -203,7 +208,7 @@ def _own_rows(lineage: Traced, node: Node) -> Iterator[Expression]:
         told = [expression(e, scope) for field in fields for e in field_trees(node, field)]
         rest = {f: v for f, v in node.fields.items() if f not in (*fields, *own, *BELOW, *_ANY)}
         told += options(node.name, rest)
-        yield _digested(node.name, told, () if node.name == "Expand" else _on(lineage, node))
+        yield _digested(node.name, told, _on(lineage, node))
 
 
 def _on(lineage: Traced, node: Node) -> Iterator[Expression]:

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from ....core.plan.expressions import (
+    EITHER,
     Branch,
     Call,
     Expression,
@@ -41,6 +42,7 @@ from .table_rows import (
     join_type,
     lookup_rows,
     lookups,
+    of_any_order,
     rows,
     table_identity,
 )
@@ -56,6 +58,7 @@ _PASSES = frozenset(
 )  # fmt: skip
 
 # Expression ids of a stage's own columns, downwards: no ids of Spark's.
+_GROUPING_ID = "spark_grouping_id"  # the column that an Expand makes for grouping sets (VirtualColumn)
 _STAGES_OWN = -1000
 
 
@@ -87,6 +90,7 @@ class Lineage:
         self._scopes: dict[int, Scope] = {}
         self.partitions: dict[int, list[Expression]] = {}
         self.moves = _moves(plan)
+        self.any_order = set() if self.moves else of_any_order(plan)
         self._lookups_of: dict[int, tuple[Expression, ...]] = {}  # how lookups find their rows, by their nodes
         self._written: Columns = written.leaves() if written else {}
         self.lookups: Columns = lookups(written) if written else {}
@@ -228,6 +232,10 @@ class Lineage:
     def _expanded(self, node: Node, below: list[list[Traced]]) -> list[Traced]:
         scope = self.inputs(node)
         made = [[expression(parse(e), scope) for e in projection] for projection in node.fields["projections"]]
+        if _GROUPING_ID in (
+            a.fields["name"] for a in node.expressions("output")
+        ):  # each of these is a grouping set, whose rows are of groups of their own
+            made.sort(key=lambda projection: sorted(map(str, projection)))
         columns = [_either(list(column)) for column in zip(*made, strict=True)]
         return list(zip(map(expression_id, node.expressions("output")), columns, strict=True))
 
@@ -494,4 +502,4 @@ def _output(node: Node, scope: Scope) -> Traced:
 
 
 def _either(found: list[Expression]) -> Expression:
-    return found[0] if len(set(found)) == 1 else Call("either", tuple(found))
+    return found[0] if len(set(found)) == 1 else Call(EITHER, tuple(found))

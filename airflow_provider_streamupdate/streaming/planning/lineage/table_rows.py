@@ -23,6 +23,7 @@ class Traced(Protocol):
     sources, stages: names of the streaming leaves and of the stateful nodes
     partitions: what decides in which partition a row is, once that was asked for
     moves: whether something in the plan looks at that
+    any_order: leaves of tables whose rows count in any order
     lookups, branches: how rows are found, by the columns of the tables that a stream is joined with
     """
 
@@ -31,6 +32,7 @@ class Traced(Protocol):
     stages: dict[int, str]
     partitions: dict[int, list[Expression]]
     moves: bool
+    any_order: set[int]
     lookups: Columns
     branches: Columns
 
@@ -204,7 +206,23 @@ def options(name: str, fields: dict[str, Any]) -> list[Expression]:
 def table_identity(lineage: Traced, leaf: Node) -> str | None:
     """Return what a table is; where anything looks at the partitions of rows, with how many the code gives it."""
     identity, count = leaf.fields.get("identity"), leaf.fields.get("partitions")
+    if identity and identity.startswith("rows#"):
+        in_order, _, in_any = identity.removeprefix("rows#").partition("|")
+        identity = f"rows#{in_any if id(leaf) in lineage.any_order else in_order}"
     return f"{identity} in {count} partitions" if identity and count and lineage.moves else identity
+
+
+def of_any_order(plan: Node) -> set[int]:
+    """Return the leaves of tables whose rows a stream finds by a join, and of which nothing looks at the order: no
+    aggregate function, no stage that keeps the first row of several."""
+    for node in plan.walk():
+        functions = {e.children[0].name for e in node.all_expressions() if e.name == "AggregateExpression"}
+        if node.streaming and (
+            functions - _ADD_UP or (node.children and node.name not in {*_OF_ANY_BRANCHES, "EventTimeWatermark"})
+        ):
+            return set()
+    sides = (side for n in plan.walk() if n.name == "Join" and n.streaming for side in n.children if not side.streaming)
+    return {id(leaf) for side in sides if _of_any_order(side) for leaf in side.walk() if not leaf.children}
 
 
 def lookup_rows(lineage: Traced, side: Node, join: Node) -> Expression:

@@ -108,14 +108,15 @@ def _by_place(spark: SparkSession, form: str, options: dict[str, str]) -> bool:
 
 
 def _given_rows(spark: SparkSession, leaf: Any) -> str | None:
-    """Rows that the code gives, as Spark keeps them, with the columns they are given to by their places. (As texts of
-    the JVM null and a text that says so are alike; Python has no type for some.)"""
+    """Rows that the code gives, as Spark keeps them, with the columns they are given to by their places: in their order
+    and in any order. (As texts of the JVM null and a text that says so are alike; Python has no type for some.)"""
     frame = module(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, leaf)
     try:
         rows = exact_rows(spark, frame.queryExecution().executedPlan())
     except (Py4JError, Unreadable):
         return None
-    return "rows#" + _digest([_columns(leaf), *rows])
+    columns = _columns(leaf)
+    return f"rows#{_digest([columns, *rows])}|{_digest(['in any order', columns, *sorted(rows)])}"
 
 
 def _columns(leaf: Any) -> list[list[str]]:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ...catalyst.tree import BUFFER, OUTPUT, is_tree
 from ...catalyst.types import COLLATIONS
 from ...code import describe
-from ..jvm import asking, class_names, identity_function, is_a, java_class, lines, module, named, sequence
+from ..jvm import asking, class_names, identity_function, is_a, java_class, lines, module, named, pairs, sequence
 from ..settings import session_setting
 from .clocks import at_one_time
 from .expressions import AGGREGATE, Expressions, first_delay_ms, timed
@@ -34,6 +34,27 @@ _SUBQUERIES = tuple(
     f"org.apache.spark.sql.catalyst.expressions.{name}"
     for name in ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery")
 )
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_JSON_PARSER = f"{_EXPRESSIONS}.JsonToStructs"
+_CSV_PARSER = f"{_EXPRESSIONS}.CsvToStructs"
+_XML_PARSER = f"{_EXPRESSIONS}.XmlToStructs"
+# Options of both that say how a value, or the whole text, is read (JSONOptions, CSVOptions). Others are not known here.
+_OF_VALUES = {"timestampformat", "timestampntzformat", "dateformat", "timezone", "locale", "encoding", "linesep"}
+_OPTIONS = {
+    _JSON_PARSER: _OF_VALUES | {
+        "allowcomments", "allowunquotedfieldnames", "allowsinglequotes", "allownumericleadingzeros",
+        "allownonnumericnumbers", "allowbackslashescapinganycharacter", "allowunquotedcontrolchars", "multiline"},
+    _CSV_PARSER: _OF_VALUES | {
+        "sep", "delimiter", "quote", "escape", "nullvalue", "emptyvalue", "ignoreleadingwhitespace",
+        "ignoretrailingwhitespace"},
+    _XML_PARSER: set(),  # a malformed value takes those beside it along
+}  # fmt: skip
+# Types whose values may be malformed without a part in the other fields (tests/spark/test_parser_schema.py).
+_PARSED = frozenset({"string", "boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp",
+                     "timestamp_ntz", "binary"})  # fmt: skip
+# Under it a value that cannot be parsed is null, and the others are what they are.
+_PARTIAL = "spark.sql.json.enablePartialResults"
+_CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _INLINE = "org.apache.spark.sql.catalyst.optimizer.InlineCTE"
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
@@ -129,6 +150,8 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
             node["timed"] = timed(spark._jvm, at(number).references().toSeq())
         if streaming and _kind(node) == "DeduplicateWithinWatermark":
             node["expiry_ms"] = first_delay_ms(spark._jvm, at(number).child().output())
+        if streaming and _kind(node) == "Join":
+            node["never_null"] = [i for child in sequence(at(number).children()) for i in _never_null(spark, child)]
         if _kind(node) in RELATIONS and (python := python_class(spark, at(number))):
             node["imports"] = list(python.imports)
         if not node["num-children"] and (notes := _notes(spark, at(number))):
@@ -144,6 +167,16 @@ def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:
         with_codes(nodes)
     _number_loops(nodes)
     return nodes
+
+
+def _never_null(spark: SparkSession, node: Any) -> list[int]:
+    """Return the ids of the columns below a node that cannot be null."""
+    columns = node.output()
+    ids = lines(
+        spark._jvm, columns.map(asking(spark._jvm, f"{_EXPRESSIONS}.Attribute#exprId", f"{_EXPRESSIONS}.ExprId#id"))
+    )
+    nullable = lines(spark._jvm, columns.map(asking(spark._jvm, f"{_EXPRESSIONS}.Expression#nullable")))
+    return [int(i) for i, told in zip(ids, nullable, strict=True) if told == "false"]
 
 
 def _number_loops(nodes: list[dict[str, Any]]) -> None:
@@ -171,6 +204,7 @@ def _complete_expressions(
     """
     special: dict[str, Special] = {name: functools.partial(_add_code, spark) for name in _PYTHON}
     special |= dict.fromkeys(_SUBQUERIES, functools.partial(_add_plan, spark))
+    special |= {name: functools.partial(_mark_parser, spark, options) for name, options in _OPTIONS.items()}
     trees = [
         (number, field, path, tree)
         for number, node in enumerate(nodes)
@@ -268,3 +302,39 @@ def _add_code(spark: SparkSession, expression: Any, node: dict[str, Any]) -> Non
     node["imports"] = list(told.imports)
     node["uncomparable"] = "; ".join(told.unknown)
     del node["func"]
+
+
+def _mark_parser(spark: SparkSession, known: set[str], expression: Any, node: dict[str, Any]) -> None:
+    """Note of a parser whether it parses each field by itself (``byField``, with its options by their names): in mode
+    PERMISSIVE, without a column for the text of corrupt records, whose value depends on all fields. known: the options
+    by which it does"""
+    options = {key.lower(): value for key, value in pairs(spark._jvm, expression.options().toSeq()).items()}
+    mode = options.pop("mode", "PERMISSIVE").upper()
+    schema, corrupt = node["schema"], session_setting(spark, _CORRUPT)
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    apart = mode == "PERMISSIVE" and options.keys() <= known and all(f["name"] != corrupt for f in fields)
+    if defaults := _defaults(schema):
+        node["defaults"] = json.dumps(defaults)  # for what a text lacks
+    of_json, apart = node["class"] == _JSON_PARSER, apart and node["class"] != _XML_PARSER
+    if apart and _is_parsed(schema) and (not of_json or session_setting(spark, _PARTIAL).lower() == "true"):
+        node["byField"], node["options"] = True, options
+
+
+def _defaults(kind: Any) -> list[Any]:
+    """Return the notes of a schema's fields, by the paths to them, that are not for people."""
+    if not isinstance(kind, dict):
+        return []
+    found = [[part, told] for part in ("elementType", "valueType") if (told := _defaults(kind.get(part)))]
+    for field in kind.get("fields", ()):
+        notes = {key: value for key, value in (field.get("metadata") or {}).items() if key not in UNREAD}
+        if told := [*([notes] if notes else []), *_defaults(field["type"])]:
+            found.append([field["name"], told])
+    return found
+
+
+def _is_parsed(kind: Any) -> bool:
+    if not isinstance(kind, dict):
+        return kind in _PARSED or str(kind).startswith("decimal")
+    inner = [kind[part] for part in ("elementType", "keyType", "valueType") if part in kind]
+    inner += [field["type"] for field in kind.get("fields", ())]
+    return kind["type"] in ("struct", "array", "map") and all(map(_is_parsed, inner))

@@ -15,8 +15,7 @@ import attrs
 
 from .....core import clock
 from .....core.errors import DriverError, EnvironmentProblem, WaitTimeoutError
-from .....core.registry.deployment import Launch, Status
-from .....core.serde import from_dict, to_dict
+from .....core.registry.deployment import Launch, PodPlace, Status, Submitted
 from ....waiting import wait_for
 from ... import process
 from ...launcher import DEPLOY_MODE, in_cluster, is_kubernetes
@@ -25,7 +24,7 @@ from ..local import Local
 from . import names
 from .api import Pods
 from .pod import PodState
-from .settings import TOKEN, UPLOADS, Where, defaults, settings, where, with_settings
+from .settings import TOKEN, UPLOADS, defaults, settings, where, with_settings
 
 GRACE_SECONDS = 10  # between SIGTERM and SIGKILL, as on this machine
 NOBODY = "nobody"  # any app: few are called so
@@ -36,7 +35,7 @@ UNCERTAIN_SECONDS = 30.0  # the same, where its node does not answer
 
 
 class Kubernetes(Cluster):
-    """Kubernetes in cluster deploy mode. ``record``: the driver's ``pod`` (its name), its ``labels``, and its place.
+    """Kubernetes in cluster deploy mode. A driver's name is its pod's.
 
     pods: reaches the pods of a place
     """
@@ -45,11 +44,11 @@ class Kubernetes(Cluster):
     finds = True
     first_sign_seconds = 900.0  # it may wait for a node, and for its image
 
-    def __init__(self, pods: Callable[[Where], Pods] = Pods) -> None:
+    def __init__(self, pods: Callable[[PodPlace], Pods] = Pods) -> None:
         self._open = pods
         self._opened: dict[str, tuple[float, Pods]] = {}
 
-    def _pods(self, place: Where, to_act: bool = False) -> Pods:
+    def _pods(self, place: PodPlace, to_act: bool = False) -> Pods:
         """One client for many looks; another one after a while, since tokens and kubeconfigs change, and for whoever
         acts: that an API server did not answer a look a moment ago is no reason to fail."""
         key, now = f"{place} {os.environ.get('KUBECONFIG')}", time.monotonic()
@@ -65,8 +64,8 @@ class Kubernetes(Cluster):
         pod, labels = names.pod_name(*driver), names.labels(root, app, deployment, epoch)
         own = {"spark.kubernetes.driver.pod.name": pod}
         own |= {f"spark.kubernetes.{of}.label.{k}": v for of in ("driver", "executor") for k, v in labels.items()}
-        record = {"pod": pod, "labels": labels, "where": to_dict(where(command, environment))}
-        return Prepared(with_settings(command, own), record, handed_over=True)
+        submitted = Submitted(name=pod, labels=labels, place=where(command, environment))
+        return Prepared(with_settings(command, own), submitted)
 
     def alive_check(self, many: bool = False) -> process.Alive:
         seen: dict[str, list[PodState]] = {}
@@ -146,10 +145,10 @@ class Kubernetes(Cluster):
         return names.label(deployment)
 
     def place(self, launch: Launch) -> str:
-        return f"{launch.record['where']} {launch.record['labels'][names.ROOT]}"
+        return f"{_place(launch)} {_submitted(launch).labels[names.ROOT]}"
 
     def running_drivers(self, launch: Launch) -> list[RunningDriver]:
-        labels = {key: launch.record["labels"][key] for key in (names.ROOT, names.APP)}
+        labels = {key: _submitted(launch).labels[key] for key in (names.ROOT, names.APP)}
         pods, wanted = self._pods(_place(launch)), {names.DEPLOYMENT, names.EPOCH}
         return [
             RunningDriver(
@@ -168,15 +167,15 @@ class Kubernetes(Cluster):
 
     def _pod_of(self, launch: Launch, seen: dict[str, list[PodState]] | None) -> PodState | None:
         """Return the driver's pod. seen: the pods listed before, by place; None: ask the API server now."""
-        pods = self._pods(_place(launch))
+        pods, submitted = self._pods(_place(launch)), _submitted(launch)
         if seen is None:
-            pod = pods.get(launch.record["pod"])
+            pod = pods.get(submitted.name)
         else:
-            key = str(launch.record["where"])
+            key = str(submitted.place)
             if key not in seen:
                 seen[key] = pods.find({"spark-role": "driver"})
-            pod = next((p for p in seen[key] if p.name == launch.record["pod"]), None)
-        return pod if pod is not None and _has(pod, launch.record["labels"]) else None
+            pod = next((p for p in seen[key] if p.name == submitted.name), None)
+        return pod if pod is not None and _has(pod, submitted.labels) else None
 
     def why_not_running(self, launch: Launch) -> str | None:
         try:
@@ -210,7 +209,7 @@ class Kubernetes(Cluster):
 
 def _submitting(launch: Launch) -> bool | None:
     """Return whether spark-submit, which makes the pod, still runs; None: it cannot be inspected from here."""
-    return process.alive(attrs.evolve(launch, handed_over=False))
+    return process.alive(attrs.evolve(launch, submitted=None))
 
 
 def _wait_for_end(pods: Pods, pod: PodState, gone: bool = False) -> None:
@@ -236,12 +235,19 @@ def _has(pod: PodState, labels: Mapping[str, str]) -> bool:
     return all(pod.labels.get(key) == value for key, value in labels.items())
 
 
-def _place(launch: Launch) -> Where:
-    return from_dict(launch.record["where"], Where, "the driver's record")
+def _submitted(launch: Launch) -> Submitted:
+    assert launch.submitted is not None
+    return launch.submitted
+
+
+def _place(launch: Launch) -> PodPlace:
+    place = _submitted(launch).place
+    assert place is not None
+    return place
 
 
 def _kubectl(launch: Launch) -> str:
-    return f"kubectl logs -n {_place(launch).namespace} {launch.record['pod']}"
+    return f"kubectl logs -n {_place(launch).namespace} {_submitted(launch).name}"
 
 
 class KubernetesClientMode(Local):

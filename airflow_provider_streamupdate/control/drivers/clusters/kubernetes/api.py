@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .....core.errors import DriverError, EnvironmentProblem
+from .....core.registry.deployment import PodPlace
 from .pod import PodState
-from .settings import Where
 
 SECONDS = 10.0  # for an answer of the API server
 BAD_REQUEST, NOT_FOUND, CONFLICT = 400, 404, 409
@@ -25,7 +25,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 class Pods:
     """The pods of a namespace. DriverError when the API server does not answer or refuses."""
 
-    def __init__(self, place: Where) -> None:
+    def __init__(self, place: PodPlace) -> None:
         self._place = place
         self._api = _core_api(place)
         self._away: tuple[float, str] | None = None  # since when it does not answer, and why
@@ -180,7 +180,7 @@ def _server_message(error: Any) -> str:
     return f"{message or error.reason} (HTTP {error.status})"
 
 
-def _kubeconfig(place: Where) -> str | None:
+def _kubeconfig(place: PodPlace) -> str | None:
     """Return the one that spark-submit was given, where it exists here, else this process's own; None: the default."""
     given = place.kubeconfig
     if given is not None and any(os.path.exists(path) for path in given.split(os.pathsep)):
@@ -188,7 +188,7 @@ def _kubeconfig(place: Where) -> str | None:
     return os.environ.get("KUBECONFIG")
 
 
-def _core_api(place: Where) -> Any:
+def _core_api(place: PodPlace) -> Any:
     """Return a client configured like Spark's: from KUBECONFIG or this pod's service account, and the given files."""
     try:
         from kubernetes import client, config

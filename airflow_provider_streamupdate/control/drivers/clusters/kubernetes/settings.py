@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-import attrs
-
+from .....core.registry.deployment import PodPlace
 from ...launcher import master_of
 
 PREFIX = "k8s://"
@@ -18,32 +17,16 @@ _AUTH = "spark.kubernetes.authenticate.submission"
 DEFAULTS = {"spark.kubernetes.submission.waitAppCompletion": "false"}
 
 
-@attrs.frozen(kw_only=True)
-class Where:
-    """How the API server is reached, and the pod's namespace. Nothing of it is secret: the registry stores it.
-
-    server: its address; context: of the kubeconfig (None: the current one)
-    kubeconfig: its paths, as in KUBECONFIG, that spark-submit was given; None: as this process has it
-    files: certificates and tokens by what they are for, as paths
-    """
-
-    server: str
-    namespace: str = "default"
-    context: str | None = None
-    kubeconfig: str | None = None
-    files: Mapping[str, str] = attrs.field(factory=dict)
-
-
 UPLOADS = "spark.kubernetes.file.upload.path"
 TOKEN = f"{_AUTH}.oauthToken"
 FILES = ("caCertFile", "clientCertFile", "clientKeyFile", "oauthTokenFile")
 
 
-def where(command: Sequence[str], environment: Mapping[str, str]) -> Where:
+def where(command: Sequence[str], environment: Mapping[str, str]) -> PodPlace:
     """Return the place that Spark reads from the same settings and environment (Spark's Running on Kubernetes)."""
     found = {**defaults(command, environment), **settings(command)}
     files = {name: value for name in FILES if (value := found.get(f"{_AUTH}.{name}"))}
-    return Where(
+    return PodPlace(
         server=server(master_of(command) or ""),
         namespace=found.get("spark.kubernetes.namespace", "default"),
         context=found.get("spark.kubernetes.context"),

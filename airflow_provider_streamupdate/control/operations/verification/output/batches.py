@@ -20,19 +20,14 @@ from .sink_logs import DELTA, batch_files, delta_commits, file_batches
 MOST_BATCHES = 1000  # of a query, the last ones: a deployment that has run for months has millions
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class WrittenBatch:
-    """A committed batch.
-
-    committed_at: ISO, by the storage's clock
-    files: what it wrote, below the sink's folder; None: not known
-    version: of the Delta table; None: the sink is none, or the batch has no commit in its log
-    """
+    """A committed batch."""
 
     batch: int
-    committed_at: str | None
-    files: tuple[str, ...] | None = None
-    version: int | None = None
+    committed_at: str | None  # ISO, by the storage's clock
+    files: tuple[str, ...] | None = None  # what it wrote, below the sink's folder; None: not known
+    version: int | None = None  # of the Delta table; None: the sink is none, or the batch has no commit in its log
 
 
 @attrs.frozen(kw_only=True)
@@ -88,15 +83,14 @@ def _query_output(
     since = max(first or 0, last - MOST_BATCHES + 1)
     place = query.sink.place
     notes = [f"the last {MOST_BATCHES} batches are shown"] if since > (first or 0) else []
-    logged: dict[int, WrittenBatch] = {}
+    logged: dict[int, tuple[tuple[str, ...], int | None]] = {}
     try:
         logged = dict(_logged(query.sink, checkpoint, range(since, last + 1), context))
     except Exception as error:  # another storage, other rights, a damaged log: the batches are known all the same
         notes.append(f"the sink's log cannot be read from here: {error or repr(error)}")
-    batches = [logged.get(n) or WrittenBatch(batch=n, committed_at=None) for n in range(since, last + 1)]
     if not logged and not notes:
         notes.append("its sink has no log of files that can be read from here")
-    elif logged and any(b.files is None and b.version is None for b in batches):
+    elif logged and not logged.keys() >= set(range(since, last + 1)):
         notes.append(
             "the log of the others was compacted or removed: what remains does not say which batch wrote a file"
         )
@@ -107,26 +101,27 @@ def _query_output(
         last=last,
         sink=query.sink.format,
         place=place,
-        batches=tuple(attrs.evolve(b, committed_at=_committed_at(checkpoint, b.batch)) for b in batches),
+        batches=tuple(
+            WrittenBatch(n, _committed_at(checkpoint, n), *logged.get(n, ())) for n in range(since, last + 1)
+        ),
         note="; ".join(notes),
     )
 
 
 def _logged(
     sink: SinkPlan, checkpoint: Checkpoint, batches: range, context: Context
-) -> Iterator[tuple[int, WrittenBatch]]:
+) -> Iterator[tuple[int, tuple[tuple[str, ...], int | None]]]:
+    """Yield each batch that the sink's log names, with its files and the version of the table."""
     place = sink.place
     if place is None:
         return
     folder = Folder.open(place, dict(context.storage_options))
     if sink.format == DELTA:
         for batch, version, added in delta_commits(folder, checkpoint.query_id(), batches):
-            files = tuple(str(file["path"]) for file in added)
-            yield batch, WrittenBatch(batch=batch, committed_at=None, files=files, version=version)
+            yield batch, (tuple(str(file["path"]) for file in added), version)
     elif sink.location is not None:  # Spark's file sinks have a location
         for batch in file_batches(folder, batches):
-            files = tuple(path for path, _ in batch_files(folder, batch))
-            yield batch, WrittenBatch(batch=batch, committed_at=None, files=files)
+            yield batch, (tuple(path for path, _ in batch_files(folder, batch)), None)
 
 
 def _committed_at(checkpoint: Checkpoint, batch: int) -> str | None:

@@ -33,10 +33,6 @@ READ_COMMITS = 200  # of a table, among which the query's batches are looked for
 READ_BYTES = 64 * 1024 * 1024  # of files, in one look
 
 
-class UnreadableOutputError(StreamUpdateError):
-    """The output cannot be read from here; the message says why."""
-
-
 def nulls(
     registry: AppRegistry, record: UpdateRecord, query: str, first: int, limit: float, options: Mapping[str, Any]
 ) -> Finding:
@@ -76,9 +72,9 @@ def judge_nulls(before: Sequence[RowCounts], after: Sequence[RowCounts], limit: 
 
 
 def read_counts(sink: SinkPlan, checkpoint: Checkpoint, batches: range, options: Mapping[str, Any]) -> list[RowCounts]:
-    """Return the counts of the last of these batches. UnreadableOutputError when the sink cannot be read."""
+    """Return the counts of the last of these batches. StreamUpdateError when the sink cannot be read."""
     if sink.format not in (*COUNTERS, DELTA) or sink.place is None:
-        raise UnreadableOutputError(f"nulls in a sink of format {sink.format} are not counted")
+        raise StreamUpdateError(f"nulls in a sink of format {sink.format} are not counted")
     try:
         folder = Folder.open(sink.place, dict(options))
         if sink.format == DELTA:
@@ -86,4 +82,4 @@ def read_counts(sink: SinkPlan, checkpoint: Checkpoint, batches: range, options:
             return [add_up(map(count_added, files)) for _, _, files in islice(commits, READ_BATCHES)]
         return list(count_batches(folder, sink, file_batches(folder, batches)[-READ_BATCHES:], READ_BYTES))
     except Exception as error:  # another storage, other rights, a damaged file: nothing depends on it
-        raise UnreadableOutputError(f"the output cannot be read from here: {error or repr(error)}") from error
+        raise StreamUpdateError(f"the output cannot be read from here: {error or repr(error)}") from error

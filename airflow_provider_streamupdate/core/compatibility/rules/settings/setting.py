@@ -4,8 +4,11 @@ it."""
 
 from __future__ import annotations
 
+import re
+
 import attrs
 
+from ....plan.differences import shortened
 from ....plan.plan import JVM_LOCALE, JVM_ZONE, PARALLELISM, PYTHON_IMPORTS, PYTHON_ZONE, TIME_ZONE, UNKNOWN
 from ....secret_names import HIDDEN, is_secret
 from ...verdict import LOSS
@@ -51,6 +54,17 @@ HARMLESS = (
     "spark.sql.adaptive.",
     "spark.sql.broadcastTimeout",
     "spark.sql.codegen.",
+    # How much is optimized, read early, or read once. The plans that are compared show what the optimizer has made.
+    "spark.sql.optimizer.maxIterations",
+    "spark.sql.optimizer.dynamicPartitionPruning.",
+    "spark.sql.optimizer.runtime.bloomFilter.",
+    "spark.sql.optimizer.runtimeFilter.",
+    "spark.sql.parquet.filterPushdown",
+    "spark.sql.orc.filterPushdown",
+    "spark.sql.sources.parallelPartitionDiscovery.",
+    "spark.sql.exchange.reuse",
+    "spark.sql.execution.reuseSubquery",
+    "spark.sql.subexpressionElimination.",
     # What is measured, told and shown.
     "spark.sql.streaming.metricsEnabled",
     "spark.sql.streaming.numRecentProgressUpdates",
@@ -61,6 +75,8 @@ HARMLESS = (
     "spark.sql.ui.",
     "spark.sql.maxMetadataStringLength",
     "spark.sql.maxPlanStringLength",
+    "spark.sql.planChangeLog.",
+    "spark.sql.debug.maxToStringFields",
     # Where a session keeps its own jars and new tables (a table that is read is identified by the place of its files),
     # how files are compressed, and a server that this package's drivers do not run.
     "spark.sql.artifact.",
@@ -132,6 +148,7 @@ def means(measured: Measured | None) -> str:
     return _KINDS[measured.change].format(text=f"`{shown}`" if measured.kind in SQL else f'"{shown}"') + under
 
 
+_IMPORT = re.compile(r"(?<![^,\s#])(([^,\s#]+)#\w+)")  # a module, and a digest of what importing it does
 _RECORDED = ". It has no effect: Spark keeps the value in the offset log"
 
 
@@ -139,10 +156,14 @@ def _changed(c: SettingChange) -> Facts | None:
     if c.unaffected or c.old is None or c.new is None or c.old == c.new:
         return None
     measured = MEASURED.get(c.key)
+    old, new = c.old or "nothing", c.new or "nothing"
+    values: Facts = {"old": old, "new": new, "how": f"from {old} to {new}"}
+    if c.key == PYTHON_IMPORTS:  # "module#digest"
+        modules = sorted({name for _, name in {*_IMPORT.findall(c.old)} ^ {*_IMPORT.findall(c.new)}})
+        values = {"how": f"({shortened(modules)})", "details": f"old: {old}; new: {new}"}
     return {
+        **values,
         "key": c.key,
-        "old": c.old or "nothing",
-        "new": c.new or "nothing",
         "means": _MEANS.get(c.key) or means(measured),
         "recorded": _RECORDED if measured and measured.recorded else "",
     }
@@ -153,7 +174,8 @@ def _imports_unknown(c: SettingChange) -> Facts | None:
     if c.unaffected or c.key != PYTHON_IMPORTS:
         return None
     unknown = next((told for told in (c.new, c.old) if told and told.startswith(UNKNOWN)), None)
-    return {"imports": unknown, "means": _MEANS[c.key]} if unknown else None
+    told = _IMPORT.sub(r"\2", unknown).removeprefix(UNKNOWN) if unknown else ""
+    return {"imports": told, "means": _MEANS[c.key], "details": unknown} if unknown else None
 
 
 def _unknown(c: SettingChange) -> Facts | None:
@@ -175,7 +197,7 @@ SETTING_RULES: tuple[Rule[SettingChange], ...] = (
         "(`default.parallelism`). A key or aggregate that depends on the value is another one. Settings are compared "
         "as the session has them, with Spark's defaults; one that this Spark does not have is not compared. One that "
         "the offset log holds (`spark.sql.streaming.multipleWatermarkPolicy` ...) keeps its old value",
-        reason="{key} changed from {old} to {new}: {means}; the state was built with the old value{recorded}",
+        reason="{key} changed {how}: {means}; the state was built with the old value{recorded}",
         source="measured: tests/sweep/settings.py; OffsetSeqMetadata.setSessionConf: of the settings in the offset log "
         "its value wins over the session's, which Spark ignores silently",
         tests=(

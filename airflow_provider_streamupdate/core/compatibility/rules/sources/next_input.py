@@ -49,9 +49,8 @@ INPUT_RULES: tuple[Rule[NextInput], ...] = (
         change="a table that does not give the rows that come after the saved batch: it was replaced or rolled back; "
         "its log was cleaned, its snapshots expired or its files vacuumed; its columns changed; rows were deleted or "
         "updated, which the source is not told to pass over; or it cannot be read",
-        reason="{format} does not give the rows of {place} that come next: {problem}. The new version would fail with "
-        "this at its start. Restore what is missing, tell the source to pass over deletes and updates, or give it "
-        "another name (and, in Delta, a startingVersion), so that it starts anew (docs/sources-and-sinks.md)",
+        reason="{format} does not give the next rows of {place}: {problem}. Restore them, pass over deletes and "
+        "updates, or rename the source to start anew",
         source="the source is asked as Spark asks it at a start (MicroBatchExecution.populateStartOffsets, "
         "constructNextBatch); measured with Delta 4.4 and Iceberg 1.12",
         tests=(

@@ -3,13 +3,11 @@ no position can have changed."""
 
 from __future__ import annotations
 
-import shlex
-
 import attrs
 
 from ....plan.plan import UNKNOWN, SourcePlan
 from ....redaction import redacted
-from ...verdict import CARRIED, EMPTY, IGNORED, LOSS, REFUSED
+from ...verdict import CARRIED, EMPTY, IGNORED, LOSS, REFUSED, rename_way
 from ..rule import Facts, Rule, differ
 from .source_options import (
     OF_THE_SESSION,
@@ -349,12 +347,13 @@ def _new_source_there(c: LoneSource) -> Facts:
     if not alike or c.source.native:
         return {"hint": ""}
     names = [s.name for s in same or alike]
-    renames = " or ".join(f"--rename {shlex.quote(f'{c.query}/{c.source.name}={name}')}" for name in names)
     reads = "reads the same place" if same else "may read the same rows"
+    then = f"continues where it was: the new source {reads}"
+    ways = [rename_way(f"{c.query}/{c.source.name}", name, then, evident=len(same) == 1) for name in names]
     return {
-        "hint": f". The new source {' or '.join(names)} {reads}: {renames} continues where it was. Without that it "
-        "begins at its starting offset again, or with every file there: rows are counted twice in the query's state "
-        "and sink"
+        "hint": f". Without a rename the new source {' or '.join(names)}, which {reads}, begins at its start again: "
+        "rows are counted twice in the query's state and sink",
+        "ways": tuple(ways),
     }
 
 

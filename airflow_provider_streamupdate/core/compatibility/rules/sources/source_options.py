@@ -25,6 +25,7 @@ class SourceFormat:
     defaults: what an option is when it is not given, so that giving it is no change
     positional: whether columns are given to the schema by their position, so that another name there is another name
         for the same data
+    any_case: whether columns are found in the data whatever their case, where the session says so (caseSensitive)
     """
 
     names: tuple[str, ...]
@@ -33,6 +34,7 @@ class SourceFormat:
     harmless: frozenset[str] = frozenset()
     defaults: Mapping[str, str] = attrs.field(factory=dict)
     positional: bool = False
+    any_case: bool = False
 
 
 # FileStreamOptions of Spark 4.3: how many files make a batch, and which listing is kept in memory between batches. The
@@ -86,11 +88,13 @@ PARQUET = SourceFormat(
     names=("parquet",),
     harmless=_FILE_PACE | {"compression", "parquet.compression"},
     defaults=_FILE_DEFAULTS,
+    any_case=True,
 )
 ORC = SourceFormat(
     names=("orc",),
     harmless=_FILE_PACE | {"compression", "orc.compress"},
     defaults=_FILE_DEFAULTS,
+    any_case=True,
 )
 AVRO = SourceFormat(
     names=("avro",),

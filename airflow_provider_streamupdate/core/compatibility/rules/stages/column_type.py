@@ -11,12 +11,14 @@ from collections.abc import Iterator
 
 import attrs
 
+from ....plan.differences import shortened
 from ....plan.expressions import Call, Column, Expression
 from ....plan.plan import StagePlan
+from ....plan.rendering import words
 from ....plan.visitors import contains
 from ...verdict import CARRIED, LOSS, REFUSED
 from ..rule import Facts, Rule
-from .change import FUNCTIONS, RESTART, StageChange, of
+from .change import FUNCTIONS, StageChange, of
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _DECIMAL = re.compile(r"decimal\(\d+, ?\d+\)")
@@ -38,8 +40,8 @@ def _changed(c: StageChange) -> _Changes:
 
 
 def _listed(changes: _Changes) -> Facts | None:
-    told = sorted(f"{column} from {old} to {new}" for column, (old, new) in changes.items())
-    return {"changes": ", ".join(told)} if told else None
+    told = sorted(f"{words(column)} from {old} to {new}" for column, (old, new) in changes.items())
+    return {"changes": shortened(told)} if told else None
 
 
 def _matters(c: StageChange, column: Column, old: str, new: str) -> bool:
@@ -164,7 +166,8 @@ COLUMN_TYPE_RULES: tuple[Rule[StageChange], ...] = (
         change="another type of a source column (or of a field in it) from which a key, an aggregate or a condition "
         "is computed; fields of a struct in another order. Not: wider integers under sum and avg, any type under "
         "count, a column that the state holds unchanged (its own rules say what is migrated)",
-        reason="the type of {changes} changed, and the state was computed with the old type" + RESTART,
+        reason="the type of {changes} changed, and the state was computed with the old type",
+        restart=True,
         source="measured: collect_list of a column that was int and is now bigint reads [25769803781, 7, 1, 8]; "
         "hashes, casts to string, sketches, percentile and mode give other values for another type",
         tests=(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ....plan.differences import code_changed
 from ....plan.plan import in_order
 from ...migration import variables
 from ...verdict import CARRIED, LOSS, REFUSED
 from ..rule import Facts, Rule, differ
-from .change import BY_POSITION, FUNCTIONS, RESTART, StageChange, any_changed, of
+from .change import BY_POSITION, FUNCTIONS, StageChange, any_changed, of
 
 
 @of(*FUNCTIONS)
 def _code(c: StageChange) -> Facts | None:
     old, new = c.part("code")
     unknown = [code.name for code in (old, new) if not code.digest]
-    return {"what": f" cannot be compared ({unknown[-1]})"} if unknown else differ(old, new) and {"what": " changed"}
+    if unknown:
+        return {"what": f"the state function's code cannot be compared ({unknown[-1]})"}
+    return differ(old, new) and {"what": code_changed(new.name)}
 
 
 @of(*FUNCTIONS)
@@ -52,7 +55,8 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="other grouping keys of a state function; another kind of timeout of applyInPandasWithState (none, "
         "processing time, event time), or time mode of transformWithState (for timers and times to live)",
-        reason="{changes}: the state is kept by the old keys, and has timeouts and timers of the old kind" + RESTART,
+        reason="{changes}: the state is kept by the old keys, and has timeouts and timers of the old kind",
+        restart=True,
         source=BY_POSITION + "; FlatMapGroupsWithStateExecHelper.StateManagerImplV2: a timeout is a plain number in "
         "the state; TransformWithStateOperatorProperties.validateOperatorProperties refuses another time mode, too",
         tests=(
@@ -76,7 +80,8 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="a transformWithState variable that was removed or renamed",
         reason="state variables {names} were removed: their values would stay in the store, where a later variable "
-        "with the same name would find them; keep declaring them in init(), used or not" + RESTART,
+        "with the same name would find them; keep declaring them in init(), used or not",
+        restart=True,
         migratable=True,
         source="each variable has its own column family (TransformWithStateVariableInfo), which Spark keeps; "
         "measured: a variable that comes back has its old values",
@@ -97,7 +102,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         verdict=LOSS,
         change="other code of a state function (its timeouts, times to live and timers are code), or code that "
         "cannot be compared",
-        reason="the state function's code{what}: agree if the new code can read the state that the old one has kept",
+        reason="{what}: agree if the new code can read the state that the old one has kept",
         source="a digest of everything that the function reaches (streaming/code/); it has none when the "
         "function cannot be loaded, a broadcast variable is gone, or it looks at Spark's TaskContext",
         tests=(
@@ -114,7 +119,7 @@ FUNCTION_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.input",
         verdict=LOSS,
         change="other input columns of a state function, another column under an old name, or another order",
-        reason="the state function's input changed: {old} became {new}; agree if the state that it has kept still "
+        reason="the state function's input changed: {change}. Agree if the state that it has kept still "
         "fits, and, in another order, if it reads by name",
         source="a function reads columns by name, or a Row by position; measured: a hidden rename upstream changes "
         "what it sees",

@@ -12,7 +12,7 @@ from ....plan.visitors import is_window, sessions
 from ...migration import added_aggregates
 from ...verdict import LOSS, REFUSED
 from ..rule import Facts, Rule, differ
-from .change import RESTART, WRONG, StageChange, of
+from .change import WRONG, StageChange, of
 
 _GROUPED = ("aggregate", "session-window")
 _KEYED = (*_GROUPED, "deduplicate", "deduplicate-within-watermark")
@@ -71,7 +71,7 @@ def _aggregates(c: StageChange) -> Facts | None:
     return differ(*c.part("aggregates")) if _aggregate_arguments(c) is None else None
 
 
-@of("aggregate")
+@of(*_GROUPED)
 def _aggregates_added(c: StageChange) -> Facts | None:
     added = added_aggregates(c.old, c.new)
     return {"aggregates": words(added)} if added else None
@@ -86,7 +86,8 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="another window: size (a multiple or not), slide, offset, column or the gap of sessions; tumbling to "
         "sliding",
-        reason="keys changed: window from {old} to {new}" + RESTART,
+        reason="window changed: {change}",
+        restart=True,
         source=WRONG + "; SessionWindowStateStoreSaveExec stores a session's end, by the old gap",
         tests=(
             "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
@@ -99,9 +100,14 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         id="stage.keys-order",
         verdict=REFUSED,
         change="the same grouping keys or deduplication columns in another order",
-        reason="keys changed their order from {old} to {new}: Spark reads the state's rows by position" + RESTART,
+        reason="keys changed {change}: Spark reads the state's rows by position",
+        restart=True,
         source=WRONG,
-        tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
+        tests=(
+            "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
+            "spark/test_layout_changes.py::test_a_deduplication_by_its_columns_in_another_order_knows_what_it_saw",
+            "spark/test_layout_changes.py::test_keys_and_aggregates_of_sessions_change_places",
+        ),
         applies=_keys_order,
         migratable=True,
     ),
@@ -110,7 +116,8 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="other, more or fewer grouping keys or deduplication columns; another column under the old name (a "
         "hidden rename upstream)",
-        reason="keys changed from {old} to {new}" + RESTART,
+        reason="keys changed: {change}",
+        restart=True,
         source=WRONG,
         tests=(
             "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
@@ -129,7 +136,8 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         change="other aggregate functions (sum to max), more or fewer of them (the optimizer drops one whose result is "
         "not used), or another order in the state row; a reordered select right above an aggregation does that too, "
         "because the optimizer puts it into the aggregation",
-        reason="aggregates changed from {old} to {new}: Spark reads their values by position" + RESTART,
+        reason="aggregates changed: {change}. Spark reads their values by position",
+        restart=True,
         source=WRONG + "; it refuses another number of columns; CollapseProject, PhysicalAggregation",
         tests=(
             "spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",
@@ -157,7 +165,8 @@ GROUPING_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="the same aggregate functions of other columns or with other parameters (the ordering of min_by, a "
         "filter, the accuracy of a sketch)",
-        reason="aggregates changed from {old} to {new}: the state was built from other arguments" + RESTART,
+        reason="aggregates changed: {change}. The state was built from other arguments",
+        restart=True,
         source=WRONG,
         tests=("spark/test_traps.py::test_spark_alone_is_wrong_and_the_check_names_it_and_refuses_or_migrates",),
         agreeable=True,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-
 import attrs
 
 from ....plan.plan import QueryPlan, StagePlan
 from ....plan.state_stores import NAMES, PROVIDER, ROCKSDB, column_families
-from ...verdict import EMPTY, IGNORED, REFUSED
+from ...verdict import EMPTY, IGNORED, REFUSED, rename_way
 from ..rule import Facts, Rule, judge
-from .change import StageChange
+from .change import StageChange, means_the_same
 from .stage import STAGE_RULES
 
 
@@ -46,28 +44,15 @@ def _not_understood(c: LoneStage) -> Facts | None:
     return {"why": why} if (why := not_understood(c.stage, c.query)) else None
 
 
-def means_the_same(old: StagePlan, new: StagePlan) -> bool:
-    """Return whether nothing but the name tells two stages apart: the rows that reach them count, too."""
-    return _meaning(old) == _meaning(new)
-
-
-def _meaning(stage: StagePlan) -> tuple[object, ...]:
-    return stage.kind, stage.definition, stage.filters, stage.arrivals, stage.paths
-
-
 def _hint_at_renames(c: LoneStage) -> Facts | None:
-    hints = [] if c.stage.named else ["it has no name: name it with stage() so that it can be matched"]
+    hint = "" if c.stage.named else ": it had none; name it with stage() or .alias() so that it can be matched"
     alike = [s for s in c.added if s.named and s.kind == c.stage.kind]
     twins = [s for s in alike if means_the_same(c.stage, s)]
-    is_it, then = "if it became", "compares the two"
-    if len(twins) == 1:
-        alike, is_it, then = twins, "it means the same as", "carries its state"
-    for stage in alike:
-        rename = shlex.quote(f"{c.query.name}/{c.stage.name}={stage.name}")
-        hints.append(f"{is_it} the new stage {stage.name}: --rename {rename} {then}")
-    if alike:
-        hints.append("without a rename its state is dropped, and the new stage starts empty")
-    return {"hint": f" ({'; '.join(hints)})" if hints else ""}
+    evident = len(twins) == 1
+    then = "carries its state: the new stage means the same" if evident else "compares the two, if it became this stage"
+    old = f"{c.query.name}/{c.stage.name}"
+    ways = [rename_way(old, stage.name, then, evident) for stage in (twins if evident else alike)]
+    return {"hint": hint, "ways": tuple(ways)}
 
 
 _LoneRule = Rule[LoneStage]

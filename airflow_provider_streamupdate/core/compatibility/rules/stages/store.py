@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....checkpoint.join_state import sides_known
+from ....checkpoint.join_state import UNKNOWN_SIDES, sides_known
 from ....plan.state_stores import (
     NAMES,
     PARTITIONS,
@@ -67,7 +67,7 @@ def _partitions_refused(c: StageChange) -> Facts | None:
     if not all(str(n).isdigit() and int(n) > 0 for n in facts.values()):
         return {**facts, "why": "give a whole number above 0"}
     if c.new.kind == "join" and column_families(c.new) and not sides_known(c.new):
-        return {**facts, "why": "this join's state format is unknown"}
+        return {**facts, "why": UNKNOWN_SIDES}
     return None
 
 

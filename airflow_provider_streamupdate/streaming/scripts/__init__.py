@@ -1,0 +1,1 @@
+"""Plain PySpark scripts as apps."""

@@ -1,0 +1,122 @@
+"""A plain PySpark script as an app: it is run as ``__main__``, and from where it waits for its queries on they are the
+driver's. Not a line of it has to be changed."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
+
+from ...core.difference.request import ExpectedDifference
+from ...core.errors import ApplicationError, StreamUpdateError
+from ...core.names import check_name
+from ...core.registry.own_files import own_files
+from .. import spark_internals
+from ..app import raised
+from ..planning.author import Declarations, place
+from .calls import made_by
+from .run import ScriptRun
+
+
+class ScriptApp:
+    """A script, as the engine and the planner know an app.
+
+    name: the app's; file: the script; arguments: its ``sys.argv[1:]``
+    seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
+    """
+
+    reloadable: tuple[str, ...] = ()
+    expected_differences: tuple[ExpectedDifference, ...] = ()
+
+    def __init__(
+        self, name: str, file: Path, arguments: Sequence[str] = (), seen_batch: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = check_name("app", name)
+        self.file, self.arguments, self.seen_batch = file.resolve(), tuple(arguments), dict(seen_batch or {})
+        self.migrations: dict[tuple[str, str], Callable[..., Any]] = {}
+        self._run: ScriptRun | None = None
+
+    def build(self, spark: SparkSession, params: dict[str, str]) -> dict[str, DataStreamWriter]:
+        """Run the script up to where it waits for its queries, and return their writers. ApplicationError where it
+        fails, or starts no query."""
+        if params:
+            raise ApplicationError(
+                f"{self.file.name} is a script, which takes arguments (behind --) and no parameters: leave out --set "
+                f"{', '.join(params)}"
+            )
+        spark_internals.disable_nagle(spark)
+        self._send_modules(spark)
+        self._run = run = ScriptRun(self.file, self.arguments, spark)
+        error = run.until_it_waits(made_by)
+        if error is not None:
+            raise self._failure(error) from error
+        if not run.queries:
+            raise ApplicationError(f"{self.file.name} started no streaming query: an app has at least one")
+        names = [query.name for query in run.queries]
+        if unknown := sorted(self.seen_batch.keys() - {*names}):
+            raise ApplicationError(
+                f"seen_batch names {', '.join(unknown)}, which {self.file.name} does not start (queries: "
+                f"{', '.join(names)}); correct the name"
+            )
+        return {check_name("query", query.name): query.writer for query in run.queries}
+
+    def _send_modules(self, spark: SparkSession) -> None:
+        """Have Python workers find the modules beside the script, where the driver finds them."""
+        folder = self.file.parent
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+        modules = [name for name in own_files(self.file) if name.endswith(".py")]
+        if modules:
+            target = Path(tempfile.mkdtemp(prefix="streamupdate-script-")) / "modules.zip"
+            with zipfile.ZipFile(target, "w") as archive:
+                for name in modules:
+                    archive.write(folder / name, name)
+            spark.sparkContext.addPyFile(str(target))
+        spark_internals.show_py_files(spark)
+
+    def _failure(self, error: BaseException) -> StreamUpdateError:
+        if isinstance(error, StreamUpdateError):
+            return error
+        if isinstance(error, SystemExit):
+            return ApplicationError(
+                f"{self.file.name} ended with exit code {error.code} before it started a query: its output says why. "
+                "Correct its arguments (behind --)"
+            )
+        return ApplicationError(
+            f"{place(error) or self.file.name} raised {raised(error)}; correct it, or its arguments (behind --); "
+            "`streamupdate plan` tries it without starting anything"
+        )
+
+    def unread(self, params: Iterable[str]) -> list[str]:
+        """Return warnings: what the script does besides its queries, and what of its settings comes too late."""
+        return list(self._run.warnings) if self._run else []
+
+    def declarations(self) -> Declarations:
+        """Return what is known of the app besides its queries. `build` was called before."""
+        written = {query.name: query.place for query in self._run.queries} if self._run else {}
+        return Declarations(name=self.name, written=written, seen_batch=dict(self.seen_batch))
+
+    def checkpoints(self) -> dict[str, str]:
+        """Return the script's own checkpoint locations, by query."""
+        return {q.name: q.checkpoint for q in self._run.queries if q.checkpoint} if self._run else {}
+
+    def check(self) -> None:
+        """Raise ApplicationError where the script has started a query that is not one of the app's."""
+        if self._run is not None:
+            self._run.check()
+
+    def begin(self) -> None:
+        """The driver runs the queries."""
+        if self._run is not None:
+            self._run.begin()
+
+    def finish(self, failed: bool = False) -> None:
+        """The driver has ended the queries: let the script do what comes behind that, for a minute at most."""
+        if self._run is not None:
+            self._run.finish(failed)

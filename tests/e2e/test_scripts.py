@@ -1,0 +1,154 @@
+"""A plain script, which spark-submit runs as it is: submitted, updated, rolled back and cancelled unchanged, with real
+drivers, against the sums in plain Python."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_streamupdate.control.drivers.launcher import spark_environment
+from airflow_provider_streamupdate.control.waiting import wait_for
+from tests.e2e.ground import SPARK_SUBMIT, Sums, rows_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+JOB = '''"""Sums of keys, as a team has it in its repository."""
+
+import argparse
+import json
+import logging
+import os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lib.keys import group
+
+log = logging.getLogger("job")
+
+
+def write(folder):
+    os.makedirs(folder, exist_ok=True)
+
+    def save(batch, batch_id):
+        rows = [row.asDict() for row in batch.collect()]
+        (Path(folder) / f".{batch_id}").write_text(json.dumps(rows))
+        (Path(folder) / f".{batch_id}").rename(Path(folder) / f"{batch_id:04d}.json")
+
+    return save
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--input", required=True)
+    parser.add_argument("--output", required=True)
+    arguments = parser.parse_args()
+    settings = json.loads((Path(__file__).parent / "settings.json").read_text())
+    spark = SparkSession.builder.appName("sums").config(map=settings).getOrCreate()
+    rows = spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", 1).json(arguments.input)
+    sums = rows.groupBy(F.udf(group, "string")("k").alias("k")).agg(F.sum("a").alias("s"))
+    query = (
+        sums.writeStream.queryName("sums")
+        .outputMode("update")
+        .option("checkpointLocation", f"{arguments.output}/checkpoint")
+        .foreachBatch(write(f"{arguments.output}/sums"))
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        with open(f"{arguments.output}/ended", "a") as file:
+            file.write("ended\\n")
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+class Script(Sums):
+    app = "sums"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.repository = folder / "repository"
+        (self.repository / "lib").mkdir(parents=True)
+        (self.repository / "lib" / "__init__.py").touch()
+        (self.repository / "lib" / "keys.py").write_text("def group(key):\n    return key.strip()\n")
+        (self.repository / "settings.json").write_text('{"spark.sql.shuffle.partitions": "2"}')
+        self.job = self.repository / "job.py"
+        self.job.write_text(JOB)
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["--input", str(self.input), "--output", str(self.output)]
+
+    def change(self, old: str, new: str) -> None:
+        assert old in self.job.read_text()
+        self.job.write_text(self.job.read_text().replace(old, new))
+
+    def check_output(self) -> None:
+        def read_all() -> bool | None:
+            return {row["k"]: row["s"] for row in rows_of(self.output / "sums")} == dict(self.total) or None
+
+        wait_for(read_all, f"the sums {dict(self.total)}", 120)
+
+
+GROUND = Script
+
+
+def test_a_script_is_updated_as_it_is(ground: Script) -> None:
+    for _ in range(2):
+        ground.write()
+    of_script = ("--app", "sums", "--master", "local[2]")
+    declared = ("--seen-batch", "sums=replaces")
+    ground.cli("submit", str(ground.job), *of_script, *declared, "--deployment", "one", "--", *ground.arguments)
+    ground.check_output()
+    # Of what is not given the running version's counts: the arguments, the master, what is declared.
+    ground.change('log = logging.getLogger("job")', 'log = logging.getLogger("sums")  # by its name')
+    ground.feed()
+    ground.cli("update", str(ground.job), "--app", "sums", "--deployment", "two")
+    ground.stop_feeding()
+    ground.check_output()
+    assert (ground.output / "ended").read_text() == "ended\n", "the first version's, once"
+    spec = ground.client.registry.app("sums").spec("two")
+    script = spec.application.script
+    assert (
+        script is not None and list(script.arguments) == ground.arguments and script.seen_batch == {"sums": "replaces"}
+    )
+    # Another module beside it is another version; its key is another one, which is told.
+    (ground.repository / "lib" / "keys.py").write_text("def group(key):\n    return key.upper()\n")
+    told = ground.cli("update", str(ground.job), "--app", "sums", code=1)
+    assert "lib/keys.py" in told and "key.upper()" in told and "sums/aggregate-1" in told
+    (ground.repository / "lib" / "keys.py").write_text("def group(key):\n    return key.strip()\n")
+    ground.change('.option("maxFilesPerTrigger", 1)', '.option("maxFilesPerTrigger", 2)')
+    ground.cli("update", str(ground.job), "--app", "sums", "--deployment", "three", "--strategy", "restart")
+    ground.write()
+    ground.check_output()
+    ground.cli("rollback", "sums")
+    ground.write()
+    ground.check_output()
+    assert ground.json("status", "sums")["current"]["deployment"] == "two"
+    ground.cli("cancel", "sums")
+    assert (ground.output / "ended").read_text().count("ended") == 4
+
+
+def test_what_spark_submit_has_run_is_adopted_with_its_own_checkpoint(ground: Script) -> None:
+    ground.write()
+    ground.change('.outputMode("update")', '.outputMode("update").trigger(availableNow=True)')
+    command = [SPARK_SUBMIT, "--master", "local[1]", str(ground.job), *ground.arguments]
+    environment = spark_environment(SPARK_SUBMIT, {})
+    subprocess.run(command, cwd=ground.repository, env=environment, check=True, capture_output=True, timeout=200)
+    ground.check_output()
+    of_script = ("--app", "sums", "--master", "local[2]", "--seen-batch", "sums=replaces")
+    told = ground.cli("adopt", str(ground.job), *of_script, "--", *ground.arguments)
+    assert "adopted snapshot adopted of sums" in told
+    ground.change(".trigger(availableNow=True)", "")
+    ground.cli("submit", str(ground.job), *of_script, "--snapshot", "adopted", "--", *ground.arguments)
+    ground.write()
+    ground.check_output()
+    ground.cli("cancel", "sums")

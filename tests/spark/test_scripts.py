@@ -1,0 +1,289 @@
+"""Scripts of the shapes that people write, run unchanged: which queries they start, what goes on when these run and
+have ended, and what is said of them. Real updates of one are in tests/e2e/test_scripts.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_provider_streamupdate.core.compatibility.compatibility import compare
+from airflow_provider_streamupdate.core.errors import ApplicationError
+from airflow_provider_streamupdate.core.plan.plan import AppPlan
+from airflow_provider_streamupdate.streaming.planning.planner import plan_app
+from airflow_provider_streamupdate.streaming.scripts import run
+from airflow_provider_streamupdate.streaming.scripts.app import ScriptApp
+
+SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.appName('x').getOrCreate()\n"
+ROWS = SESSION + "import sys\nrows = spark.readStream.schema('k string, n int').json(sys.argv[1])\n"
+COUNTS = "counts = rows.groupBy('k').count()\n"
+START = (
+    "counts.writeStream.outputMode('update').format('noop').option('checkpointLocation', '/chk').queryName('counts')"
+    ".start()"
+)
+ENDED = "open(sys.argv[2], 'a').write('ended')\n"
+
+
+@pytest.fixture(autouse=True)
+def own_main() -> Iterator[None]:
+    """Of the test's process."""
+    main, argv, path = sys.modules["__main__"], sys.argv, [*sys.path]
+    yield
+    sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
+
+
+class Place:
+    """A folder with a script, its input, and a file in which it notes that it has ended."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        (folder / "in").mkdir()
+        (folder / "in" / "0.json").write_text(json.dumps({"k": "a", "n": 1}))
+        self.ended = folder / "ended"
+
+    def app(self, text: str, *arguments: str, **beside: str) -> ScriptApp:
+        for name, content in {"job.py": text, **{n.replace("__", "/") + ".py": t for n, t in beside.items()}}.items():
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_text(content)
+        given = (str(self.folder / "in"), str(self.ended), *arguments)
+        return ScriptApp("clicks", self.folder / "job.py", given)
+
+    def plan(self, app: ScriptApp) -> AppPlan:
+        writers = app.build(self.spark, {})
+        return plan_app(self.spark, app.declarations(), writers)
+
+
+@pytest.fixture
+def place(spark: SparkSession, tmp_path: Path) -> Place:
+    return Place(spark, tmp_path)
+
+
+# What the script does, and the queries that it starts.
+SHAPES = {
+    "at the top level": (ROWS + COUNTS + f"q = {START}\nq.awaitTermination()\n{ENDED}", ["counts"]),
+    "without a wait": (ROWS + COUNTS + f"{START}\n{ENDED}", ["counts"]),
+    "chained": (ROWS + COUNTS + f"{START}.awaitTermination()\n{ENDED}", ["counts"]),
+    "a function called main": (
+        "import sys\nfrom pyspark.sql import SparkSession\n\n\ndef main():\n"
+        "    spark = SparkSession.builder.getOrCreate()\n"
+        "    rows = spark.readStream.schema('k string, n int').json(sys.argv[1])\n"
+        "    counts = rows.groupBy('k').count()\n"
+        f"    q = {START}\n    q.awaitTermination()\n    {ENDED}\n\nif __name__ == '__main__':\n    main()\n",
+        ["counts"],
+    ),
+    "try and finally": (
+        ROWS + COUNTS + f"q = {START}\ntry:\n    q.awaitTermination()\nfinally:\n    {ENDED}    spark.stop()\n",
+        ["counts"],
+    ),
+    "several queries": (
+        ROWS + COUNTS + f"{START}\nrows.dropDuplicates(['k']).writeStream.format('noop').start()\n"
+        f"spark.streams.awaitAnyTermination()\n{ENDED}",
+        ["counts", "query-2"],
+    ),
+    "options of start": (
+        ROWS + COUNTS + "q = counts.writeStream.start(format='noop', outputMode='update', queryName='named',\n"
+        f"    checkpointLocation='/chk')\nq.awaitTermination()\n{ENDED}",
+        ["named"],
+    ),
+    "foreachBatch with a closure": (
+        ROWS + COUNTS + "def keep(folder):\n    def save(df, batch):\n        df.count()\n    return save\n"
+        f"q = counts.writeStream.outputMode('complete').foreachBatch(keep('x')).start()\nq.awaitTermination()\n{ENDED}",
+        ["query-1"],
+    ),
+    "argparse": (
+        ROWS + COUNTS + "import argparse\np = argparse.ArgumentParser()\np.add_argument('given', nargs=2)\n"
+        "p.add_argument('--limit', type=int, default=3)\na = p.parse_args()\n"
+        f"q = {START}\nq.awaitTermination()\n{ENDED}",
+        ["counts"],
+    ),
+    "modules and packages": (
+        "from lib.io import read\nimport names\n" + SESSION + "import sys\nrows = read(spark, sys.argv[1])\n"
+        f"counts = rows.groupBy(names.KEY).count()\nq = {START}\nq.awaitTermination()\n{ENDED}",
+        ["counts"],
+    ),
+    "a signal's handler and logging": (
+        ROWS + COUNTS + "import signal, logging\nlogging.basicConfig(level=logging.WARNING)\n"
+        f"q = {START}\nsignal.signal(signal.SIGTERM, lambda *_: q.stop())\nq.awaitTermination()\n{ENDED}",
+        ["counts"],
+    ),
+    "a loop that looks": (
+        ROWS + COUNTS + f"q = {START}\nwhile q.isActive:\n    print(q.lastProgress, q.status, q.id, q.recentProgress)\n"
+        f"    q.awaitTermination(0.1)\n{ENDED}",
+        ["counts"],
+    ),
+    "a loop that sleeps": (
+        ROWS + COUNTS + f"import time\nq = {START}\nwhile q.isActive:\n    time.sleep(0.05)\n{ENDED}",
+        ["counts"],
+    ),
+    "a few sleeps": (
+        ROWS + COUNTS + f"import time\nq = {START}\nfor _ in range(3):\n    time.sleep(0.05)\n{ENDED}",
+        ["counts"],
+    ),
+    "available now": (
+        ROWS + COUNTS + "q = counts.writeStream.outputMode('update').format('noop')\n"
+        f"q = q.trigger(availableNow=True).start()\nq.processAllAvailable()\nq.stop()\nq.awaitTermination()\n{ENDED}",
+        ["query-1"],
+    ),
+}  # fmt: skip
+BESIDE = {
+    "lib__io": "def read(spark, folder):\n    return spark.readStream.schema('k string, n int').json(folder)\n",
+    "lib____init__": "",
+    "names": "KEY = 'k'\n",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_script_is_an_app_as_it_is(place: Place, shape: str) -> None:
+    text, queries = SHAPES[shape]
+    app = place.app(text, **BESIDE)
+    plan = place.plan(app)
+    assert [query.name for query in plan.queries] == queries and app.unread({}) == []
+    assert app.checkpoints() == ({queries[0]: "/chk"} if "/chk" in text else {})
+    # An app can always be updated to itself.
+    assert compare(plan, place.plan(place.app(text, **BESIDE)), "itself").problems == []
+    waits = "without" not in shape
+    app.finish()  # of a driver that has run no query
+    assert place.ended.exists() is not waits, "it is where it waits, and no further"
+    app.begin()
+    app.finish()
+    assert place.ended.read_text() == "ended" * (1 if waits else 2)
+
+
+def test_an_alias_is_a_name(place: Place) -> None:
+    """Right above what it names, once, and not one of a table or of columns alone."""
+    rows = ROWS.replace(".json(sys.argv[1])", ".json(sys.argv[1]).alias('orders')")
+    app = place.app(rows + "counts = rows.groupBy('k').count().alias('by-key').where('count > 0')\n" + START)
+    old = place.plan(app)
+    [query] = old.queries
+    assert ([s.name for s in query.sources], [s.name for s in query.stages]) == (["orders"], ["by-key"])
+    # It may be there for a join: another one is no other name.
+    counted = "counts = rows.groupBy('k').count().alias('c').where('count > 0')\n"
+    new = place.plan(place.app(rows.replace("orders", "o") + counted + START))
+    assert not [item for item in compare(old, new, "s1").items if item.blocks]
+    assert {item.continues for item in compare(old, new, "s1").items} == {None, "orders", "by-key"}
+    twice = (
+        "counts = rows.groupBy('k').count().alias('c')\nonce = rows.dropDuplicates(['k']).select('k', 'n').alias('c')\n"
+    )
+    app = place.app(ROWS + twice + START + "\nonce.writeStream.format('noop').start()\n")
+    counted, once = place.plan(app).queries
+    assert [s.name for s in (*counted.stages, *once.stages)] == ["c", "deduplicate-1"]  # a projection is between
+    text = "SELECT k, c FROM (SELECT k, count(*) c FROM t GROUP BY k) AS daily"
+    sql = f"rows.createOrReplaceTempView('t')\ncounts = spark.sql('{text}')\n"
+    [query] = place.plan(place.app(ROWS + sql + START)).queries
+    assert ([s.name for s in query.sources], [s.name for s in query.stages]) == (["source-1"], ["daily"])
+
+
+def test_the_wait_for_a_query_that_fails_raises(place: Place) -> None:
+    text = ROWS + COUNTS + f"q = {START}\ntry:\n    q.awaitTermination()\nexcept Exception as error:\n"
+    app = place.app(text + "    open(sys.argv[2], 'w').write(type(error).__name__)\n")
+    app.build(place.spark, {})
+    app.begin()
+    app.finish(failed=True)
+    assert place.ended.read_text() == "StreamingQueryException"
+
+
+def test_a_script_that_is_at_work_behind_its_start_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_AT_WORK_SECONDS", 0.5)
+    app = place.app(ROWS + COUNTS + f"import threading\n{START}\nthreading.Event().wait(60)\n")
+    with pytest.raises(ApplicationError, match=r"at work for 0\.5 s since job\.py:7 started a query"):
+        app.build(place.spark, {})
+
+
+def test_other_threads_start_queries_as_ever(place: Place) -> None:
+    app = place.app(SHAPES["at the top level"][0])
+    app.build(place.spark, {})
+    rows = place.spark.readStream.schema("k string").json(str(place.folder / "in"))
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(place.folder / "own")).start()
+    try:
+        query.processAllAvailable()
+        assert query.lastProgress["numInputRows"] == 1
+    finally:
+        query.stop()
+        app.finish()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (SESSION, "job.py started no streaming query"),
+        (
+            ROWS + "rows.nothing\n",
+            r"job\.py:5 raised PySparkAttributeError: .*correct it, or its arguments \(behind --\)",
+        ),
+        ("import sys\nsys.exit(3)\n", "ended with exit code 3 before it started a query"),
+        (ROWS + COUNTS + f"{START}\n{START}\n", r"job\.py:7 starts a second query named counts \(job\.py:6\)"),
+        ("import argparse\nargparse.ArgumentParser().parse_args()\n", "ended with exit code 2"),
+    ],
+)
+def test_a_script_that_is_no_app_is_told_why(place: Place, text: str, told: str) -> None:
+    with pytest.raises(ApplicationError, match=told):
+        place.app(text).build(place.spark, {})
+
+
+def test_parameters_are_refused(place: Place) -> None:
+    with pytest.raises(ApplicationError, match="takes arguments"):
+        place.app(SHAPES["chained"][0]).build(place.spark, {"input": "x"})
+
+
+def test_what_it_does_before_its_queries_start_is_told(place: Place) -> None:
+    first = (
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.master('local[9]').config('spark.executor.memory', '3g')"
+        ".config('spark.sql.shuffle.partitions', '3').getOrCreate()\n"
+        "import sys\nspark.range(3).write.mode('overwrite').parquet(sys.argv[2] + '-made')\n"
+        "spark.sql('CREATE OR REPLACE TEMP VIEW v AS SELECT 1')\n"
+        "rows = spark.readStream.schema('k string, n int').json(sys.argv[1])\n"
+    )
+    app = place.app(first + COUNTS + START)
+    app.build(place.spark, {})
+    assert place.spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    late, writes = app.unread({})
+    assert "spark.executor.memory" in late and "--conf spark.executor.memory=3g" in late
+    assert f"writes to {place.ended}-made before its queries start" in writes
+    app.finish()
+
+
+def test_a_query_behind_the_wait_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where its text does not show it: nobody knows of it when the app is planned."""
+    text = ROWS + COUNTS + f"q = {START}\nf = q.awaitTermination\nf()\ncounts.writeStream.format('noop').start()\n"
+    app = place.app(text)
+    app.build(place.spark, {})
+    app.begin()
+    app.finish()
+    with pytest.raises(ApplicationError, match="starts a query behind the wait for another one"):
+        app.check()  # as the driver does, which then fails
+    assert "starts a query behind the wait for another one" in capsys.readouterr().err
+
+
+# Spark's own examples, as its distribution has them, with their arguments; and why one does not work here.
+EXAMPLES = {
+    "structured_blockchain_admission_control": ([], ""),
+    "structured_kafka_wordcount": (["localhost:9092", "subscribe", "words"], "Failed to find data source: kafka"),
+    "structured_network_wordcount": (["localhost", "9999"], ""),
+    "structured_network_wordcount_session_window": (["localhost", "9999"], ""),
+    "structured_network_wordcount_windowed": (["localhost", "9999", "10", "5"], ""),
+    "structured_sessionization": (["localhost", "9999"], "Spark will refuse to start it: .*session window"),
+}
+FOLDER = Path(pyspark.__file__).parent / "examples" / "src" / "main" / "python" / "sql" / "streaming"
+
+
+def test_all_of_spark_s_examples_are_tried() -> None:
+    assert {file.stem for file in FOLDER.glob("*.py")} == {*EXAMPLES}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_spark_s_own_example_is_an_app_as_it_is(place: Place, name: str) -> None:
+    arguments, why_not = EXAMPLES[name]
+    app = ScriptApp("example", FOLDER / f"{name}.py", arguments)
+    if why_not:
+        with pytest.raises(ApplicationError, match=why_not):
+            place.plan(app)
+        return
+    plan = place.plan(app)
+    again = place.plan(ScriptApp("example", FOLDER / f"{name}.py", arguments))
+    assert len(plan.queries) == 1 and compare(plan, again, "itself").problems == []
