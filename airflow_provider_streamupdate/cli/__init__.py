@@ -20,11 +20,13 @@ from .commands import (
     status,
     supervise,
     trace,
+    trial,
     updates,
 )
 from .group import main
 
 for _command in (
+    trial.try_script,
     apps.submit,
     apps.restart,
     supervise.supervise,

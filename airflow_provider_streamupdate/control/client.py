@@ -22,6 +22,7 @@ from .operations import rehearse as rehearsing
 from .operations import restart as restarting
 from .operations import stop as stopping
 from .operations import submit as submitting
+from .operations import trial as trying
 from .operations.context import Context
 from .operations.snapshots import adopt as adopting
 from .operations.snapshots import collect as collecting
@@ -106,6 +107,7 @@ class StreamUpdateClient:
 
     plan = Operation(checking.plan)
     check = Operation(from_fields(checking.check, checking.CheckOptions))
+    try_script = Operation(trying.try_script)
     rehearse = Operation(from_fields(rehearsing.rehearse, rehearsing.RehearseOptions))
 
     find_owned = Operation(submitting.find_owned)

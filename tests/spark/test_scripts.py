@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
+from airflow_provider_streamupdate.core.registry.application import Script
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.scripts import run
 from airflow_provider_streamupdate.streaming.scripts.app import ScriptApp
@@ -51,7 +52,7 @@ class Place:
             (self.folder / name).parent.mkdir(exist_ok=True)
             (self.folder / name).write_text(content)
         given = (str(self.folder / "in"), str(self.ended), *arguments)
-        return ScriptApp("clicks", self.folder / "job.py", given)
+        return ScriptApp(self.folder / "job.py", Script(app="clicks", arguments=given))
 
     def plan(self, app: ScriptApp) -> AppPlan:
         writers = app.build(self.spark, {})
@@ -279,11 +280,12 @@ def test_all_of_spark_s_examples_are_tried() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_spark_s_own_example_is_an_app_as_it_is(place: Place, name: str) -> None:
     arguments, why_not = EXAMPLES[name]
-    app = ScriptApp("example", FOLDER / f"{name}.py", arguments)
+    script = Script(app="example", arguments=tuple(arguments))
+    app = ScriptApp(FOLDER / f"{name}.py", script)
     if why_not:
         with pytest.raises(ApplicationError, match=why_not):
             place.plan(app)
         return
     plan = place.plan(app)
-    again = place.plan(ScriptApp("example", FOLDER / f"{name}.py", arguments))
+    again = place.plan(ScriptApp(FOLDER / f"{name}.py", script))
     assert len(plan.queries) == 1 and compare(plan, again, "itself").problems == []

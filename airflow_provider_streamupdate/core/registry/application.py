@@ -25,11 +25,13 @@ class Script:
     app: the app's name
     arguments: the script's ``sys.argv[1:]``
     seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
+    muted: its queries write into nothing
     """
 
     app: str
     arguments: tuple[str, ...] = ()
     seen_batch: dict[str, str] = attrs.field(factory=dict)
+    muted: bool = False
 
     @property
     def options(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from ...core.difference.request import ExpectedDifference
 from ...core.errors import ApplicationError, StreamUpdateError
 from ...core.names import check_name
+from ...core.registry.application import Script
 from ...core.registry.own_files import own_files
 from .. import spark_internals
 from ..app import raised
@@ -27,18 +28,15 @@ from .run import ScriptRun
 class ScriptApp:
     """A script, as the engine and the planner know an app.
 
-    name: the app's; file: the script; arguments: its ``sys.argv[1:]``
-    seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
+    file: the script; script: how it is run
     """
 
     reloadable: tuple[str, ...] = ()
     expected_differences: tuple[ExpectedDifference, ...] = ()
 
-    def __init__(
-        self, name: str, file: Path, arguments: Sequence[str] = (), seen_batch: Mapping[str, str] | None = None
-    ) -> None:
-        self.name = check_name("app", name)
-        self.file, self.arguments, self.seen_batch = file.resolve(), tuple(arguments), dict(seen_batch or {})
+    def __init__(self, file: Path, script: Script) -> None:
+        self.name = check_name("app", script.app)
+        self.file, self.script = file.resolve(), script
         self.migrations: dict[tuple[str, str], Callable[..., Any]] = {}
         self._run: ScriptRun | None = None
 
@@ -52,19 +50,20 @@ class ScriptApp:
             )
         spark_internals.disable_nagle(spark)
         self._send_modules(spark)
-        self._run = run = ScriptRun(self.file, self.arguments, spark)
+        self._run = run = ScriptRun(self.file, self.script.arguments, spark)
         error = run.until_it_waits(made_by)
         if error is not None:
             raise self._failure(error) from error
         if not run.queries:
             raise ApplicationError(f"{self.file.name} started no streaming query: an app has at least one")
         names = [query.name for query in run.queries]
-        if unknown := sorted(self.seen_batch.keys() - {*names}):
+        if unknown := sorted(self.script.seen_batch.keys() - {*names}):
             raise ApplicationError(
                 f"seen_batch names {', '.join(unknown)}, which {self.file.name} does not start (queries: "
                 f"{', '.join(names)}); correct the name"
             )
-        return {check_name("query", query.name): query.writer for query in run.queries}
+        writers = {check_name("query", query.name): query.writer for query in run.queries}
+        return {name: spark_internals.muted(w) for name, w in writers.items()} if self.script.muted else writers
 
     def _send_modules(self, spark: SparkSession) -> None:
         """Have Python workers find the modules beside the script, where the driver finds them."""
@@ -100,7 +99,8 @@ class ScriptApp:
     def declarations(self) -> Declarations:
         """Return what is known of the app besides its queries. `build` was called before."""
         written = {query.name: query.place for query in self._run.queries} if self._run else {}
-        return Declarations(name=self.name, written=written, seen_batch=dict(self.seen_batch))
+        seen_batch = {} if self.script.muted else self.script.seen_batch  # of its own sinks
+        return Declarations(name=self.name, written=written, seen_batch=seen_batch)
 
     def checkpoints(self) -> dict[str, str]:
         """Return the script's own checkpoint locations, by query."""

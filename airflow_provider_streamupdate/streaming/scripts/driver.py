@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ...core.registry.application import Script
 from ...core.registry.registry import Registry
 from ...core.storage import Folder
 from ...core.storage import options as storage_options
@@ -25,14 +26,18 @@ def main() -> None:
 
     options = parser_of("A script").parse_args()
     if options.mode == "plan":
-        file, seen_batch = Path(options.script), parse_settings(options.seen_batch)
-        sys.exit(driver.plan(ScriptApp(options.app, file, json.loads(options.arguments), seen_batch), options))
-    file, arguments, seen_batch = _stored(options)
-    sys.exit(driver.run(ScriptApp(options.app, file, arguments, seen_batch), options))
+        script = Script(
+            app=options.app,
+            arguments=tuple(json.loads(options.arguments)),
+            seen_batch=parse_settings(options.seen_batch),
+            muted=options.muted,
+        )
+        sys.exit(driver.plan(ScriptApp(Path(options.script), script), options))
+    sys.exit(driver.run(ScriptApp(*_stored(options)), options))
 
 
-def _stored(options: argparse.Namespace) -> tuple[Path, tuple[str, ...], dict[str, str]]:
-    """Return a deployment's script on this machine, with the files beside it, its arguments and what it declares."""
+def _stored(options: argparse.Namespace) -> tuple[Path, Script]:
+    """Return a deployment's script on this machine, with the files beside it, and how it is run."""
     app = Registry(options.root, storage_options.from_environment()).existing(options.app)
     application, folder = app.spec(options.deployment).application, app.deployment_folder(options.deployment)
     here = folder.path_here
@@ -41,4 +46,4 @@ def _stored(options: argparse.Namespace) -> tuple[Path, tuple[str, ...], dict[st
         for name in folder.files("application"):
             Folder.scratch(here).copy_from(folder, f"application/{name}", f"application/{name}")
     assert application.script is not None  # else another file would have been run
-    return here / application.file, application.script.arguments, application.script.seen_batch
+    return here / application.file, application.script

@@ -50,6 +50,13 @@ def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
     }
 
 
+def muted(writer: DataStreamWriter) -> DataStreamWriter:
+    """Return a writer of the same rows by the same trigger, into nothing."""
+    made = writer_frame(writer).writeStream.format("noop").outputMode(writer_details(writer)["output_mode"])
+    made._jwrite.trigger(_field(made._df.sparkSession._jvm, "trigger").get(writer._jwrite))
+    return made
+
+
 def batch_function(writer: DataStreamWriter) -> Any:
     """The Python function given to foreachBatch; None where there is none, or it cannot be found.
 
