@@ -22,7 +22,6 @@ from .operations import rehearse as rehearsing
 from .operations import restart as restarting
 from .operations import stop as stopping
 from .operations import submit as submitting
-from .operations import trial as trying
 from .operations.context import Context
 from .operations.snapshots import adopt as adopting
 from .operations.snapshots import collect as collecting
@@ -36,6 +35,7 @@ from .status import AppStatus, UnpromotedVersion
 from .supervision import supervise as supervising
 from .update import cancellation, engine, inheritance, preflight, promotion
 from .update import rollback as going_back
+from .update import trial as trying
 from .update.options import UpdateOptions
 
 __all__ = ["Adopted", "AppStatus", "Deployed", "StreamUpdateClient", "UnpromotedVersion", "UpdateOptions"]

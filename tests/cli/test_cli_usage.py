@@ -230,8 +230,8 @@ def test_pairs_keep_further_equal_signs() -> None:
 
 MAKE_A_ROOT = {"submit", "adopt"}
 DO_WITHOUT = {"plan", "names", "init-dags"}  # neither reads a root nor writes to it
-GROUPS = {"pipeline"}  # its record lies in its own storage
-READ_A_ROOT = main.commands.keys() - MAKE_A_ROOT - GROUPS
+OF_THEIR_OWN = {"pipeline", "try"}  # a storage for its record; a root that is removed
+READ_A_ROOT = main.commands.keys() - MAKE_A_ROOT - OF_THEIR_OWN
 VALUES = {
     "app": "alarm", "deployment": "v1", "apps": "alarm", "name": "s1", "checkpoints": "/data/checkpoint",
     "switch": "on", "update": "v1",

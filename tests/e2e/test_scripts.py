@@ -152,3 +152,15 @@ def test_what_spark_submit_has_run_is_adopted_with_its_own_checkpoint(ground: Sc
     ground.write()
     ground.check_output()
     ground.cli("cancel", "sums")
+
+
+def test_a_script_is_tried_without_writing_anything(ground: Script) -> None:
+    ground.write()
+    told = ground.cli("try", str(ground.job), "--", *ground.arguments)
+    assert "can be managed as it is: its update to itself carried sums/aggregate-1 (3 rows)" in told
+    assert f"next: streamupdate submit {ground.job} --app job -- --input {ground.input}" in told
+    assert not (ground.output / "sums").exists()  # no foreachBatch function was called
+    assert not ground.root.exists()
+    ground.change(".json(arguments.input)", '.option("cleanSource", "delete").json(arguments.input)')
+    told = ground.cli("try", str(ground.job), "--", *ground.arguments, code=1)
+    assert "cannot be tried: it removes the files it has read (cleanSource)" in told

@@ -11,21 +11,21 @@ from ...core.registry.update import UpdateRecord
 from ...core.snapshots.fresh_start import NOTHING
 from ...core.snapshots.rehearsal import check_harmless
 from ...core.snapshots.snapshots import SnapshotStore
-from ..update import engine
-from ..update.cancellation import cancel
-from ..update.options import UpdateOptions
+from ..operations.context import Context
+from ..operations.plan import PlanOptions, plan_application
+from ..operations.submit import SubmitOptions, submit
+from ..operations.verification.verify import HealthOptions, wait_healthy
 from ..waiting import Phase, Progress, discard_progress
-from .context import Context
-from .plan import PlanOptions, plan_application
-from .submit import SubmitOptions, submit
-from .verification.verify import HealthOptions, wait_healthy
+from . import engine
+from .cancellation import cancel
+from .options import UpdateOptions
 
 _FIRST, _SECOND = "first", "second"  # the deployments
 
 
 @attrs.frozen(kw_only=True)
 class Trial:
-    """What a trial did.
+    """The result of a trial.
 
     plan: the script's; update: of it to itself
     batches: that each query has run; state_rows: in the snapshot, by query and stage
@@ -63,7 +63,9 @@ def try_script(
     submit(context, SubmitOptions(muted, _FIRST, app=plan.app, timeout=timeout, progress=progress))
     try:
         wait_healthy(context, HealthOptions(plan.app, _FIRST, batches=1, timeout=timeout, progress=progress))
-        options = UpdateOptions(application=muted, deployment=_SECOND, strategy="restart", verify_for=0, submit_timeout=timeout)
+        options = UpdateOptions(
+            application=muted, deployment=_SECOND, strategy="restart", verify_for=0, submit_timeout=timeout
+        )
         updated = engine.update(context, options, progress)
     finally:
         cancel(context, plan.app, drain=False, progress=progress)
