@@ -65,6 +65,48 @@ def test_what_loses_its_name_is_known_by_what_it_reads_or_means() -> None:
     assert new_names(*(app_plan(of(source_plan("a"), stages=stages)) for stages in (two, (other,)))) == {}
 
 
+def test_what_has_no_name_is_matched_by_its_meaning_before_its_position() -> None:
+    def stages(*aggregates: str, **named: str) -> QueryPlan:
+        definitions = [(f"aggregate-{n + 1}", False, of) for n, of in enumerate(aggregates)]
+        definitions += [(name, True, of) for name, of in named.items()]
+        made = (
+            stage_plan(name, named=named, operator_id=n, definition={"keys": ["a.k"], "aggregates": [of]})
+            for n, (name, named, of) in enumerate(definitions)
+        )
+        return of(source_plan("a"), stages=tuple(made))
+
+    def matched(old: QueryPlan, new: QueryPlan) -> tuple[dict[str, str], dict[str, str]]:
+        return new_names(app_plan(old), app_plan(new)).get("windows", {}), found(old, new)
+
+    first, second, third = "aggregate-1", "aggregate-2", "aggregate-3"
+    one, two, three = "count(1)", "sum(a.n)", "min(a.n)"
+    exchanged = {first: second, second: first}
+    carried = {"windows/aggregate-1": CARRIED, "windows/aggregate-2": CARRIED}
+    assert matched(stages(one, two), stages(two, one)) == (exchanged, {"windows/a": CARRIED, **carried})
+    # removed before another one: what is left of it has the free name
+    names, verdicts = matched(stages(one, two), stages(two))
+    assert names == exchanged and verdicts["windows/aggregate-1"] == CARRIED
+    assert verdicts["windows/aggregate-2"] == IGNORED
+    # added before others, with a name and without one
+    assert matched(stages(one, two), stages(three, one, two)) == (
+        {first: second, second: third},
+        {
+            "windows/a": CARRIED,
+            "windows/aggregate-1": EMPTY,
+            "windows/aggregate-2": CARRIED,
+            "windows/aggregate-3": CARRIED,
+        },
+    )
+    names, verdicts = matched(stages(one, two), stages(two, one, daily=three))
+    assert names == exchanged and verdicts == {"windows/a": CARRIED, **carried, "windows/daily": EMPTY}
+    rotated, verdicts = matched(stages(one, two, three), stages(two, three, one))
+    assert rotated == {first: third, second: first, third: second} and {*verdicts.values()} == {CARRIED}
+    # two of one meaning have their positions only
+    assert matched(stages(one, one), stages(one, one))[0] == {}
+    # a changed one keeps its position
+    assert matched(stages(one, two), stages(three, two))[0] == {}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -288,7 +288,8 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "source.same": (q(), q()),
     "source.position": sources(
         tuple(attrs.evolve(s, named=False) for s in (A, B)),
-        *(attrs.evolve(s, named=False, location=o.location) for s, o in ((A, B), (B, A))),
+        attrs.evolve(A, named=False, location="/elsewhere"),
+        attrs.evolve(B, named=False),
     ),
     "source.twins": sources(TWO_RATES, *TWO_RATES),
     "source.naming": source(A, native=True),

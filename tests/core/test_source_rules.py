@@ -195,8 +195,7 @@ def test_an_option_is_shown_as_it_is_written() -> None:
     assert "from '-' to its default" in item(read("csv", nullvalue="-"), read("csv", nullvalue="")).reason
 
 
-def test_unnamed_sources_of_one_kind_keep_their_positions() -> None:
-    """Sources that have no place (rate) are known by their numbers."""
+def test_unnamed_sources_without_a_place_are_known_by_their_options() -> None:
     rates = [attrs.evolve(read("rate", rowspersecond=n), name=f"source-{i}", named=False) for i, n in enumerate("12")]
 
     def verdicts(*sources: SourcePlan) -> list[str]:
@@ -205,4 +204,4 @@ def test_unnamed_sources_of_one_kind_keep_their_positions() -> None:
         return [i.verdict for i in compare(*plans, "s1").items if i.thing == "source"]
 
     assert verdicts(*rates) == ["carried", "carried"]
-    assert verdicts(*reversed(rates)) == ["refused", "refused"]
+    assert verdicts(*reversed(rates)) == ["carried", "carried"]

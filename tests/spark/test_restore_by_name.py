@@ -75,6 +75,29 @@ def test_an_added_filter_is_no_change(bench: Bench) -> None:
     assert bench.last("k") == totals_of(rows)
 
 
+def test_unnamed_sources_that_change_places_go_on_with_their_own_offsets(bench: Bench) -> None:
+    """Spark would go on at the other one's."""
+
+    def union(*names: str) -> Callable:
+        def build(bench: Bench):
+            one, two = (bench.source(name=name).withColumn("k", F.concat(F.lit(name), "k")) for name in names)
+            return one.union(two).groupBy("k").agg(F.count("*").alias("n"), F.sum("a").alias("s"))
+
+        return build
+
+    def wrote(name: str, files: list[list[dict]]) -> list[dict]:
+        for rows in files:
+            bench.write(rows, name)
+        return [{**r, "k": name + r["k"]} for rows in files for r in rows]
+
+    rows = wrote("eu", FIRST) + wrote("us", SECOND[:1])
+    first = bench.run(union("eu", "us"))
+    rows += wrote("eu", SECOND) + wrote("us", FIRST[:1])
+    assert bench.spark_check(first, union("us", "eu")).compatible
+    bench.run(union("us", "eu"), snapshot=first)
+    assert bench.last("k") == totals_of(rows)
+
+
 def test_a_stage_added_above_a_running_one_starts_empty_and_the_other_keeps_its_state(bench: Bench) -> None:
     """The deduplication is upstream: it gets operator id 1, the aggregation keeps 0. Repeats are seen from now on."""
 

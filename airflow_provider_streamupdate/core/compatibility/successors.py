@@ -3,7 +3,7 @@ the ones that got or lost a name and have a single plausible successor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -59,28 +59,35 @@ def _renamed(old: QueryPlan, new: QueryPlan, names: Names) -> QueryPlan:
 def _new_names(old: QueryPlan, new: QueryPlan, renames: Names) -> Names:
     """Match sources first: the definitions of stages refer to them. A stage may refer to the stages below it, so match
     stages until no more are found."""
-    names = dict(renames)
-    renamed = rename_query(old, names)
-    names |= dict(_successions(renamed.sources, new.sources, reads_the_same, set(names.values())))
+    names, taken = dict(renames), set(renames.values())
+    known = {thing.name for thing in (*old.sources, *old.stages)}
+    found = _successions(rename_query(old, names).sources, new.sources, reads_the_same, taken)
     while True:
-        renamed = _renamed(old, new, names)
-        more = dict(_successions(renamed.stages, new.stages, means_the_same, set(names.values())))
-        if not more:
+        names, taken = _followed_by(names, found, known), taken | {*found.values()}
+        found = _successions(_renamed(old, new, names).stages, new.stages, means_the_same, taken)
+        if not found:
             return names
-        names |= more
 
 
-def _successions(
-    before: Sequence[_T], after: Sequence[_T], alike: Callable[[_T, _T], bool], taken: set[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield (old name, new name) for each one that got or lost a name and has exactly one successor, which has no other
-    predecessor. Whoever gives something another name may mean that it starts anew."""
-    known = {thing.name for thing in before}
+def _followed_by(names: Names, found: Names, known: set[str]) -> Names:
+    """Return both renames in one. What has a name that another one gets now has the name that one leaves."""
+    left = sorted((known | {*names.values()}) & {*found.values()} - found.keys())
+    found = {**found, **dict(zip(left, sorted(found.keys() - {*found.values()}), strict=False))}
+    before = {now: was for was, now in names.items()}
+    return {**names, **{before.get(was, was): now for was, now in found.items()}}
+
+
+def _successions(before: Sequence[_T], after: Sequence[_T], alike: Callable[[_T, _T], bool], taken: set[str]) -> Names:
+    """Return the new name of each one without a name that has another place now, and of each one that got or lost a
+    name, if it has exactly one successor, which has no other predecessor. Whoever gives something another name may mean
+    that it starts anew."""
     now = {thing.name: thing for thing in after}
     free = [b for b in before if b.name not in taken and not (b.named and b.name in now)]
-    left = [b for b in free if b.name not in now or not alike(b, now[b.name])]
-    added = [a for a in after if a.name not in known]
-    for old in left:
-        successors = [a for a in added if not (old.named and a.named) and alike(old, a)]
+    left = {b.name: b for b in free if b.name not in now or not alike(b, now[b.name])}
+    held = {thing.name for thing in before} - left.keys()
+    found = {}
+    for old in left.values():
+        successors = [a for a in after if a.name not in held and not (old.named and a.named) and alike(old, a)]
         if len(successors) == 1 and sum(alike(b, successors[0]) for b in free) == 1:
-            yield old.name, successors[0].name
+            found[old.name] = successors[0].name
+    return found

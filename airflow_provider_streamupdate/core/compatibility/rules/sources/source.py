@@ -179,7 +179,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
     _SourceRule(
         id="source.position",
         verdict=REFUSED,
-        change="unnamed sources whose order, format or location changed (two of them may have swapped places)",
+        change="unnamed sources whose format or location changed (two that swapped places are told apart by these)",
         reason="the unnamed source at this position changed from {old} to {new}; name the sources with source() (a "
         "rename such as source-1=NAME states which one it was)",
         source="the offset log has a line a source, by position; measured: Spark continues at the other source's "
