@@ -60,7 +60,7 @@ def _new_names(old: QueryPlan, new: QueryPlan, renames: Names) -> Names:
     """Match sources first: the definitions of stages refer to them. A stage may refer to the stages below it, so match
     stages until no more are found."""
     names, taken = dict(renames), set(renames.values())
-    known = {thing.name for thing in (*old.sources, *old.stages)}
+    known = {s.name for s in old.sources} | {s.name for s in old.stages}
     found = _successions(rename_query(old, names).sources, new.sources, reads_the_same, taken)
     while True:
         names, taken = _followed_by(names, found, known), taken | {*found.values()}
