@@ -1,10 +1,11 @@
 """The main job on real input: update a running streaming app from Airflow, keep its state, check every row.
 
-The 2013 New York flights arrive day by day in the input of version 1 of flight-windows. While they do, the DAG
-stream_update runs in a real Airflow and takes the app to version 2. Then version 3 follows version 2, muted, its rows
-are compared with version 2's for the same batches, and it takes over without a start. At the end every row that the
-three versions wrote is compared with an oracle computed in plain Python. Exit code 0: both updates succeeded and no row
-differs.
+First a plain script: submitted as it is, changed in a line, updated by the command line; it counts the 2013 New York
+flights of each carrier. Then these flights arrive day by day in the input of version 1 of flight-windows. While they
+do, the DAG stream_update runs in a real Airflow and takes the app to version 2. Then version 3 follows version 2,
+muted, its rows are compared with version 2's for the same batches, and it takes over without a start. At the end every
+row that the three versions wrote is compared with an oracle computed in plain Python. Exit code 0: all updates
+succeeded and no row differs.
 
 Run it with `make demo`. All it makes lies in .demo/, which is wiped at the start.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +30,7 @@ from demolib.flights import write_days
 from demolib.leftovers import end_leftovers
 from demolib.oracle import WindowsOracle, expected_windows, found_windows, read_rows, written_by_v3
 from demolib.replay import Replay
+from demolib.script import ScriptAct
 from demolib.source_log import files_of_snapshot, processed_files
 
 from airflow_provider_streamupdate.control.client import StreamUpdateClient
@@ -74,6 +77,7 @@ class Demo:
         self.client = StreamUpdateClient(
             str(self.root), SparkSubmit(spark_submit=str(self.spark_submit), master="local[2]")
         )
+        self.script = ScriptAct(work / "script", self.spark_submit, self.say, self.wait)
         self.airflow = AirflowServer(
             self.home, {"AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1", "UP_TIMEOUT": f"{limit:.0f}"}
         )
@@ -91,9 +95,11 @@ class Demo:
     def run(self) -> Comparison:
         """Run the whole demo; DemoError, StreamUpdateError or TimeoutError when something goes wrong."""
         self.prepare()
+        files = write_days(self.work / "flights")
+        counts = self.script.run(files)
+        self.say(f"the script's counts are right: {counts.total()} flights of {len(counts)} carriers")
         self.say(f"starting Airflow on port {self.airflow.port} and version 1 of {APP}")
         self.airflow.start()
-        files = write_days(self.work / "flights")
         with self.replaying(files) as replay:
             self.submit_v1()
             replay.start()
@@ -324,6 +330,7 @@ class Demo:
     def clean_up(self) -> None:
         """End everything that was started, and report it when something had to be killed."""
         self.airflow.stop()
+        self.script.end()
         if self.root.exists() and APP in self.client.apps():
             for spec in self.client.deployments(APP):
                 self.client.stop_deployment(APP, spec.deployment)
@@ -345,7 +352,7 @@ def main(work: Path, limit: float) -> None:
     result = None
     try:
         result = demo.run()
-    except (DemoError, AirflowError, StreamUpdateError, TimeoutError) as error:
+    except (DemoError, AirflowError, StreamUpdateError, TimeoutError, subprocess.SubprocessError) as error:
         click.echo(f"\ndemo: error: {error}\n{demo.driver_logs()}", err=True)
     finally:
         demo.say("ending Airflow and the drivers")

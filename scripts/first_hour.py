@@ -63,6 +63,7 @@ class FirstHour:
             "Look at what it wrote, and end it": self.last_orders,
         }
         self.after: dict[str, Callable[[], None]] = {
+            page.SCRIPT: self.script_ended,
             "Start an app": self.started,
             "Update it from the command line": self.settled,
             "Update it from Airflow": self.updated_by_airflow,
@@ -97,7 +98,7 @@ class FirstHour:
     def take(self, step: Step) -> None:
         """The step as the page has it, with what the script does beside it."""
         if step.program is not None:
-            (self.shell.cwd / "my_app.py").write_text(step.program, encoding="utf-8")
+            (self.shell.cwd / str(step.file)).write_text(step.program, encoding="utf-8")
         self.before.get(step.title, _nothing)()
         for command in step.commands:
             self.command(command)
@@ -107,11 +108,17 @@ class FirstHour:
         click.echo(f"    $ {command.line}")
         if command.line.strip() == STANDALONE:
             self.start_airflow()
+        elif command.line.startswith("streamupdate log clicks"):
+            # three clicks counted by the first version, one by the second
+            self.wait("the script to count on", lambda: "|home|    4|" in self.shell.run("streamupdate log clicks"))
         else:
             self.shell.run(self.here(command.line), command.code, command.words, LIMIT)
 
     def here(self, line: str) -> str:
         """The page's command with what is another here: where the wheel is, and uv with our locks in pip's place."""
+        if line == ". .venv/bin/activate":  # a clone's
+            return "true"
+        line = line.replace("/tmp/clicks", f"{self.work}/clicks").replace(".venv-spark/", "spark-env/")
         if line.startswith("export WHEEL="):
             return f"export WHEEL='{self.wheel}'"
         if match := re.fullmatch(r"python3 -m venv (\S+)", line):
@@ -135,6 +142,11 @@ class FirstHour:
         if self.airflow is None:
             raise StepError(f"the page does not start Airflow ({STANDALONE}) before it is needed")
         return self.airflow
+
+    def script_ended(self) -> None:
+        """The app that follows has its root by the connection."""
+        for name in ("STREAMUPDATE_ROOT", "STREAMUPDATE_SPARK_SUBMIT"):
+            del self.shell.environment[name]
 
     def started(self) -> None:
         self.orders.counted_by_version_1()

@@ -1,4 +1,4 @@
-"""The section of docs/getting-started.md that is run: its steps, the commands of each, and what they must end with."""
+"""The sections of docs/getting-started.md that are run: their steps, and how the commands of each must end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "getting-started.md"
 SECTION = "In your own installation"
+SCRIPT = "A script of your own"
 _EXPECTED = re.compile(r"\s+# exit code (\d+): (.+)$")
+_SAVED = re.compile(r"Save it as `(\w+\.py)`")
 _REMARK = re.compile(r"\s{2,}# .*$")
 
 
@@ -21,17 +23,20 @@ class Command(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is below a heading of the section. program: the Python code that is to be saved, if there is any."""
+    """What is below a heading. program: the Python code that is to be saved, and file: as what, if there is any."""
 
     title: str
     commands: tuple[Command, ...]
     program: str | None
+    file: str | None
 
 
 def steps(page: Path = PAGE) -> list[Step]:
-    """In the order of the page."""
-    section = page.read_text(encoding="utf-8").split(f"\n## {SECTION}\n")[1].split("\n## ")[0]
-    return [_step(part) for part in section.split("\n### ")[1:]]
+    """In the order of the page; the script comes when all is installed."""
+    text = page.read_text(encoding="utf-8")
+    script, section = (text.split(f"\n## {title}\n")[1].split("\n## ")[0] for title in (SCRIPT, SECTION))
+    install, *others = (_step(part) for part in section.split("\n### ")[1:])
+    return [install, _step(f"{SCRIPT}\n{script}"), *others]
 
 
 def _step(part: str) -> Step:
@@ -39,7 +44,8 @@ def _step(part: str) -> Step:
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", part, re.MULTILINE | re.DOTALL)
     commands = [command(line) for kind, text in blocks if kind == "bash" for line in text.splitlines() if line.strip()]
     [program] = [text for kind, text in blocks if kind == "python"] or [None]
-    return Step(title, tuple(commands), program)
+    file = _SAVED.search(part)
+    return Step(title, tuple(commands), program, file[1] if file else None)
 
 
 def command(line: str) -> Command:
