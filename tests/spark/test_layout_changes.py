@@ -53,7 +53,7 @@ def test_keys_and_aggregates_of_sessions_change_places(bench: Bench) -> None:
 
 @pytest.mark.slow
 def test_sessions_lose_an_aggregate(bench: Bench) -> None:
-    found, sessions = sessions_before_and_after(bench, visits("k", made=BOTH), visits("k", made=BOTH[:1]), "are lost")
+    found, sessions = sessions_before_and_after(bench, visits("k", made=BOTH), visits("k", made=BOTH[:1]), "")
     assert found == Counter({(k, start, n): times for (k, start, n, s), times in sessions.items()})
 
 
