@@ -61,8 +61,7 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
         @click.option("--strict", is_flag=True, help="Fail on a parameter that no query function reads.")
         @functools.wraps(function)
         def wrapper(*args: Any, strict: bool, app_file: str, params: Sequence[tuple[str, str]], **given: Any) -> Any:
-            script = _script(given)
-            application = checked(app_file, given, dict(params), script)
+            application = script_or_app(app_file, given, dict(params))
             with parameters(strict):
                 return function(*args, application=application, **given)
 
@@ -71,8 +70,9 @@ def application_options(file: Callable[..., Any]) -> Callable[[Callable[..., Any
     return decorate
 
 
-def _script(given: dict[str, Any]) -> Script | None:
-    """Take the options of a script out of a command's arguments."""
+def script_or_app(file: str, given: dict[str, Any], params: dict[str, str]) -> Application:
+    """Return the application of a command's arguments, after the cheap checks: a script of app `script_app`, or a file
+    that defines its app where that is None."""
     from ..core.registry.application import Script
 
     app, arguments = given.pop("script_app"), given.pop("script_arguments")
@@ -81,11 +81,7 @@ def _script(given: dict[str, Any]) -> Script | None:
         raise click.UsageError(
             f"{shlex.join(arguments) or '--seen-batch'} is of a plain script: name its app, too (--app NAME)"
         )
-    return None if app is None else Script(app=app, arguments=arguments, seen_batch=seen_batch)
-
-
-def checked(file: str, given: dict[str, Any], params: dict[str, str], script: Script | None) -> Application:
-    """Return the application that the arguments of a command describe, after the cheap checks."""
+    script = None if app is None else Script(app=app, arguments=arguments, seen_batch=seen_batch)
     if not file:
         raise click.UsageError("APP_FILE is empty; give the path of a .py file")
     application = make_application(_absolute(file), given, params, script)  # the driver has another working directory
@@ -94,17 +90,6 @@ def checked(file: str, given: dict[str, Any], params: dict[str, str], script: Sc
     except StreamUpdateError as error:
         raise Failure.of(error, USAGE) from error
     return application
-
-
-def script_or_app(
-    file: str, app: str, arguments: tuple[str, ...], is_script: bool, given: dict[str, Any]
-) -> Application:
-    """Return the application that a command describes: a script of app `app`, or a file that defines it."""
-    from ..core.registry.application import Script
-
-    seen_batch = dict(given.pop("seen_batch"))
-    script = Script(app=app, arguments=arguments, seen_batch=seen_batch) if is_script else None
-    return checked(file, given, dict(given.pop("params")), script)
 
 
 @contextlib.contextmanager

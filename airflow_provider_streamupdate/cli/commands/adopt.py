@@ -57,7 +57,9 @@ def adopt(
     own = app_file is None and len(before) == 1 and before[0].endswith(".py")
     if not own and app_file is None:
         raise click.UsageError("give the code that wrote the checkpoint (--plan-from), or a script alone")
-    application = script_or_app(before[0] if own else str(app_file), app, arguments, own or bool(arguments), options)
+    file, is_script = before[0] if own else str(app_file), own or bool(arguments) or bool(options["seen_batch"])
+    of_script = {"script_app": app if is_script else None, "script_arguments": arguments}
+    application = script_or_app(file, {**options, **of_script}, dict(options["params"]))
     client = settings.client(needs_root=False)
     with parameters(strict), progress(f"adopting {', '.join(before)}", "run the same command again") as report:
         adopted = client.adopt(application, None if own else by_query(before), app, snapshot, report)
