@@ -13,6 +13,11 @@ from ..output import print_result, size
 from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
+_STOP = (
+    "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits another "
+    "batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
+)
+
 
 @click.command(short_help="Make a snapshot from a checkpoint that is not managed yet.")
 @click.argument("checkpoints", metavar="CHECKPOINT... | SCRIPT [-- ARGUMENTS...]", nargs=-1, required=True)
@@ -58,16 +63,12 @@ def adopt(
     if not own and app_file is None:
         raise click.UsageError("give the code that wrote the checkpoint (--plan-from), or a script alone")
     file, is_script = before[0] if own else str(app_file), own or bool(arguments) or bool(options["seen_batch"])
-    of_script = {"script_app": app if is_script else None, "script_arguments": arguments}
-    application = script_or_app(file, {**options, **of_script}, dict(options["params"]))
+    options |= {"script_app": app if is_script else None, "script_arguments": arguments}
+    application = script_or_app(file, options, dict(options.pop("params")))
     client = settings.client(needs_root=False)
     with parameters(strict), progress(f"adopting {', '.join(before)}", "run the same command again") as report:
         adopted = client.adopt(application, None if own else by_query(before), app, snapshot, report)
     taken = adopted.snapshot
-    stop = (
-        "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits "
-        "another batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
-    )
     from ...control.report_data import report_data
 
     document = {
@@ -79,14 +80,14 @@ def adopt(
         "in_flight": {name: query.in_flight for name, query in taken.queries.items()},
         "size": taken.size,
         "report": report_data(adopted.report),
-        "next": stop,
+        "next": _STOP,
     }
     print_result(
         settings,
         document,
         f"adopted snapshot {taken.name} of {taken.app}: {taken.position}; {size(taken.size)}",
         f"next: streamupdate submit {application.file} --snapshot {taken.name} (with the same options)",
-        stop,
+        _STOP,
     )
 
 
