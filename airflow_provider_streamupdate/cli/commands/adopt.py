@@ -14,8 +14,8 @@ from ..progress import progress
 from ..settings import Settings, pass_settings, shared
 
 _STOP = (
-    "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits another "
-    "batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
+    "if the query still runs, stop it before the app is started: both would write to the same sink. If it commits "
+    "another batch before that, submit refuses this snapshot; then adopt the checkpoint again (--snapshot)"
 )
 
 
