@@ -81,7 +81,7 @@ def _script(given: dict[str, Any]) -> Script | None:
         raise click.UsageError(
             f"{shlex.join(arguments) or '--seen-batch'} is of a plain script: name its app, too (--app NAME)"
         )
-    return None if app is None else Script(app=app, arguments=arguments, seen_batch=seen_batch)
+    return None if app is None else Script(app=app, arguments=arguments, seen_batch=seen_batch, folder=os.getcwd())
 
 
 def checked(file: str, given: dict[str, Any], params: dict[str, str], script: Script | None) -> Application:
@@ -103,7 +103,8 @@ def script_or_app(
     from ..core.registry.application import Script
 
     seen_batch = dict(given.pop("seen_batch"))
-    script = Script(app=app, arguments=arguments, seen_batch=seen_batch) if is_script else None
+    given_script = Script(app=app, arguments=arguments, seen_batch=seen_batch, folder=os.getcwd())
+    script = given_script if is_script else None
     return checked(file, given, dict(given.pop("params")), script)
 
 

@@ -13,6 +13,7 @@ import importlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -68,7 +69,8 @@ class Public:
     arguments: tuple[str, ...] = ()
     replaced: tuple[tuple[str, str], ...] = ()
     seen_batch: dict[str, str] = attrs.field(factory=dict)
-    path: str = ""  # in the repository, on PYTHONPATH
+    path: str = ""  # in the repository, on PYTHONPATH, and given with --py-files
+    started_in: str = ""  # the folder of the repository that it is started in
     changed: str = ""  # the file that the change is made in (empty: the script)
     change: tuple[str, str] = ("", "")
     verdict: str = "carried"
@@ -166,8 +168,13 @@ class World:
     def build(self) -> tuple[ScriptApp, AppPlan, dict[str, DataStreamWriter]]:
         self._rates = 0
         forget_modules(self.folder)
+        # Of the version before, in a driver of its own.
+        self.spark.sparkContext._python_includes.clear()
+        self.spark.sparkContext.environment.pop("PYTHONPATH", None)
         if self.public.path:
             sys.path.insert(0, str(self.repository / self.public.path))
+            packed = shutil.make_archive(str(self.folder / f"py-{self.files}-{time.monotonic_ns()}"), "zip", sys.path[0])
+            self.spark.sparkContext.addPyFile(packed)
         app = self.app()
         writers = app.build(self.spark, {})
         return app, plan_app(self.spark, app.declarations(), writers), writers
@@ -197,7 +204,7 @@ class World:
             report = saved.compare(plan, agree)
             assert report.compatible, report.problems
             restore_app(saved, plan, writers, self.registry, deployment, {})
-        sinks = {query.name: query.sink.provider for query in plan.queries}
+        sinks = {query.name: query.sink.format for query in plan.queries}
         for name, writer in writers.items():
             writer.trigger(processingTime="0 seconds")  # the clock's
             if sinks[name] == "console":
@@ -298,16 +305,25 @@ def world(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     for name in ("PYSPARK_SUBMIT_ARGS",):  # scripts set it
         monkeypatch.setenv(name, "")
+    jvm = spark._jvm
+    files = jvm.org.apache.hadoop.fs.FileSystem.get(spark._jsparkSession.sessionState().newHadoopConf())
+    before = files.getWorkingDirectory()
+    workers = spark.sparkContext._jsc.sc().conf()
+    workers.set("spark.python.worker.reuse", "false")  # the next version's driver has workers of its own
     main, argv, path, handler = sys.modules["__main__"], sys.argv, [*sys.path], signal.getsignal(signal.SIGTERM)
 
     def make(public: Public) -> World:
         if clone(public.repository) is None:
             pytest.skip(f"STREAMUPDATE_PUBLIC_REPOSITORIES has no clone of {public.repository}")
         made.append(World(spark, tmp_path, public))
-        monkeypatch.chdir(made[-1].repository)
+        where = made[-1].repository / public.started_in
+        monkeypatch.chdir(where)
+        files.setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(str(where)))  # a driver is started there
         return made[-1]
 
     yield make
+    files.setWorkingDirectory(before)
+    workers.set("spark.python.worker.reuse", "true")
     sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
     signal.signal(signal.SIGTERM, handler)
     forget_modules(tmp_path)

@@ -93,8 +93,11 @@ class ScriptApp:
                 f"{self.file.name} ended with exit code {error.code} before it started a query: its output says why. "
                 "Correct its arguments (behind --)"
             )
+        hint = ""
+        if isinstance(error, FileNotFoundError):
+            hint = f" (it runs in {Path.cwd()}, from a copy of its folder that has the modules and files that it names)"
         return ApplicationError(
-            f"{place(error) or self.file.name} raised {raised(error)}; correct it, or its arguments (behind --); "
+            f"{place(error) or self.file.name} raised {raised(error)}{hint}; correct it, or its arguments (behind --); "
             "`streamupdate plan` tries it without starting anything"
         )
 
