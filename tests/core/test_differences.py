@@ -7,7 +7,15 @@ import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.differences import MOST, describe_differences
-from airflow_provider_streamupdate.core.plan.expressions import Call, Column, Expression, Literal, Python, Window, field_of
+from airflow_provider_streamupdate.core.plan.expressions import (
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Python,
+    Window,
+    field_of,
+)
 from airflow_provider_streamupdate.core.plan.plan import PYTHON_IMPORTS, SinkPlan, StagePlan
 
 from .builders import app_plan, expression, query_plan, stage_plan
@@ -63,8 +71,8 @@ CASES: list[tuple[list[Expression], list[Expression], str]] = [
     ([Call("cast", (A,), (("dataType", Literal("int")),))], [Call("cast", (A,), (("dataType", Literal("long")),))],
      "int -> long in CAST(a AS long)"),
     ([field_of(A, "x")], [field_of(A, "y")], "x -> y in a.y"),
-    ([windowed(900)], [windowed(300)], "...cond_long_name, a_third_long_name), 15 minutes) -> "
-     "...cond_long_name, a_third_long_name), 5 minutes)"),
+    ([windowed(900)], [windowed(300)], "...ond_long_name, a_third_long_name), 15 minutes) -> "
+     "...ond_long_name, a_third_long_name), 5 minutes)"),
     ([Literal("1", "long")], [Literal("1", "integer")], "1 -> something that reads the same (--verbose shows it)"),
 ]  # fmt: skip
 

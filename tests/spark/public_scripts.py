@@ -85,9 +85,7 @@ def clone(repository: str) -> Path | None:
 
 
 # What a source gives, where it is read of JSON files.
-KAFKA = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-)
+KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 SOURCES = {
     "kafka": KAFKA,
     "socket": "value string",
@@ -173,7 +171,9 @@ class World:
         self.spark.sparkContext.environment.pop("PYTHONPATH", None)
         if self.public.path:
             sys.path.insert(0, str(self.repository / self.public.path))
-            packed = shutil.make_archive(str(self.folder / f"py-{self.files}-{time.monotonic_ns()}"), "zip", sys.path[0])
+            packed = shutil.make_archive(
+                str(self.folder / f"py-{self.files}-{time.monotonic_ns()}"), "zip", sys.path[0]
+            )
             self.spark.sparkContext.addPyFile(packed)
         app = self.app()
         writers = app.build(self.spark, {})
@@ -193,7 +193,7 @@ class World:
         return made.json(str(self.input(name)))
 
     def run(self, snapshot: str | None = None, agree: tuple[str, ...] = ()) -> str:
-        """Deploy the script as it is now, fresh or from a snapshot, and let it read all; the snapshot that it leaves."""
+        """Deploy the script as it is now, fresh or from a snapshot, and let it read all. Return its last snapshot."""
         app, plan, writers = self.build()
         self.deployments += 1
         deployment = f"d{self.deployments}"

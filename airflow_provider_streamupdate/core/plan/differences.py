@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -154,7 +154,7 @@ def _apart(one: str, other: str) -> tuple[str, str]:
     """Return two texts cut so that what differs is seen: behind a long beginning that both have as well."""
     if _cut(one) != _cut(other) or one == other:
         return _cut(one), _cut(other)
-    start = len(os.path.commonprefix([one, other])) - _SHOWN // 2
+    start = next(n for n, pair in enumerate(zip_longest(one, other)) if pair[0] != pair[1]) - _SHOWN // 2
     return f"...{_cut(one[start:])}", f"...{_cut(other[start:])}"
 
 

@@ -77,10 +77,10 @@ def undeclared(queries: Iterable[QueryPlan]) -> Iterator[str]:
         if is_function(query) and query.sink.seen_batch is None:
             yield (
                 f"query {query.name}: its {query.sink.format} function may use the batch id. Declare what it does with "
-                f"an id that it has seen: @app.query({query.name!r}, seen_batch=...), or of a script "
-                f"--seen-batch {shlex.quote(query.name)}=..., with 'replaces' (what it wrote for the id), 'upserts' (rows of "
-                f"the same key: MERGE), 'skips' (it writes nothing) or 'adds'. Without it, the next update asks to agree (--agree "
-                f"{shlex.quote(f'{query.name}/{query.sink.format}')})"
+                f"an id that it has seen: @app.query({query.name!r}, seen_batch=...), or of a script --seen-batch "
+                f"{shlex.quote(query.name)}=..., with 'replaces' (what it wrote for the id), 'upserts' (rows of the "
+                "same key: MERGE), 'skips' (it writes nothing) or 'adds'. Without it, the next update asks to agree "
+                f"(--agree {shlex.quote(f'{query.name}/{query.sink.format}')})"
             )
 
 

@@ -94,7 +94,7 @@ def row_function(writer: DataStreamWriter) -> Any:
     found = _foreach_command(writer)
     loaded = pickle.loads(found[0]) if found else None
     wrapper = loaded[0] if isinstance(loaded, tuple) else None  # else it is broadcast
-    if getattr(wrapper, "__name__", "") != "func_without_process":
+    if wrapper is None or getattr(wrapper, "__name__", "") != "func_without_process":
         return None
     return dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__, strict=True))["f"].cell_contents
 
