@@ -30,14 +30,16 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
 
+from airflow_provider_streamupdate.control.operations.version import copy_application
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.compatibility.report import CompatibilityReport
 from airflow_provider_streamupdate.core.errors import StreamUpdateError
 from airflow_provider_streamupdate.core.plan.plan import AppPlan
-from airflow_provider_streamupdate.core.registry.application import Script
+from airflow_provider_streamupdate.core.registry.application import Application, Script
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.serde import to_json
 from airflow_provider_streamupdate.core.snapshots.export import export
+from airflow_provider_streamupdate.core.storage import Folder
 from airflow_provider_streamupdate.streaming.engine.queries import RunningQueries
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.restore.restorer import restore_app
@@ -114,7 +116,7 @@ class World:
         self.registry = Registry(str(folder / "root")).app("public")
         self.tables: dict[str, list[dict[str, Any]]] = {}
         self.shown: dict[str, dict[int, list[dict[str, Any]]]] = {}
-        self.files = self.deployments = self._rates = 0
+        self.files = self.deployments = self.copies = self._rates = 0
         self._unpack()
 
     def _unpack(self) -> None:
@@ -160,8 +162,13 @@ class World:
         self.write(topic, [{**known, "value": encoded(value), "offset": n} for n, value in enumerate(values)])
 
     def app(self) -> ScriptApp:
+        """Return the script as a driver has it: in a copy, with what goes along."""
         arguments = tuple(a.format(folder=self.folder) for a in self.public.arguments)
-        return ScriptApp(self.file, Script(app="public", arguments=arguments, seen_batch=self.public.seen_batch))
+        script = Script(app="public", arguments=arguments, seen_batch=self.public.seen_batch)
+        self.copies += 1
+        place = self.folder / f"copy-{self.copies}"
+        kept = copy_application(Application(file=str(self.file), script=script), Folder.scratch(place))
+        return ScriptApp(place / kept.file, script)
 
     def build(self) -> tuple[ScriptApp, AppPlan, dict[str, DataStreamWriter]]:
         self._rates = 0
