@@ -71,7 +71,7 @@ def difference(old: Expression, new: Expression) -> str:
         and was.function == now.function
     ):
         return f"{was.function}: {_options(was, now)}"
-    before, after = _apart(words(was), words(now))
+    before, after = _cut_pair(words(was), words(now))
     around = f" in {_short(new)}" if now is not new and len(words(new)) <= _SHOWN else ""
     return f"{before} -> {after if after != before else _OTHER}{around}"
 
@@ -150,7 +150,7 @@ def _short(value: Expression) -> str:
     return _cut(words(value))
 
 
-def _apart(one: str, other: str) -> tuple[str, str]:
+def _cut_pair(one: str, other: str) -> tuple[str, str]:
     """Return two texts cut so that what differs is seen: behind a long beginning that both have as well."""
     if _cut(one) != _cut(other) or one == other:
         return _cut(one), _cut(other)
