@@ -81,7 +81,8 @@ def script_or_app(file: str, given: dict[str, Any], params: dict[str, str]) -> A
         raise click.UsageError(
             f"{shlex.join(arguments) or '--seen-batch'} is of a plain script: name its app, too (--app NAME)"
         )
-    script = None if app is None else Script(app=app, arguments=arguments, seen_batch=seen_batch)
+    folder = os.getcwd()  # of its relative paths
+    script = None if app is None else Script(app=app, arguments=arguments, seen_batch=seen_batch, folder=folder)
     if not file:
         raise click.UsageError("APP_FILE is empty; give the path of a .py file")
     application = make_application(_absolute(file), given, params, script)  # the driver has another working directory

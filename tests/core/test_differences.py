@@ -7,7 +7,15 @@ import pytest
 
 from airflow_provider_streamupdate.core.compatibility.compatibility import compare
 from airflow_provider_streamupdate.core.plan.differences import MOST, describe_differences
-from airflow_provider_streamupdate.core.plan.expressions import Call, Column, Expression, Literal, Python, field_of
+from airflow_provider_streamupdate.core.plan.expressions import (
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Python,
+    Window,
+    field_of,
+)
 from airflow_provider_streamupdate.core.plan.plan import PYTHON_IMPORTS, SinkPlan, StagePlan
 
 from .builders import app_plan, expression, query_plan, stage_plan
@@ -35,6 +43,12 @@ def function(digest: str, name: str = "classify", *arguments: Expression) -> Pyt
     return Python(digest, name, arguments or (K,))
 
 
+def windowed(seconds: int) -> Expression:
+    names = ("a_long_name", "a_second_long_name", "a_third_long_name")
+    of = Call("coalesce", tuple(Column("source-1", name, "timestamp") for name in names))
+    return Window(of, seconds * 10**6, seconds * 10**6, 0, f"#{seconds}")
+
+
 CASES: list[tuple[list[Expression], list[Expression], str]] = [
     ([A], [B], "a -> b"),
     ([K], [K, Call("upper", (A,))], "upper(a) is new"),
@@ -57,6 +71,8 @@ CASES: list[tuple[list[Expression], list[Expression], str]] = [
     ([Call("cast", (A,), (("dataType", Literal("int")),))], [Call("cast", (A,), (("dataType", Literal("long")),))],
      "int -> long in CAST(a AS long)"),
     ([field_of(A, "x")], [field_of(A, "y")], "x -> y in a.y"),
+    ([windowed(900)], [windowed(300)], "...ond_long_name, a_third_long_name), 15 minutes) -> "
+     "...ond_long_name, a_third_long_name), 5 minutes)"),
     ([Literal("1", "long")], [Literal("1", "integer")], "1 -> something that reads the same (--verbose shows it)"),
 ]  # fmt: skip
 

@@ -78,6 +78,7 @@ def test_what_cannot_work_is_refused_with_its_line(text: str, line: int, told: s
         f"q = {QUERY}.start()\nwhile not q.awaitTermination(10):\n    print(q.lastProgress)\n",
         f"def run():\n    {QUERY}.start().awaitTermination()\n\nif __name__ == '__main__':\n    run()\n",
         f"try:\n    {QUERY}.start().awaitTermination()\nfinally:\n    spark.stop()\n",
+        f"time.sleep(10)\na = {QUERY}.start()\nb = {QUERY}.start()\na.awaitTermination()\n",  # for Kafka to be up
         "import threading\nt = threading.Thread(target=f)\nt.start()\nq.awaitTermination()\nt.start()\n",
     ],
 )
@@ -122,6 +123,12 @@ def test_arguments_that_are_not_given_are_those_of_the_running_version(tmp_path:
     )
     kept = inherit(running, application(job)).script
     assert kept == running.script
+    # What it names by a relative path stays where it is, wherever it is updated from.
+    assert running.script is not None
+    there = attrs.evolve(running, script=attrs.evolve(running.script, folder=str(tmp_path)))
+    elsewhere = attrs.evolve(application(job), script=Script(app="clicks", folder="/elsewhere"))
+    assert (moved := inherit(there, elsewhere)).script == there.script
+    assert moved.working_folder(Path("own")) == tmp_path and elsewhere.working_folder(Path("own")) == Path("own")
     changed = inherit(running, application(job, "--in", "/y")).script
     assert changed is not None and changed.arguments == ("--in", "/y") and changed.seen_batch == {"q": "adds"}
     # Of a StreamingApp that becomes a script its parameters are nothing.

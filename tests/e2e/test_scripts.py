@@ -3,6 +3,7 @@ drivers, against the sums in plain Python."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -101,13 +102,17 @@ class Script(Sums):
 GROUND = Script
 
 
-def test_a_script_is_updated_as_it_is(ground: Script) -> None:
+def test_a_script_is_updated_as_it_is(ground: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         ground.write()
+    # Relative paths lie where it was submitted, wherever it is updated from.
+    monkeypatch.chdir(ground.folder)
+    given = [word if word[:2] == "--" else os.path.relpath(word) for word in ground.arguments]
     of_script = ("--app", "sums", "--master", "local[2]")
     declared = ("--seen-batch", "sums=replaces")
-    ground.cli("submit", str(ground.job), *of_script, *declared, "--deployment", "one", "--", *ground.arguments)
+    ground.cli("submit", str(ground.job), *of_script, *declared, "--deployment", "one", "--", *given)
     ground.check_output()
+    monkeypatch.chdir(ground.repository)
     # Of what is not given the running version's counts: the arguments, the master, what is declared.
     ground.change('log = logging.getLogger("job")', 'log = logging.getLogger("sums")  # by its name')
     ground.feed()
@@ -117,9 +122,7 @@ def test_a_script_is_updated_as_it_is(ground: Script) -> None:
     assert (ground.output / "ended").read_text() == "ended\n", "the first version's, once"
     spec = ground.client.registry.app("sums").spec("two")
     script = spec.application.script
-    assert (
-        script is not None and list(script.arguments) == ground.arguments and script.seen_batch == {"sums": "replaces"}
-    )
+    assert script is not None and list(script.arguments) == given and script.seen_batch == {"sums": "replaces"}
     # Another module beside it is another version; its key is another one, which is told.
     (ground.repository / "lib" / "keys.py").write_text("def group(key):\n    return key.upper()\n")
     told = ground.cli("update", str(ground.job), "--app", "sums", code=1)

@@ -64,6 +64,7 @@ class Drivers:
         log: Path,
         epoch: int,
         note: Callable[[Launch], None],
+        folder: Path | None = None,
         **of_cluster: Any,
     ) -> Launch:
         """On the machine of whoever starts it."""

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from bench import Bench, by, counts, distinct, row
+from pyspark import TaskContext
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
@@ -179,8 +180,31 @@ def each(writer):
     return writer.foreach(print)
 
 
+def rows(function):
+    return lambda writer: writer.foreach(function)
+
+
+def shown(row):
+    print(row.asDict())
+
+
+def asked(row):
+    print(TaskContext.get().getLocalProperty("streaming.sql.batchId"))
+
+
+class Opened:
+    """It gets the id."""
+
+    def open(self, partition: int, batch_id: int) -> bool:
+        return True
+
+    def process(self, row) -> None:
+        pass
+
+
 def test_it_is_declared_or_found_in_the_function_s_code(bench: Bench) -> None:
     found = [(calls(nothing), None, UNUSED), (calls(both), None, None), (each, None, None), (noop, None, None)]
+    found += [(rows(shown), None, UNUSED), (rows(asked), None, None), (rows(Opened()), None, None)]
     for sink, declared, kept in (
         *found,
         (each, ADDS, ADDS),

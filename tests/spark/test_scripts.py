@@ -155,6 +155,14 @@ def test_a_script_is_an_app_as_it_is(place: Place, shape: str) -> None:
     assert place.ended.read_text() == "ended" * (1 if waits else 2)
 
 
+def test_its_modules_are_not_those_of_another_version(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor of another script in the session: Spark keeps one file of a name."""
+    text = "import names\n" + ROWS + COUNTS + START
+    for key in ("k", "n"):
+        monkeypatch.delitem(sys.modules, "names", raising=False)
+        assert len(place.plan(place.app(text, names=f"KEY = {key!r}\n")).queries) == 1
+
+
 def test_an_alias_is_a_name(place: Place) -> None:
     """Right above what it names, once, and not one of a table or of columns alone."""
     rows = ROWS.replace(".json(sys.argv[1])", ".json(sys.argv[1]).alias('orders')")

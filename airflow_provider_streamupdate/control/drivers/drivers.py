@@ -250,6 +250,7 @@ class Drivers:
             lambda launch: self._note(spec.deployment, launch),
             cluster=cluster.name,
             submitted=prepared.submitted,
+            folder=application.working_folder(files.folder),
         )
 
     def _note(self, deployment: str, launch: Launch) -> None:

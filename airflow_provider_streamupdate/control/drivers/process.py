@@ -43,12 +43,13 @@ def start(
     note: Callable[[Launch], None],
     cluster: str = "local",
     submitted: Submitted | None = None,
+    folder: Path | None = None,
 ) -> Launch:
     """Start a driver that outlives this process, in its own session, its output appended to `log`.
 
     It begins only after `note` has recorded its launch, so that every driver can be found.
 
-    cluster, submitted: as in Launch
+    cluster, submitted: as in Launch; folder: its working directory (None: the log's)
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     mark = uuid.uuid4().hex
@@ -60,7 +61,7 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**environment, MARK: mark},
-            cwd=str(log.parent),
+            cwd=str(folder or log.parent),
             start_new_session=True,
             umask=umask_in(str(log.parent)),
         )

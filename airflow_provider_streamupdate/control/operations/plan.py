@@ -21,11 +21,13 @@ from ...core.registry.hiding import Hiding
 from ...core.serde import from_json
 from ...core.snapshots.plan_answer import PlanAnswer
 from ...core.snapshots.rehearsal import Rehearsal
+from ...core.storage import Folder
 from ..drivers import process, runtime
 from ..drivers.clusters import cluster_for
 from ..drivers.driver_log import last_lines
 from ..drivers.launch_files import located
 from ..drivers.launcher import Launcher, driver_environment, on_this_machine
+from .version import copy_application
 
 TIMEOUT_SECONDS = 300.0
 WHOLE_TRACEBACK = "streamupdate plan FILE --traceback"
@@ -91,6 +93,8 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
     launcher.check()
     application = located(application, Path.cwd())  # the driver runs in another folder
     with tempfile.TemporaryDirectory(prefix="streamupdate-plan-") as folder:
+        if application.script is not None:  # as it will run: with the files of its folder that go along, and no others
+            application = located(copy_application(application, Folder.scratch(Path(folder))), Path(folder))
         out, log = Path(folder) / "plan.json", Path(folder) / "driver.log"
         args = ["plan", "--out", str(out)]
         args += _of_script(application)
@@ -113,7 +117,8 @@ def plan_application(launcher: Launcher, application: Application, options: Plan
         environment = driver_environment(launcher, quiet, command, secrets)
         with open(log, "wb") as output:
             try:
-                code = process.run(command, environment, Path(folder), output, options.timeout)
+                where = application.working_folder(Path(folder))
+                code = process.run(command, environment, where, output, options.timeout)
             except subprocess.TimeoutExpired as error:
                 raise errors.WaitTimeoutError(
                     f"{'rehearsing' if options.rehearse else 'planning'} {application.file} took more than "

@@ -51,6 +51,13 @@ def store_application(application: Application, folder: Folder) -> Application:
 
     Returns the application with paths relative to that folder.
     """
+    kept = copy_application(application, folder)
+    boundary("code-stored")
+    return kept
+
+
+def copy_application(application: Application, folder: Folder) -> Application:
+    """Copy code and files into a folder. Returns the application with paths relative to it."""
 
     def keep(path: str, place: str) -> str:
         target = f"application/{place}{Path(path).name}"
@@ -65,5 +72,4 @@ def store_application(application: Application, folder: Folder) -> Application:
     )
     for name in application.files_beside():
         folder.write(f"application/{name}", (Path(application.file).parent / name).read_bytes())
-    boundary("code-stored")
     return kept

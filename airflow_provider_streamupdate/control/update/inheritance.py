@@ -68,7 +68,8 @@ def _script(running: Script | None, given: Script) -> Script:
     if running is None:
         return given
     seen_batch = {**running.seen_batch, **given.seen_batch}
-    return attrs.evolve(given, arguments=given.arguments or running.arguments, seen_batch=seen_batch)
+    folder = running.folder or given.folder  # relative paths stay where they are, wherever an update is made
+    return attrs.evolve(given, arguments=given.arguments or running.arguments, seen_batch=seen_batch, folder=folder)
 
 
 def without(application: Application, options: UpdateOptions, whose: str, again: bool) -> Application:

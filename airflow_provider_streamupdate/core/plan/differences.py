@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -70,7 +71,7 @@ def difference(old: Expression, new: Expression) -> str:
         and was.function == now.function
     ):
         return f"{was.function}: {_options(was, now)}"
-    before, after = _short(was), _short(now)
+    before, after = _cut_pair(words(was), words(now))
     around = f" in {_short(new)}" if now is not new and len(words(new)) <= _SHOWN else ""
     return f"{before} -> {after if after != before else _OTHER}{around}"
 
@@ -147,6 +148,14 @@ def _option(value: Expression | None) -> str:
 
 def _short(value: Expression) -> str:
     return _cut(words(value))
+
+
+def _cut_pair(one: str, other: str) -> tuple[str, str]:
+    """Return two texts cut so that what differs is seen: behind a long beginning that both have as well."""
+    if _cut(one) != _cut(other) or one == other:
+        return _cut(one), _cut(other)
+    start = next(n for n, pair in enumerate(zip_longest(one, other)) if pair[0] != pair[1]) - _SHOWN // 2
+    return f"...{_cut(one[start:])}", f"...{_cut(other[start:])}"
 
 
 def _cut(text: str) -> str:

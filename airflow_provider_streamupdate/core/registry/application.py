@@ -26,12 +26,14 @@ class Script:
     arguments: the script's ``sys.argv[1:]``
     seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
     muted: its queries write into nothing
+    folder: the working directory of its drivers, where relative paths lie (empty: a deployment's own)
     """
 
     app: str
     arguments: tuple[str, ...] = ()
     seen_batch: dict[str, str] = attrs.field(factory=dict)
     muted: bool = False
+    folder: str = ""
 
     @property
     def options(self) -> dict[str, str]:
@@ -56,6 +58,11 @@ class Application:
     # Spark master, e.g. ``local[2]``; None leaves it to the launcher (connection, spark-defaults)
     master: str | None = None
     env_vars: dict[str, str] = attrs.field(factory=dict)  # environment of the driver
+
+    def working_folder(self, own: Path) -> Path:
+        """Return the folder that a driver runs in: a script's, where this machine has it, else the driver's own."""
+        given = Path(self.script.folder) if self.script and self.script.folder else own
+        return given if given.is_dir() else own
 
     @property
     def settings(self) -> tuple[dict[str, str], ...]:

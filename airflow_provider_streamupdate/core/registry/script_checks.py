@@ -37,10 +37,10 @@ def check_script(file: str, tree: ast.Module) -> None:
                 f"another one: {_ADVICE}"
             )
         for body in _bodies(node):
-            waits = [n for n, statement in enumerate(body) if _first(statement, _waits)]
-            later = [s for statement in body[waits[0] + 1 :] if (s := _first(statement, _starts))] if waits else []
+            wait = _first_wait(body)
+            later = [s for statement in body[wait + 1 :] if (s := _first(statement, _starts))]
             if later:
-                line = body[waits[0]].lineno
+                line = body[wait].lineno
                 raise ApplicationError(
                     f"{file}:{later[0].lineno} starts a query behind the wait in line {line}: {_ADVICE}"
                 )
@@ -67,9 +67,17 @@ def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
             yield value
 
 
+def _first_wait(body: list[ast.stmt]) -> int:
+    """Return the number of the first statement that waits for a query; the last one's where none does. A sleep is no
+    wait before a query was started."""
+    start = next((n for n, statement in enumerate(body) if _first(statement, _starts)), len(body))
+    waits = (n for n, each in enumerate(body) if _first(each, _waits if n >= start else _waits_for_one))
+    return next(waits, len(body) - 1)
+
+
 def _first(node: ast.AST, of: Callable[[ast.expr], bool]) -> ast.expr | None:
     """Return the first expression of a kind in a statement, but for those in functions that it only defines."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and of is _waits:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and of is not _starts:
         return None
     for inner in ast.walk(node):
         if isinstance(inner, ast.expr) and of(inner):
@@ -85,5 +93,10 @@ def _starts(call: ast.expr) -> bool:
 
 
 def _waits(node: ast.expr) -> bool:
-    """Return whether an expression waits for a query."""
+    """Return whether an expression waits, for a query or by a sleep."""
     return getattr(node, "attr", getattr(node, "id", "")) in _WAITS
+
+
+def _waits_for_one(node: ast.expr) -> bool:
+    """Return whether an expression waits for a query."""
+    return _waits(node) and getattr(node, "attr", getattr(node, "id", "")) != "sleep"

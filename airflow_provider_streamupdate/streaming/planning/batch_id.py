@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.compatibility.rules.sinks import is_function, kind_of
+from ...core.compatibility.rules.sources.source_options import short_format
 from ...core.errors import ApplicationError
 from ...core.plan.plan import UNUSED, QueryPlan
 from .. import spark_internals
@@ -63,7 +64,11 @@ def seen_batch(where: str, writer: DataStreamWriter, format: str, declared: str 
         return None
     if declared is not None:
         return declared
-    return UNUSED if uses_id(spark_internals.batch_function(writer)) is False else None
+    if short_format(format) == "foreach":
+        found = row_uses_id(spark_internals.row_function(writer))
+    else:
+        found = uses_id(spark_internals.batch_function(writer))
+    return UNUSED if found is False else None
 
 
 def undeclared(queries: Iterable[QueryPlan]) -> Iterator[str]:
@@ -72,10 +77,10 @@ def undeclared(queries: Iterable[QueryPlan]) -> Iterator[str]:
         if is_function(query) and query.sink.seen_batch is None:
             yield (
                 f"query {query.name}: its {query.sink.format} function may use the batch id. Declare what it does with "
-                f"an id that it has seen: @app.query({query.name!r}, seen_batch=...), with 'replaces' (what it wrote "
-                "for the id), 'upserts' (rows of the same key: MERGE), 'skips' (it writes nothing) or 'adds'. Without "
-                f"it, the next update asks to agree (--agree "
-                f"{shlex.quote(f'{query.name}/{query.sink.format}')})"
+                f"an id that it has seen: @app.query({query.name!r}, seen_batch=...), or of a script --seen-batch "
+                f"{shlex.quote(query.name)}=..., with 'replaces' (what it wrote for the id), 'upserts' (rows of the "
+                "same key: MERGE), 'skips' (it writes nothing) or 'adds'. Without it, the next update asks to agree "
+                f"(--agree {shlex.quote(f'{query.name}/{query.sink.format}')})"
             )
 
 
@@ -93,7 +98,17 @@ def uses_id(function: Any) -> bool | None:
     name = code.co_varnames[skipped + 1]
     if name in code.co_cellvars or any(_reads(each, name) for each in dis.get_instructions(code)):
         return True
-    met = list(reached(function, *held))
+    return _finds_id(function, *held)
+
+
+def row_uses_id(function: Any) -> bool | None:
+    """Whether a function given to foreach, which gets a row alone, reads the batch id otherwise; None where its code
+    does not tell. An object's open() gets the id."""
+    return _finds_id(function) if isinstance(function, types.FunctionType) else None
+
+
+def _finds_id(*functions: Any) -> bool | None:
+    met = list(reached(*functions))
     if any(_asks(each.__code__) for each in met if is_app_function(each)):
         return True
     return None if told_by_listener(met) else False

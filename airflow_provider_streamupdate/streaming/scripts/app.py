@@ -3,6 +3,8 @@ driver's. Not a line of it has to be changed."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import sys
 import tempfile
 import zipfile
@@ -72,10 +74,14 @@ class ScriptApp:
             sys.path.insert(0, str(folder))
         modules = [name for name in own_files(self.file) if name.endswith(".py")]
         if modules:
-            target = Path(tempfile.mkdtemp(prefix="streamupdate-script-")) / "modules.zip"
-            with zipfile.ZipFile(target, "w") as archive:
+            held = io.BytesIO()
+            with zipfile.ZipFile(held, "w") as archive:
                 for name in modules:
-                    archive.write(folder / name, name)
+                    archive.writestr(zipfile.ZipInfo(name), (folder / name).read_bytes())
+            # Spark has no two files of one name: another script's, or another version's, is not this one.
+            name = f"modules-{hashlib.sha256(held.getvalue()).hexdigest()[:16]}.zip"
+            target = Path(tempfile.mkdtemp(prefix="streamupdate-script-")) / name
+            target.write_bytes(held.getvalue())
             spark.sparkContext.addPyFile(str(target))
         spark_internals.show_py_files(spark)
 
@@ -87,8 +93,11 @@ class ScriptApp:
                 f"{self.file.name} ended with exit code {error.code} before it started a query: its output says why. "
                 "Correct its arguments (behind --)"
             )
+        hint = ""
+        if isinstance(error, FileNotFoundError):
+            hint = f" (it runs in {Path.cwd()}, from a copy of its folder that has the modules and files that it names)"
         return ApplicationError(
-            f"{place(error) or self.file.name} raised {raised(error)}; correct it, or its arguments (behind --); "
+            f"{place(error) or self.file.name} raised {raised(error)}{hint}; correct it, or its arguments (behind --); "
             "`streamupdate plan` tries it without starting anything"
         )
 

@@ -304,8 +304,8 @@ SINK_RULES: tuple[Rule[SinkChange], ...] = (
         change="any change of a query whose function (`foreachBatch`) uses the batch id, when the running version "
         "does not declare what it does with an id that it has seen",
         reason="after a rollback the running version gets batch ids that the new one has used: a {format} function "
-        "that skips ids keeps the new version's rows. Declare what it does, @app.query(..., seen_batch='skips', "
-        "'replaces', 'upserts' or 'adds'), and agree until it runs",
+        "that skips ids keeps the new version's rows. Declare what it does, seen_batch='skips', 'replaces', "
+        "'upserts' or 'adds' (a script: --seen-batch), and agree until it runs",
         source="foreachBatch is given the batch id to detect repeats (Structured Streaming guide); a rollback "
         "continues from the older version's own checkpoint, with its next batch id",
         tests=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -81,14 +82,33 @@ def batch_function(writer: DataStreamWriter) -> Any:
 
 def foreach_imports(writer: DataStreamWriter) -> tuple[str, ...]:
     """Return what importing the modules does that the argument of ``foreach`` uses (PythonForeachWriter)."""
+    if (found := _foreach_command(writer)) is None:
+        return (f"{UNKNOWN}foreach",)
+    command, function = found
+    return describe(command, broadcasts(function)).imports
+
+
+def row_function(writer: DataStreamWriter) -> Any:
+    """The Python function given to foreach, which gets each row; None for an object, and where it cannot be found
+    (DataStreamWriter._construct_foreach_function)."""
+    found = _foreach_command(writer)
+    loaded = pickle.loads(found[0]) if found else None
+    wrapper = loaded[0] if isinstance(loaded, tuple) else None  # else it is broadcast
+    if wrapper is None or getattr(wrapper, "__name__", "") != "func_without_process":
+        return None
+    return dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__, strict=True))["f"].cell_contents
+
+
+def _foreach_command(writer: DataStreamWriter) -> tuple[bytes, Any] | None:
+    """Return the pickled function of a foreach sink, and Spark's PythonFunction that has it."""
     spark, jwriter = writer._df.sparkSession, writer._jwrite
     held = _value(jwriter, jwriter.getClass().getDeclaredField("foreachWriter"))
     byte = module(spark, "scala.reflect.ClassTag").Byte()
     for field in held.getClass().getDeclaredFields():  # its name is one that Scala has made
         if str(field.getType().getSimpleName()) == "PythonFunction":
             function = _value(held, field)
-            return describe(bytes(function.command().toArray(byte)), broadcasts(function)).imports
-    return (f"{UNKNOWN}foreach",)
+            return bytes(function.command().toArray(byte)), function
+    return None
 
 
 @functools.cache  # to find one takes three calls of the JVM, and a plan reads 14
