@@ -125,9 +125,10 @@ def _event_time(arrival: Expression) -> Expression | None:
 
 
 def _other_watermarks(c: StageChange) -> bool:
-    """Return whether the rules for watermarks report a change of what is late (rules/query.py)."""
+    """Return whether the rules for watermarks report another column of what is late (rules/query.py). Above which
+    stages a watermark is decides which of them drop late rows, which they do not say."""
     old, new = watermarks_of_both(c.before, c.after)
-    return [w.place for w in old] != [w.place for w in new]
+    return [attrs.evolve(w, above=()).place for w in old] != [attrs.evolve(w, above=()).place for w in new]
 
 
 def _late_rows(c: StageChange) -> Facts | None:
