@@ -180,8 +180,8 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         id="source.position",
         verdict=REFUSED,
         change="unnamed sources whose format or location changed (two that swapped places are told apart by these)",
-        reason="the unnamed source at this position changed from {old} to {new}; name the sources with source() (a "
-        "rename such as source-1=NAME states which one it was)",
+        reason="the unnamed source at this position changed from {old} to {new}; name the sources with source() or "
+        ".alias() (a rename such as source-1=NAME states which one it was)",
         source="the offset log has a line a source, by position; measured: Spark continues at the other source's "
         "offsets",
         tests=("spark/test_traps.py::test_two_unnamed_sources_that_swap_places",),
@@ -192,7 +192,7 @@ SOURCE_RULES: tuple[Rule[SourceChange], ...] = (
         verdict=REFUSED,
         change="unnamed sources with the same format and options, whose format has no place (such as rate)",
         reason="it has no name, and nothing distinguishes it from {others} (format {format}): they may have swapped "
-        "places; name them with source()",
+        "places; name them with source() or .alias()",
         source="the offset log has a line a source, by position",
         applies=_twins,
     ),
@@ -374,7 +374,7 @@ NEW_SOURCE_RULES: tuple[Rule[LoneSource], ...] = (
         id="source.new-unnamed",
         verdict=REFUSED,
         change="a new source without a name",
-        reason="the sources changed, and this one has no name; name the sources with source()",
+        reason="the sources changed, and this one has no name; name the sources with source() or .alias()",
         source="the offset log has a line a source, by position",
         applies=lambda c: None if c.source.named else {},
     ),

@@ -333,7 +333,7 @@ STAGE_RULES: tuple[Rule[StageChange], ...] = (
         verdict=REFUSED,
         change="unnamed stages that mean the same and differ only in position, in a changed plan",
         reason="it has no name and means the same as {others}, and the plan below it changed: only their positions "
-        "differ, and these may have changed; name them with stage()",
+        "differ, and these may have changed; name them with stage() or .alias()",
         source="operator ids are given by position (IncrementalExecution)",
         tests=("core/test_compatibility.py::test_stages_are_matched_by_name",),
         applies=_ambiguous,
