@@ -140,8 +140,8 @@ def _gone_query(c: GoneQuery) -> Facts:
         return {"hint": ""}
     return {
         "hint": f". The new query {' and '.join(same)} reads the same: if it is this one, keep the name "
-        f'(@app.query("{c.query.name}"), or queryName). As {" and ".join(same)} it reads everything again from its starting offsets, '
-        "without state: what it writes to the same place as before is there twice"
+        f'(@app.query("{c.query.name}"), or queryName). As {" and ".join(same)} it reads everything again from its '
+        "starting offsets, without state: what it writes to the same place as before is there twice"
     }
 
 
