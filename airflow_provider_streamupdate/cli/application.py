@@ -120,7 +120,7 @@ def make_application(
     from ..core.registry.application import Application
 
     return Application(
-        file=file,
+        file=os.path.realpath(file) if script else file,  # its modules lie beside what a link leads to
         script=script,
         py_files=_absolute_paths(given.pop("py_files")),
         files=_absolute_paths(given.pop("files")),

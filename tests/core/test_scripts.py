@@ -30,7 +30,7 @@ def files(folder: Path, **texts: str) -> Path:
 def test_own_modules_and_named_files_go_along(tmp_path: Path) -> None:
     job = files(
         tmp_path,
-        job_py="import config, json\nfrom lib.a import x\nimport pyspark.sql\nopen('conf/app.json')\n",
+        job_py=f"import config, json\nfrom lib.a import x\nimport pyspark.sql\nopen('conf/app.json')\n'{'я' * 150}'\n",
         config_py="from helpers import trim\n",
         src__helpers_py="",
         lib__a_py="from . import b\nfrom .deep.c import d\n",
@@ -79,6 +79,11 @@ def test_what_cannot_work_is_refused_with_its_line(text: str, line: int, told: s
         f"def run():\n    {QUERY}.start().awaitTermination()\n\nif __name__ == '__main__':\n    run()\n",
         f"try:\n    {QUERY}.start().awaitTermination()\nfinally:\n    spark.stop()\n",
         f"time.sleep(10)\na = {QUERY}.start()\nb = {QUERY}.start()\na.awaitTermination()\n",  # for Kafka to be up
+        # what the run has to tell: a branch, an early return, a look, a column of this name
+        f"if a:\n    {QUERY}.start().awaitTermination()\nif b:\n    {QUERY}.start().awaitTermination()\n",
+        f"if a:\n    {QUERY}.start().awaitTermination()\n    sys.exit()\n{QUERY}.start()\n",
+        f"a = {QUERY}.start()\nprint(a.isActive)\nb = {QUERY}.start()\n",
+        f"live = users.filter(users.isActive)\n{QUERY}.start()\n{QUERY}.start()\n",
         "import threading\nt = threading.Thread(target=f)\nt.start()\nq.awaitTermination()\nt.start()\n",
     ],
 )

@@ -3,11 +3,15 @@ have ended, and what is said of them. Real updates of one are in tests/e2e/test_
 
 from __future__ import annotations
 
+import builtins
+import io
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -19,6 +23,7 @@ from airflow_provider_streamupdate.core.registry.application import Script
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.scripts import run
 from airflow_provider_streamupdate.streaming.scripts.app import ScriptApp
+from airflow_provider_streamupdate.streaming.scripts.protection import protect
 
 SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.appName('x').getOrCreate()\n"
 ROWS = SESSION + "import sys\nrows = spark.readStream.schema('k string, n int').json(sys.argv[1])\n"
@@ -42,17 +47,20 @@ class Place:
     """A folder with a script, its input, and a file in which it notes that it has ended."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
+        self.spark, self.folder, self.repository = spark, folder, folder / "repository"
+        self.repository.mkdir()
         (folder / "in").mkdir()
         (folder / "in" / "0.json").write_text(json.dumps({"k": "a", "n": 1}))
         self.ended = folder / "ended"
 
     def app(self, text: str, *arguments: str, **beside: str) -> ScriptApp:
+        self.spark.catalog.dropTempView("rows")  # each is to be the first in its session
+        protect(self.folder / "none")  # another script's run may not write here
         for name, content in {"job.py": text, **{n.replace("__", "/") + ".py": t for n, t in beside.items()}}.items():
-            (self.folder / name).parent.mkdir(exist_ok=True)
-            (self.folder / name).write_text(content)
+            (self.repository / name).parent.mkdir(exist_ok=True)
+            (self.repository / name).write_text(content)
         given = (str(self.folder / "in"), str(self.ended), *arguments)
-        return ScriptApp(self.folder / "job.py", Script(app="clicks", arguments=given))
+        return ScriptApp(self.repository / "job.py", Script(app="clicks", arguments=given))
 
     def plan(self, app: ScriptApp) -> AppPlan:
         writers = app.build(self.spark, {})
@@ -84,7 +92,7 @@ SHAPES = {
     "several queries": (
         ROWS + COUNTS + f"{START}\nrows.dropDuplicates(['k']).writeStream.format('noop').start()\n"
         f"spark.streams.awaitAnyTermination()\n{ENDED}",
-        ["counts", "query-2"],
+        ["counts", "query-1"],
     ),
     "options of start": (
         ROWS + COUNTS + "q = counts.writeStream.start(format='noop', outputMode='update', queryName='named',\n"
@@ -125,6 +133,32 @@ SHAPES = {
         ROWS + COUNTS + f"import time\nq = {START}\nfor _ in range(3):\n    time.sleep(0.05)\n{ENDED}",
         ["counts"],
     ),
+    "what a query says before it runs": (
+        ROWS + COUNTS + f"q = {START}\nassert q.status['message'] and q.isActive and not q.exception()\nq.explain()\n"
+        "assert spark.streams.active == [q]\nimport threading\nwhile not threading.Event().wait(0.05):\n"
+        f"    if not q.isActive:\n        break\n{ENDED}",
+        ["counts"],
+    ),
+    "an old beginning": (
+        "from pyspark import SparkConf, SparkContext\nfrom pyspark.sql import SparkSession\nimport sys\n"
+        "context = SparkContext(conf=SparkConf().set('spark.sql.shuffle.partitions', '2'), appName='x')\n"
+        "spark = SparkSession(context)\nrows = spark.readStream.schema('k string, n int').json(sys.argv[1])\n"
+        + COUNTS + "assert SparkSession.getActiveSession() is not None\n"
+        "assert spark.conf.get('spark.sql.shuffle.partitions') == '2'\nrows.createTempView('rows')\n"
+        f"q = {START}\nq.awaitTermination()\ncontext.stop()\n{ENDED}",
+        ["counts"],
+    ),
+    "types that are asked for": (
+        ROWS + COUNTS + "import dataclasses\n@dataclasses.dataclass\nclass Event:\n    k: str\n"
+        f"assert dataclasses.fields(Event)[0].type is str\nq = {START}\nq.awaitTermination()\n{ENDED}",
+        ["counts"],
+    ),
+    "a loop over places": (
+        ROWS + "for place in ('eu', 'us'):\n    out = rows.where(rows.k == place).writeStream.format('noop')\n"
+        f"    out.option('checkpointLocation', f'/chk/{{place}}/c').start()\n"
+        f"spark.streams.awaitAnyTermination()\n{ENDED}",
+        ["eu", "us"],
+    ),
     "available now": (
         ROWS + COUNTS + "q = counts.writeStream.outputMode('update').format('noop')\n"
         f"q = q.trigger(availableNow=True).start()\nq.processAllAvailable()\nq.stop()\nq.awaitTermination()\n{ENDED}",
@@ -144,7 +178,9 @@ def test_a_script_is_an_app_as_it_is(place: Place, shape: str) -> None:
     app = place.app(text, **BESIDE)
     plan = place.plan(app)
     assert [query.name for query in plan.queries] == queries and app.unread({}) == []
-    assert app.checkpoints() == ({queries[0]: "/chk"} if "/chk" in text else {})
+    own = {"eu": "/chk/eu/c", "us": "/chk/us/c"} if "/chk/" in text else {queries[0]: "/chk"} if "/chk" in text else {}
+    assert app.checkpoints() == own
+    assert [*app.build(place.spark, {})] == queries  # in the same process
     # An app can always be updated to itself.
     assert compare(plan, place.plan(place.app(text, **BESIDE)), "itself").problems == []
     waits = "without" not in shape
@@ -152,7 +188,7 @@ def test_a_script_is_an_app_as_it_is(place: Place, shape: str) -> None:
     assert place.ended.exists() is not waits, "it is where it waits, and no further"
     app.begin()
     app.finish()
-    assert place.ended.read_text() == "ended" * (1 if waits else 2)
+    assert place.ended.read_text() == "ended" * (1 if waits else 3)
 
 
 def test_its_modules_are_not_those_of_another_version(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +232,12 @@ def test_the_wait_for_a_query_that_fails_raises(place: Place) -> None:
     assert place.ended.read_text() == "StreamingQueryException"
 
 
+BUSY = "work = threading.Thread(target=lambda: threading.Event().wait(60), daemon=True)\nwork.start()\nwork.join()\n"
+
+
 def test_a_script_that_is_at_work_behind_its_start_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_AT_WORK_SECONDS", 0.5)
-    app = place.app(ROWS + COUNTS + f"import threading\n{START}\nthreading.Event().wait(60)\n")
+    app = place.app(ROWS + COUNTS + f"import threading\n{START}\n" + BUSY)
     with pytest.raises(ApplicationError, match=r"at work for 0\.5 s since job\.py:7 started a query"):
         app.build(place.spark, {})
 
@@ -227,11 +266,95 @@ def test_other_threads_start_queries_as_ever(place: Place) -> None:
         ("import sys\nsys.exit(3)\n", "ended with exit code 3 before it started a query"),
         (ROWS + COUNTS + f"{START}\n{START}\n", r"job\.py:7 starts a second query named counts \(job\.py:6\)"),
         ("import argparse\nargparse.ArgumentParser().parse_args()\n", "ended with exit code 2"),
+        ("raise SystemExit('no topic given')\n", "ended with 'no topic given' before it started a query"),
+        (ROWS + COUNTS + f"{START}\nraise SystemExit(1)\n", "ended with exit code 1 behind the start of its queries"),
+        (
+            ROWS + COUNTS + "import threading\n"
+            f"work = threading.Thread(target=lambda: {START}.awaitTermination(), daemon=True)\n"
+            "work.start()\nwork.join()\n",
+            r"job\.py:7 starts a query in a thread of its own",
+        ),
+        (
+            ROWS + COUNTS + f"{START}\nspark.conf.set('spark.sql.streaming.multipleWatermarkPolicy', 'max')\n"
+            "rows.writeStream.format('noop').queryName('more').start()\n",
+            r"job\.py:8 starts a query under another spark\.sql\.streaming\.multipleWatermarkPolicy than job\.py:6",
+        ),
+        (
+            ROWS + "rows.writeStream.format('noop').start()\nrows.writeStream.format('console').start()\n",
+            r"job\.py:5 and job\.py:6 start have neither a queryName nor a checkpointLocation of their own",
+        ),
     ],
 )
 def test_a_script_that_is_no_app_is_told_why(place: Place, text: str, told: str) -> None:
     with pytest.raises(ApplicationError, match=told):
         place.app(text).build(place.spark, {})
+
+
+def test_a_writer_that_is_started_twice_is_two_queries(place: Place) -> None:
+    text = (
+        ROWS + "w = rows.writeStream.format('parquet').option('checkpointLocation', '/chk/a')\n"
+        "w.queryName('a').start(sys.argv[2] + '/a')\n"
+        "w.option('checkpointLocation', '/chk/b').queryName('b').format('json').start(sys.argv[2] + '/b')\n"
+    )
+    first, second = place.plan(place.app(text)).queries
+    assert [(q.name, q.sink.format, str(q.sink.path)[-2:]) for q in (first, second)] == [
+        ("a", "parquet", "/a"),
+        ("b", "json", "/b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "(HERE / 'totals.json').write_text('{}')",
+        "__import__('sqlite3').connect(HERE / 'state.db')",
+        "(HERE / 'data').mkdir()",
+        "(HERE / 'job.py').rename(HERE / 'old.py')",
+    ],
+)
+def test_what_a_script_would_keep_beside_itself_is_refused(place: Place, write: str) -> None:
+    """Each version has a copy of its own of that."""
+    text = (
+        "from pathlib import Path\nHERE = Path(__file__).resolve().parent\nopen(HERE / 'job.py').read()\n"
+        + write
+        + "\n"
+    )
+    with pytest.raises(ApplicationError, match=r"job\.py:4 raised PermissionError: .* lost at the next update"):
+        place.app(text + ROWS + COUNTS + START).build(place.spark, {})
+    sink = "rows.writeStream.format('parquet').start(str(HERE / 'result'))\n"
+    with pytest.raises(ApplicationError, match=r"job\.py:9 writes to a place that goes away"):
+        place.app(text.replace(write, "") + ROWS + sink).build(place.spark, {})
+
+
+def test_a_version_reads_its_own_copy_of_a_file_that_it_names(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a relative path, which leads into the folder where it was submitted: there the newest one is."""
+    for module in (builtins, io):
+        monkeypatch.setattr(module, "open", open)  # to be put back
+    there = place.folder / "there"
+    there.mkdir()
+    (there / "key.txt").write_text("n")
+    monkeypatch.chdir(there)
+    text = "import pathlib\nkey = open('key.txt').read()\nassert pathlib.Path('./key.txt').read_text() == key\n"
+    app = place.app(text + ROWS + f"counts = rows.groupBy(key).count()\n{START}\n")
+    (place.repository / "key.txt").write_text("k")
+    for in_folder, key in ((False, "source-1.n"), (True, "source-1.k")):
+        app.script = attrs.evolve(app.script, in_folder=in_folder)
+        [stage] = place.plan(app).queries[0].stages
+        assert str(stage.definition.keys[0]) == key
+
+
+def test_a_loop_that_sleeps_for_good_ends_with_its_queries(place: Place) -> None:
+    loop = "while True:\n    time.sleep(1)\n"
+    app = place.app(
+        ROWS
+        + COUNTS
+        + f"import time\n{START}\ntry:\n    {loop.replace(chr(10), chr(10) + '    ')}\nfinally:\n    {ENDED}"
+    )
+    app.build(place.spark, {})
+    app.begin()
+    began = time.monotonic()
+    app.finish()
+    assert place.ended.read_text() == "ended" and time.monotonic() - began < 20
 
 
 def test_parameters_are_refused(place: Place) -> None:
@@ -243,6 +366,7 @@ def test_what_it_does_before_its_queries_start_is_told(place: Place) -> None:
     first = (
         "from pyspark.sql import SparkSession\n"
         "spark = SparkSession.builder.master('local[9]').config('spark.executor.memory', '3g')"
+        ".config('spark.hadoop.fs.s3a.endpoint', 'x')"
         ".config('spark.sql.shuffle.partitions', '3').getOrCreate()\n"
         "import sys\nspark.range(3).write.mode('overwrite').parquet(sys.argv[2] + '-made')\n"
         "spark.sql('CREATE OR REPLACE TEMP VIEW v AS SELECT 1')\n"
@@ -251,7 +375,8 @@ def test_what_it_does_before_its_queries_start_is_told(place: Place) -> None:
     app = place.app(first + COUNTS + START)
     app.build(place.spark, {})
     assert place.spark.conf.get("spark.sql.shuffle.partitions") == "3"
-    late, writes = app.unread({})
+    late, hadoop, writes = app.unread({})
+    assert "spark.hadoop.fs.s3a.endpoint, which comes too late" in hadoop
     assert "spark.executor.memory" in late and "--conf spark.executor.memory=3g" in late
     assert f"writes to {place.ended}-made before its queries start" in writes
     app.finish()

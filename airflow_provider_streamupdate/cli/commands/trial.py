@@ -47,6 +47,8 @@ def try_script(
 
     given["master"] = given["master"] or "local[2]"
     name = app or re.sub(r"[^a-z0-9]+", "-", Path(script).stem.lower()).strip("-")
+    if not name:
+        raise click.UsageError(f"{script} gives the app no name: give it one (--app NAME)")
     application = script_or_app(script, {**given, "script_app": name, "script_arguments": arguments}, {})
     with tempfile.TemporaryDirectory(prefix="streamupdate-try-") as root:
         client = StreamUpdateClient(root, SparkSubmit(settings.spark_submit))

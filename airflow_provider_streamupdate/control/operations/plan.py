@@ -136,6 +136,7 @@ def _of_script(application: Application) -> list[str]:
         return []
     declared = [f"--seen-batch={query}={value}" for query, value in script.seen_batch.items()]
     declared += ["--muted"] if script.muted else []
+    declared += ["--in-folder"] if script.in_folder else []
     given = f"--arguments={json.dumps(script.arguments)}"
     return [f"--script={application.file}", f"--app={script.app}", *declared, given]
 

@@ -70,6 +70,9 @@ def copy_application(application: Application, folder: Folder) -> Application:
         py_files=tuple(keep(f, f"py_files/{n}/") for n, f in enumerate(application.py_files)),
         files=tuple(keep(f, f"files/{n}/") for n, f in enumerate(application.files)),
     )
+    if (script := application.script) is not None:
+        in_folder = Path(script.folder) == Path(application.file).parent
+        kept = attrs.evolve(kept, script=attrs.evolve(script, in_folder=in_folder))
     for name in application.files_beside():
         folder.write(f"application/{name}", (Path(application.file).parent / name).read_bytes())
     return kept

@@ -27,6 +27,7 @@ class Script:
     seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
     muted: its queries write into nothing
     folder: the working directory of its drivers, where relative paths lie (empty: a deployment's own)
+    in_folder: it lay in that folder when it was submitted, so that relative names of its own files mean these
     """
 
     app: str
@@ -34,6 +35,7 @@ class Script:
     seen_batch: dict[str, str] = attrs.field(factory=dict)
     muted: bool = False
     folder: str = ""
+    in_folder: bool = False
 
     @property
     def options(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,5 +70,6 @@ def _file(folder: Path, module: Path, text: str) -> Iterator[str]:
     if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~")) or ".." in text:
         return
     for place in dict.fromkeys((folder, module.parent)):
-        if (place / text).is_file() and not text.endswith((".pyc", ".py")):
-            yield (place / text).relative_to(folder).as_posix()
+        with contextlib.suppress(OSError, ValueError):  # it is no name of a file
+            if (place / text).is_file() and not text.endswith((".pyc", ".py")):
+                yield (place / text).relative_to(folder).as_posix()

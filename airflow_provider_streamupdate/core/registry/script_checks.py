@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from ..errors import ApplicationError
 
 _STARTS = ("start", "toTable")
-# A sleep, or a look whether a query is active, is a wait, too (scripts/run.py).
-_WAITS = ("awaitTermination", "awaitAnyTermination", "processAllAvailable", "sleep", "isActive")
+# A sleep, or a loop while a query is active, is a wait, too (scripts/run.py).
+_WAITS = ("awaitTermination", "awaitAnyTermination", "processAllAvailable", "sleep")
 _ADVICE = "start all queries before the first awaitTermination(), and leave it to streamupdate to start them again"
 
 
@@ -69,10 +69,19 @@ def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def _first_wait(body: list[ast.stmt]) -> int:
     """Return the number of the first statement that waits for a query; the last one's where none does. A sleep is no
-    wait before a query was started."""
+    wait before a query was started; what is in a branch may not be reached, and the run tells."""
     start = next((n for n, statement in enumerate(body) if _first(statement, _starts)), len(body))
-    waits = (n for n, each in enumerate(body) if _first(each, _waits if n >= start else _waits_for_one))
-    return next(waits, len(body) - 1)
+    return next((n for n, statement in enumerate(body) if _surely_waits(statement, n >= start)), len(body) - 1)
+
+
+def _surely_waits(statement: ast.stmt, started: bool) -> bool:
+    """started: whether a query was started before it, so that a sleep, and a loop that looks at one, are waits"""
+    if isinstance(statement, ast.If):
+        return False
+    looks = isinstance(statement, ast.While) and any(
+        getattr(node, "attr", "") == "isActive" for node in ast.walk(statement.test)
+    )
+    return (started and looks) or _first(statement, _waits if started else _waits_for_one) is not None
 
 
 def _first(node: ast.AST, of: Callable[[ast.expr], bool]) -> ast.expr | None:

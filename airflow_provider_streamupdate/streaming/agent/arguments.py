@@ -32,6 +32,9 @@ def parser_of(what: str) -> argparse.ArgumentParser:
     plan.add_argument("--arguments", default="[]", metavar="JSON", help="with --script: a list of texts")
     plan.add_argument("--seen-batch", action="append", default=[], metavar="QUERY=VALUE", help="with --script")
     plan.add_argument("--muted", action="store_true", help="with --script: its queries write into nothing")
+    plan.add_argument(
+        "--in-folder", action="store_true", help="with --script: it lay in its drivers' working directory"
+    )
     plan.add_argument("--root", help="with --against: the registry's root")
     plan.add_argument(
         "--against",

@@ -3,8 +3,10 @@ driver's. Not a line of it has to be changed."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import io
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -24,6 +26,8 @@ from .. import spark_internals
 from ..app import raised
 from ..planning.author import Declarations, place
 from .calls import made_by
+from .names import name_queries
+from .protection import protect, read_copies, refused
 from .run import ScriptRun
 
 
@@ -51,28 +55,58 @@ class ScriptApp:
                 f"{', '.join(params)}"
             )
         spark_internals.disable_nagle(spark)
+        if self._run is not None and not self._forget_first_run(spark):
+            return self._writers(self._run)
         self._send_modules(spark)
+        protect(self.file.parent)
         self._run = run = ScriptRun(self.file, self.script.arguments, spark)
         error = run.until_it_waits(made_by)
         if error is not None:
             raise self._failure(error) from error
         if not run.queries:
             raise ApplicationError(f"{self.file.name} started no streaming query: an app has at least one")
+        self._check_places(run)
+        name_queries(run.queries)
         names = [query.name for query in run.queries]
         if unknown := sorted(self.script.seen_batch.keys() - {*names}):
             raise ApplicationError(
                 f"seen_batch names {', '.join(unknown)}, which {self.file.name} does not start (queries: "
                 f"{', '.join(names)}); correct the name"
             )
+        return self._writers(run)
+
+    def _writers(self, run: ScriptRun) -> dict[str, DataStreamWriter]:
         writers = {check_name("query", query.name): query.writer for query in run.queries}
         return {name: spark_internals.muted(w) for name, w in writers.items()} if self.script.muted else writers
+
+    def _forget_first_run(self, spark: SparkSession) -> bool:
+        """Take away what the run before has left in this process: its modules and temporary views. Return False where
+        it waits in the import of a module, which a second run would wait for."""
+        own = [n for n, m in sys.modules.items() if str(getattr(m, "__file__", "")).startswith(f"{self.file.parent}/")]
+        if any(getattr(sys.modules[name].__spec__, "_initializing", False) for name in own):
+            return False
+        for name in own:
+            del sys.modules[name]
+        for view in spark.sql("SHOW VIEWS").collect():
+            if view.isTemporary and not view.namespace:
+                spark.catalog.dropTempView(view.viewName)
+        return True
+
+    def _check_places(self, run: ScriptRun) -> None:
+        for query in run.queries:
+            path = spark_internals.writer_details(query.writer)["options"].get("path", "")
+            if why := refused(path.removeprefix("file://").removeprefix("file:")):
+                raise ApplicationError(f"{query.place} writes to a place that goes away: {why}")
 
     def _send_modules(self, spark: SparkSession) -> None:
         """Have Python workers find the modules beside the script, where the driver finds them."""
         folder = self.file.parent
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
-        modules = [name for name in own_files(self.file) if name.endswith(".py")]
+        names = own_files(self.file)
+        if self.script.in_folder:
+            read_copies(folder, [name for name in names if not name.endswith(".py")])
+        modules = [name for name in names if name.endswith(".py")]
         if modules:
             held = io.BytesIO()
             with zipfile.ZipFile(held, "w") as archive:
@@ -81,6 +115,7 @@ class ScriptApp:
             # Spark has no two files of one name: another script's, or another version's, is not this one.
             name = f"modules-{hashlib.sha256(held.getvalue()).hexdigest()[:16]}.zip"
             target = Path(tempfile.mkdtemp(prefix="streamupdate-script-")) / name
+            atexit.register(shutil.rmtree, target.parent, ignore_errors=True)
             target.write_bytes(held.getvalue())
             spark.sparkContext.addPyFile(str(target))
         spark_internals.show_py_files(spark)
@@ -89,12 +124,13 @@ class ScriptApp:
         if isinstance(error, StreamUpdateError):
             return error
         if isinstance(error, SystemExit):
+            how = f"with exit code {error.code}" if isinstance(error.code, int) else f"with {error.code!r}"
+            when = "behind the start of its queries" if self._run and self._run.queries else "before it started a query"
             return ApplicationError(
-                f"{self.file.name} ended with exit code {error.code} before it started a query: its output says why. "
-                "Correct its arguments (behind --)"
+                f"{self.file.name} ended {how} {when}: its output says why. Correct its arguments (behind --)"
             )
         hint = ""
-        if isinstance(error, FileNotFoundError):
+        if isinstance(error, FileNotFoundError) or str(self.file.parent) in str(error):
             hint = f" (it runs in {Path.cwd()}, from a copy of its folder that has the modules and files that it names)"
         return ApplicationError(
             f"{place(error) or self.file.name} raised {raised(error)}{hint}; correct it, or its arguments (behind --); "

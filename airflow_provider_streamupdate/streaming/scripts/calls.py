@@ -10,19 +10,30 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameWriter, DataFrameWriterV2, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQueryManager
 
+from .. import spark_internals
 from ..tables import to_table
 from .run import ScriptQuery, ScriptRun
 
 _RUNS: dict[int, ScriptRun] = {}  # by the thread of the script
 _FOR_THE_DRIVER = ("spark.master", "spark.app.name", "spark.submit.deployMode")  # of a builder; the driver has its own
+# What a session takes, and nobody looks at any more.
+_OF_THE_START = (
+    "spark.hadoop.",
+    "spark.executorEnv.",
+    "spark.executor.",
+    "spark.driver.",
+    "spark.kubernetes.",
+    "spark.yarn.",
+)
 # Of a writer: the driver's are others.
 _OWN = ("checkpointlocation", "queryname")
 _SAVES = ("save", "saveAsTable", "insertInto", "json", "parquet", "text", "csv", "orc", "xml", "jdbc")
@@ -53,6 +64,8 @@ def _install() -> None:
         (SparkSession.Builder, "getOrCreate", _get_or_create),
         (SparkSession.Builder, "create", _get_or_create),
         (SparkSession, "stop", lambda run, original, session: None),  # the driver ends it
+        (SparkContext, "stop", lambda run, original, context: None),
+        (SparkContext, "__init__", _context),
         (SparkSession, "sql", _sql),
         (DataStreamWriter, "queryName", _query_name),
         (DataStreamWriter, "option", _option),
@@ -60,6 +73,9 @@ def _install() -> None:
         (DataStreamWriter, "start", _start),
         (DataStreamWriter, "toTable", _to_table),
         (StreamingQueryManager, "awaitAnyTermination", _await_any),
+        (StreamingQueryManager, "get", _get),
+        (threading.Event, "wait", _wait),
+        (threading.Thread, "start", _start_thread),
         (signal, "signal", _signal),
         (time, "sleep", _sleep),
         *((DataFrameWriter, name, _saves(name)) for name in _SAVES),
@@ -68,6 +84,8 @@ def _install() -> None:
     for owner, name, call in calls:
         if (original := getattr(owner, name, None)) is not None:
             setattr(owner, name, _in_scripts(original, call))
+    active = StreamingQueryManager.active.fget
+    StreamingQueryManager.active = property(_in_scripts(active, _active))
 
 
 def _in_scripts(original: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,9 +105,28 @@ def _in_scripts(original: Callable[..., Any], call: Callable[..., Any]) -> Calla
     return either
 
 
+def _context(
+    run: ScriptRun, original: Callable[..., Any], context: SparkContext, *args: Any, conf: Any = None, **more: Any
+) -> None:
+    """Make it another name of the driver's own context, of which there is one."""
+    conf = next((arg for arg in args if isinstance(arg, SparkConf)), conf)
+    _configure(run, dict({*conf.getAll()} - {*SparkConf().getAll()}) if conf else {})
+    vars(context).update(vars(run.spark.sparkContext))
+
+
 def _get_or_create(run: ScriptRun, original: Callable[..., Any], builder: Any) -> SparkSession:
-    for key, value in builder._options.items():
-        if key in _FOR_THE_DRIVER:
+    _configure(run, builder._options)
+    run.spark.sparkContext.appName = builder._options.get("spark.app.name", run.spark.sparkContext.appName)
+    return run.spark
+
+
+def _configure(run: ScriptRun, given: Mapping[str, Any]) -> None:
+    has = dict(run.spark.sparkContext.getConf().getAll())
+    for key, value in given.items():
+        if key in _FOR_THE_DRIVER or has.get(key) == str(value):
+            continue
+        if key.startswith(_OF_THE_START):
+            run.warn(f"sets {key}, which comes too late here: give it with --conf {key}={value}")
             continue
         with contextlib.suppress(PySparkException):
             if run.spark.conf.get(key, None) == str(value):
@@ -97,8 +134,7 @@ def _get_or_create(run: ScriptRun, original: Callable[..., Any], builder: Any) -
         try:
             run.spark.conf.set(key, value)
         except PySparkException:
-            run.warn(f"sets {key} in its builder, which comes too late here: give it with --conf {key}={value}")
-    return run.spark
+            run.warn(f"sets {key}, which comes too late here: give it with --conf {key}={value}")
 
 
 def _sql(
@@ -159,6 +195,7 @@ def _start(
     if path is not None:
         writer.option("path", path)
     own = _own(writer)
+    writer = spark_internals.copied(writer)  # the script may go on with it, and start it again elsewhere
     return run.add(writer, queryName or own.get("queryname"), own.get("checkpointlocation"), _place(run.file))
 
 
@@ -181,11 +218,36 @@ def _await_any(run: ScriptRun, original: Callable[..., Any], manager: Any, timeo
     return None if timeout is None else over
 
 
+def _active(run: ScriptRun, original: Callable[..., Any], manager: Any) -> list[Any]:
+    return [] if run.over.is_set() else list(run.queries)
+
+
+def _get(run: ScriptRun, original: Callable[..., Any], manager: Any, id: str) -> Any:
+    return next((query for query in run.queries if query.id == id), None)
+
+
+def _start_thread(run: ScriptRun, original: Callable[..., Any], thread: threading.Thread) -> None:
+    """Start a thread of the script's, in which these calls are the same."""
+    inner = thread.run
+
+    def of_script() -> None:
+        with made_by(run):
+            inner()
+
+    thread.run = of_script  # type: ignore[method-assign]
+    original(thread)
+
+
+def _wait(run: ScriptRun, original: Callable[..., Any], event: threading.Event, timeout: float | None = None) -> bool:
+    """Wait as a sleep does; what another thread waits for is its own."""
+    run.pause()
+    return bool(original(event, 0 if run.over.is_set() else timeout))
+
+
 def _sleep(run: ScriptRun, original: Callable[..., Any], seconds: float) -> None:
     """Sleep, where the script does nothing else than to wait for its queries."""
-    if run.queries:
-        run.hand_over()
-    original(seconds)
+    if not run.pause(seconds):
+        original(seconds)
 
 
 def _signal(run: ScriptRun, original: Callable[..., Any], number: int, handler: Any) -> Any:

@@ -31,6 +31,7 @@ def main() -> None:
             arguments=tuple(json.loads(options.arguments)),
             seen_batch=parse_settings(options.seen_batch),
             muted=options.muted,
+            in_folder=options.in_folder,
         )
         sys.exit(driver.plan(ScriptApp(Path(options.script), script), options))
     sys.exit(driver.run(ScriptApp(*_stored(options)), options))

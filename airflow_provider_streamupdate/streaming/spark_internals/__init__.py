@@ -30,6 +30,7 @@ from .queries.state_stores import rewrite_stores, save_aggregation, write_empty_
 from .queries.writers import (
     FOREACH,
     batch_function,
+    copied,
     file_sink_batch,
     foreach_imports,
     muted,
@@ -79,6 +80,7 @@ __all__ = [
     "check_version",
     "classic",
     "connected",
+    "copied",
     "disable_nagle",
     "dry_run",
     "effective_settings",

@@ -51,6 +51,15 @@ def writer_details(writer: DataStreamWriter) -> dict[str, Any]:
     }
 
 
+def copied(writer: DataStreamWriter) -> DataStreamWriter:
+    """Return a writer with the settings that this one has now."""
+    made = writer_frame(writer).writeStream
+    for field in writer._jwrite.getClass().getDeclaredFields():
+        field.setAccessible(True)
+        field.set(made._jwrite, field.get(writer._jwrite))
+    return made
+
+
 def muted(writer: DataStreamWriter) -> DataStreamWriter:
     """Return a writer of the same rows by the same trigger, into nothing."""
     made = writer_frame(writer).writeStream.format("noop").outputMode(writer_details(writer)["output_mode"])
