@@ -30,21 +30,24 @@ def files(folder: Path, **texts: str) -> Path:
 def test_own_modules_and_named_files_go_along(tmp_path: Path) -> None:
     job = files(
         tmp_path,
-        job_py=f"import config, json\nfrom lib.a import x\nimport pyspark.sql\nopen('conf/app.json')\n'{'я' * 150}'\n",
+        job_py="import config, json, paths\nfrom lib.a import x\nopen('conf/app.json')\nfar = '" + "я" * 150 + "'\n",
         config_py="from helpers import trim\n",
         src__helpers_py="",
         lib__a_py="from . import b\nfrom .deep.c import d\n",
         lib__b_py="SCHEMA = 'schema.txt'\n",
         lib__schema_txt="k string",
+        paths_py="HERE.glob('jobs/sql/*.sql'); HERE / 'jobs/env' / name\n",
         lib__deep__c_py="",
         conf__app_json="{}",
+        jobs__sql__one_sql="select 1",
+        jobs__env__deep__prod_json="{}",
         unused_py="",
         other_json="{}",
     )
     (tmp_path / "lib" / "__init__.py").write_text("")
     assert own_files(job) == [
-        *("conf/app.json", "config.py", "lib/__init__.py", "lib/a.py", "lib/b.py", "lib/deep/c.py"),
-        *("lib/schema.txt", "src/helpers.py"),
+        *("conf/app.json", "config.py", "jobs/env/deep/prod.json", "jobs/sql/one.sql"),
+        *("lib/__init__.py", "lib/a.py", "lib/b.py", "lib/deep/c.py", "lib/schema.txt", "paths.py", "src/helpers.py"),
     ]
 
 

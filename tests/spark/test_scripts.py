@@ -55,7 +55,7 @@ class Place:
 
     def app(self, text: str, *arguments: str, **beside: str) -> ScriptApp:
         self.spark.catalog.dropTempView("rows")  # each is to be the first in its session
-        protect(self.folder / "none")  # another script's run may not write here
+        protect(self.folder / "none", lambda: False)  # another script's run may not write here
         for name, content in {"job.py": text, **{n.replace("__", "/") + ".py": t for n, t in beside.items()}}.items():
             (self.repository / name).parent.mkdir(exist_ok=True)
             (self.repository / name).write_text(content)
@@ -324,6 +324,27 @@ def test_what_a_script_would_keep_beside_itself_is_refused(place: Place, write: 
     sink = "rows.writeStream.format('parquet').start(str(HERE / 'result'))\n"
     with pytest.raises(ApplicationError, match=r"job\.py:9 writes to a place that goes away"):
         place.app(text.replace(write, "") + ROWS + sink).build(place.spark, {})
+
+
+def test_a_folder_that_it_deletes_at_its_start_is_refused(place: Place) -> None:
+    """A check would delete what the running version has written."""
+    out = place.folder / "out"
+    out.mkdir()
+    text = "import shutil, sys\nshutil.rmtree(sys.argv[3], ignore_errors=True)\n" + ROWS + COUNTS + START
+    with pytest.raises(
+        ApplicationError, match=r"job\.py:2 raised PermissionError: .*out is deleted before the queries"
+    ):
+        place.app(text, str(out)).build(place.spark, {})
+    assert out.exists()
+
+
+def test_its_queries_have_the_settings_of_their_start(place: Place) -> None:
+    """Not those that it sets for what it does next."""
+    key = "spark.sql.streaming.multipleWatermarkPolicy"
+    text = f"spark.conf.set('{key}', 'max')\n"
+    place.app(ROWS + COUNTS + text + START + "\n" + text.replace("max", "min")).build(place.spark, {})
+    assert place.spark.conf.get(key) == "max"
+    place.spark.conf.unset(key)
 
 
 def test_a_version_reads_its_own_copy_of_a_file_that_it_names(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

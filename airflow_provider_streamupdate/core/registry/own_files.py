@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import ApplicationError
 
+_LARGE_FOLDER_BYTES = 1_000_000  # data, and no configuration; a text is often no name at all
 MOST_BYTES = 50_000_000
 _BELOW = ("", "src/", "lib/")  # folders in which a script's modules are
 
@@ -67,9 +68,17 @@ def _module(folder: Path, name: str) -> Iterator[str]:
 
 
 def _file(folder: Path, module: Path, text: str) -> Iterator[str]:
+    """Yield the files that a text names: one, those of a pattern, or all of a folder that is not large."""
     if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~")) or ".." in text:
         return
     for place in dict.fromkeys((folder, module.parent)):
-        with contextlib.suppress(OSError, ValueError):  # it is no name of a file
-            if (place / text).is_file() and not text.endswith((".pyc", ".py")):
-                yield (place / text).relative_to(folder).as_posix()
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is no name of a file
+            named = place / text
+            if named.is_dir() and text.strip("./"):
+                found = [file for file in named.rglob("*") if file.is_file()]
+                found = found if sum(file.stat().st_size for file in found) <= _LARGE_FOLDER_BYTES else []
+            else:
+                found = [file for file in place.glob(text) if file.is_file()] if "*" in text else [named]
+            for file in found:
+                if file.is_file() and file.suffix not in (".pyc", ".py"):
+                    yield file.relative_to(folder).as_posix()

@@ -58,8 +58,8 @@ class ScriptApp:
         if self._run is not None and not self._forget_first_run(spark):
             return self._writers(self._run)
         self._send_modules(spark)
-        protect(self.file.parent)
         self._run = run = ScriptRun(self.file, self.script.arguments, spark)
+        protect(self.file.parent, run.starts)
         error = run.until_it_waits(made_by)
         if error is not None:
             raise self._failure(error) from error
@@ -130,7 +130,7 @@ class ScriptApp:
                 f"{self.file.name} ended {how} {when}: its output says why. Correct its arguments (behind --)"
             )
         hint = ""
-        if isinstance(error, FileNotFoundError) or str(self.file.parent) in str(error):
+        if isinstance(error, (FileNotFoundError, ImportError)) or str(self.file.parent) in str(error):
             hint = f" (it runs in {Path.cwd()}, from a copy of its folder that has the modules and files that it names)"
         return ApplicationError(
             f"{place(error) or self.file.name} raised {raised(error)}{hint}; correct it, or its arguments (behind --); "

@@ -6,7 +6,7 @@ import builtins
 import io
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,17 @@ _PLACES = {  # of Python's audit events: which arguments are paths that are chan
     "os.symlink": (1,),
 }
 _OPEN = io.open
+_starts: list[Callable[[], bool]] = []
 _protected: list[str] = []  # the folder of the script that this process runs
 
 
-def protect(folder: Path) -> None:
-    """Raise PermissionError in this process for each change in the folder, from now on (sys.addaudithook)."""
+def protect(folder: Path, starts: Callable[[], bool]) -> None:
+    """Raise PermissionError in this process for each change in the folder, from now on (sys.addaudithook), and for each
+    folder that is deleted while the script `starts`: that would happen each time it is planned."""
     if not _protected:
         sys.addaudithook(_check)
     _protected[:] = [f"{folder}/"]
+    _starts[:] = [starts]
 
 
 def read_copies(folder: Path, names: Iterable[str]) -> None:
@@ -56,6 +59,11 @@ def refused(path: object) -> str | None:
 
 
 def _check(event: str, args: tuple[Any, ...]) -> None:
+    if event == "shutil.rmtree" and _starts[0]():
+        raise PermissionError(
+            f"{args[0]} is deleted before the queries start, so each time the script is planned, checked or restarted "
+            "as well: leave that out, or have an argument ask for it"
+        )
     if event == "open":
         paths = args[:1] if args[2] & (os.O_WRONLY | os.O_RDWR) else ()
     else:

@@ -131,11 +131,27 @@ class ScriptRun:
                     "started a query, and waits for none, so that it is not known whether it starts more: end it with "
                     "spark.streams.awaitAnyTermination()"
                 )
+        self._put_back_settings()
         return self._late or self._error
+
+    def _put_back_settings(self) -> None:
+        """Put back what the script has set behind its last start: Spark's queries have the settings of their start."""
+        for key, value in self._sql_settings().items() ^ self._settings.items() if self.queries else ():
+            if key not in self._settings:
+                self.spark.conf.unset(key)
+            elif value == self._settings[key]:
+                self.spark.conf.set(key, value)
+
+    def _sql_settings(self) -> dict[str, str]:
+        return {key: value for key, value in self.spark.conf.getAll.items() if key.startswith("spark.sql.")}
 
     def _work_left(self) -> float:
         """Return for how many seconds it may go on behind its last start."""
         return self._started + _AT_WORK_SECONDS - clock.monotonic() if self.queries else _AT_WORK_SECONDS
+
+    def starts(self) -> bool:
+        """Return whether this is the script's own thread, before it waits for its queries."""
+        return threading.current_thread() is self.thread and not self._waits.is_set()
 
     def begin(self) -> None:
         """Let the script go on where it only looks at its queries."""
@@ -174,7 +190,7 @@ class ScriptRun:
 
     def look(self) -> None:
         """Hand over at the second look since a query was started: it is the condition of a loop that waits."""
-        self._looks += 1
+        self._looks += threading.current_thread() is self.thread
         if self._looks > 1:
             self.hand_over()
 
@@ -206,7 +222,7 @@ class ScriptRun:
             )
         if known := next((query.place for query in self.queries if name and query.name == name), None):
             raise ApplicationError(f"{place} starts a second query named {name} ({known}): give it another queryName")
-        settings = {key: value for key, value in self.spark.conf.getAll.items() if key.startswith("spark.sql.")}
+        settings = self._sql_settings()
         if self.queries and (changed := sorted(key for key, _ in settings.items() ^ self._settings.items())):
             raise ApplicationError(
                 f"{place} starts a query under another {changed[0]} than {self.queries[0].place} had: the queries of "
