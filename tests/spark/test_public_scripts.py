@@ -46,6 +46,9 @@ def post(url, json):
         texts.dump(json, file)
 """
 
+TAXI_QUERIES = (  # its checkpoints' names
+    *("full_table_data", "abnormal_duration", "abnormal_fee", "avg_revenue", "trip_count", "trip_count_by_borough"),
+)
 SCRIPTS = {
     "windows with a watermark": Public(
         **LEARNING,
@@ -130,7 +133,7 @@ SCRIPTS = {
         script="src/spark_streaming.py",
         files=("src/utils.py", "data/taxi_zone_lookup.csv"),
         beside={"config/config.ini": TAXI},
-        seen_batch={f"query-{n}": "adds" for n in range(1, 7)},
+        seen_batch=dict.fromkeys(TAXI_QUERIES, "adds"),
         change=("> 120", "> 90"),
     ),
     "coins": Public(
