@@ -65,7 +65,7 @@ class ScriptQuery:
 
     @property
     def isActive(self) -> bool:
-        self._run.look()
+        self._run.note_look()
         return not self._run.over.is_set()
 
     @property
@@ -188,7 +188,7 @@ class ScriptRun:
         _WAIT(self.over, seconds)
         return True
 
-    def look(self) -> None:
+    def note_look(self) -> None:
         """Hand over at the second look since a query was started: it is the condition of a loop that waits."""
         self._looks += threading.current_thread() is self.thread
         if self._looks > 1:
