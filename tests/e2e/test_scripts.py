@@ -162,7 +162,7 @@ def test_a_script_is_tried_without_writing_anything(ground: Script) -> None:
     told = ground.cli("try", str(ground.job), "--", *ground.arguments)
     assert "can be managed as it is: its update to itself carried sums/aggregate-1 (3 rows)" in told
     assert f"next: streamupdate submit {ground.job} --app job -- --input {ground.input}" in told
-    assert not (ground.output / "sums").exists()  # no foreachBatch function was called
+    assert not [*(ground.output / "sums").glob("*")]  # no foreachBatch function was called
     assert not ground.root.exists()
     ground.change(".json(arguments.input)", '.option("cleanSource", "delete").json(arguments.input)')
     told = ground.cli("try", str(ground.job), "--", *ground.arguments, code=1)
