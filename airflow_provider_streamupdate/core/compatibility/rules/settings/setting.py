@@ -76,7 +76,6 @@ HARMLESS = (
     "spark.sql.maxMetadataStringLength",
     "spark.sql.maxPlanStringLength",
     "spark.sql.planChangeLog.",
-    "spark.sql.debug.maxToStringFields",
     # Where a session keeps its own jars and new tables (a table that is read is identified by the place of its files),
     # how files are compressed, and a server that this package's drivers do not run.
     "spark.sql.artifact.",
