@@ -49,7 +49,7 @@ APP, QUERY, DAG = "flight-windows", "windows", "stream_update"
 WATERMARK = timedelta(hours=2)
 MARKER = ".streamupdate-demo"  # says that a folder is the demo's own and may be wiped
 
-LIMIT = 780.0  # seconds the demo may take, without ending what it started; --limit for a slower machine
+LIMIT = 900.0  # seconds the demo may take, without ending what it started; --limit for a slower machine
 UPDATE_AFTER = 120  # files that have arrived when the update begins
 RESERVE = 110  # files kept back for versions 2 and 3, on however slow a machine
 RESERVE_3 = 60  # of these for version 3
