@@ -33,7 +33,7 @@ def try_script(
 
     It is planned as submit would, run on the input that its sources give, saved, updated to itself and cancelled, on
     local Spark and in a temporary folder that is removed. Its sinks are muted: foreachBatch functions are not called.
-    What it does besides its queries, it does: that is told. No root is needed.
+    What it does besides its queries, it does; what Spark writes for it there is told. No root is needed.
 
     Exit code: 0 it can be managed, 1 not, with the reason, 2 wrong usage.
 
@@ -52,8 +52,7 @@ def try_script(
     application = script_or_app(script, {**given, "script_app": name, "script_arguments": arguments}, {})
     with tempfile.TemporaryDirectory(prefix="streamupdate-try-") as root:
         client = StreamUpdateClient(root, SparkSubmit(settings.spark_submit))
-        interrupted = "nothing was kept"
-        with parameters(strict=False), progress(f"trying {script}", interrupted) as report:
+        with parameters(strict=False), progress(f"trying {script}", "nothing was kept") as report:
             tried = client.try_script(application, timeout, report)
     rows = {f"{query}/{stage}": n for query, found in tried.state_rows.items() for stage, n in found.items()}
     document = {
@@ -63,12 +62,13 @@ def try_script(
         "pause_seconds": tried.update.pause_seconds,
         "warnings": list(tried.plan.warnings),
     }
+    state = [f"{stage} ({count} row{'' if count == 1 else 's'})" for stage, count in rows.items()]
     behind = f" -- {shlex.join(arguments)}" if arguments else ""
     print_result(
         settings,
         document,
         f"{script} can be managed as it is: its update to itself carried "
-        + (", ".join(f"{stage} ({count} rows)" for stage, count in rows.items()) or "its position; it has no state"),
+        + (", ".join(state) or "its position; it has no state"),
         *(
             f"query {query.name} had no input, so that no state was saved"
             for query in tried.plan.queries

@@ -1,5 +1,5 @@
-"""What PySpark's own calls do in a script's thread: a query that starts is noted, and waiting for one hands over to the
-driver. In other threads they do what they always do."""
+"""What PySpark's own calls do in a script's thread, and in those that it starts: a query that starts is noted, and
+waiting for one hands over to the driver. In the driver's threads they do what they always do."""
 
 from __future__ import annotations
 
@@ -125,16 +125,12 @@ def _configure(run: ScriptRun, given: Mapping[str, Any]) -> None:
     for key, value in given.items():
         if key in _FOR_THE_DRIVER or has.get(key) == str(value):
             continue
-        if key.startswith(_OF_THE_START):
-            run.warn(f"sets {key}, which comes too late here: give it with --conf {key}={value}")
-            continue
-        with contextlib.suppress(PySparkException):
-            if run.spark.conf.get(key, None) == str(value):
+        if not key.startswith(_OF_THE_START):
+            with contextlib.suppress(PySparkException):
+                if run.spark.conf.get(key, None) != str(value):
+                    run.spark.conf.set(key, value)
                 continue
-        try:
-            run.spark.conf.set(key, value)
-        except PySparkException:
-            run.warn(f"sets {key}, which comes too late here: give it with --conf {key}={value}")
+        run.warn(f"sets {key}, which comes too late here: give it with --conf {key}={value}")
 
 
 def _sql(
