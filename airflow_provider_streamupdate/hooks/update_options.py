@@ -132,7 +132,10 @@ def application_from(application: Any, given: Mapping[str, Any], app: Any = None
         texts = enumerate(text_list(given["application_args"], "application_args"))
         arguments = resolve_references({str(n): text for n, text in texts}, "application_args")
         script = Script(
-            app=optional_text(app) or "", arguments=tuple(arguments.values()), seen_batch=maps["seen_batch"]
+            app=optional_text(app) or "",
+            arguments=tuple(arguments.values()),
+            seen_batch=maps["seen_batch"],
+            folder=os.getcwd(),  # of its relative paths, as SparkSubmitOperator's
         )
     return Application(
         file=optional_text(application) or "",

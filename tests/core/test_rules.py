@@ -353,6 +353,7 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "app.engine": (PLAN, attrs.evolve(PLAN, spark_version="4.2.1")),
     "query.new": (PLAN, app_plan(*PLAN.queries, q(name="more"))),
     "query.new-not-understood": (PLAN, app_plan(*PLAN.queries, q(of("aggregate", keys=["?x"]), name="more"))),
+    "query.checkpoint": (q(of("aggregate"), checkpoint="/ckpt/v1"), q(of("aggregate"), checkpoint="/ckpt/v2")),
     "query.names": (q(of("aggregate")), q(attrs.evolve(of("aggregate"), name="a"))),
     "query.gone": (app_plan(*PLAN.queries, q(name="more")), PLAN),
 }

@@ -4,6 +4,7 @@ drivers, against the sums in plain Python."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -161,9 +163,23 @@ def test_a_script_is_tried_without_writing_anything(ground: Script) -> None:
     ground.write()
     told = ground.cli("try", str(ground.job), "--", *ground.arguments)
     assert "can be managed as it is: its update to itself carried sums/aggregate-1 (3 rows)" in told
-    assert f"next: streamupdate submit {ground.job} --app job -- --input {ground.input}" in told
+    assert f"next: streamupdate submit {ground.job} --app job --master 'local[2]' -- --input {ground.input}" in told
     assert not [*(ground.output / "sums").glob("*")]  # no foreachBatch function was called
     assert not ground.root.exists()
     ground.change(".json(arguments.input)", '.option("cleanSource", "delete").json(arguments.input)')
     told = ground.cli("try", str(ground.job), "--", *ground.arguments, code=1)
     assert "cannot be tried: it removes the files it has read (cleanSource)" in told
+
+
+def test_a_trial_that_is_told_to_end_leaves_nothing_behind(ground: Script, tmp_path: Path) -> None:
+    ground.write()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = ground.command("try", str(ground.job), "--", *ground.arguments)
+    trial = subprocess.Popen(command, env={**ground.environment, "TMPDIR": str(scratch)}, stderr=subprocess.DEVNULL)
+    wait_for(lambda: [*scratch.glob("*/*/deployments/first/status.json")] or None, "its first driver", 120)
+    trial.terminate()
+    assert trial.wait(60) == 128 + signal.SIGTERM
+    assert not [*scratch.glob("streamupdate-try-*")]
+    words = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+    assert not [word for word in words if str(scratch).encode() in word]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,9 @@ def try_script(
     name = app or re.sub(r"[^a-z0-9]+", "-", Path(script).stem.lower()).strip("-")
     if not name:
         raise click.UsageError(f"{script} gives the app no name: give it one (--app NAME)")
+    again = _written_again(app=name, arguments=arguments, **given)
     application = script_or_app(script, {**given, "script_app": name, "script_arguments": arguments}, {})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the driver, and removes the folder
     with tempfile.TemporaryDirectory(prefix="streamupdate-try-") as root:
         client = StreamUpdateClient(root, SparkSubmit(settings.spark_submit))
         with parameters(strict=False), progress(f"trying {script}", "nothing was kept") as report:
@@ -63,7 +67,6 @@ def try_script(
         "warnings": list(tried.plan.warnings),
     }
     state = [f"{stage} ({count} row{'' if count == 1 else 's'})" for stage, count in rows.items()]
-    behind = f" -- {shlex.join(arguments)}" if arguments else ""
     print_result(
         settings,
         document,
@@ -74,5 +77,16 @@ def try_script(
             for query in tried.plan.queries
             if query.name not in tried.batches
         ),
-        f"next: streamupdate submit {script} --app {name}{behind}",
+        f"next: streamupdate submit {script} {again}",
     )
+
+
+def _written_again(app: str, arguments: tuple[str, ...], **given: Any) -> str:
+    """Return the options with which the script was tried, as submit takes them."""
+    pairs = [(flag, value) for flag in ("py_files", "files") for value in given[flag]]
+    for flag in ("conf", "env_vars", "seen_batch"):
+        pairs += [(flag, f"{key}={value}") for key, value in given[flag]]
+    words = ["--app", app, "--master", given["master"]]
+    for flag, value in pairs:
+        words += [f"--{flag.removesuffix('_vars').replace('_', '-')}", value]
+    return shlex.join([*words, *(("--", *arguments) if arguments else ())])

@@ -389,6 +389,7 @@ class QueryPlan:
     stores: the settings of its state stores (stores.py), as its offset log has or will have them: what the session was
         given, else what is recorded already, else Spark's default
     written: file and line of its function, for messages
+    checkpoint: a script's own checkpointLocation, which nothing here writes to; a text, for people
     filters, paths: as a stage has them, of the rows that come to the sink. They are shown and not compared: the sink
         keeps no state (paths is None where they could not be told)
     """
@@ -406,6 +407,7 @@ class QueryPlan:
     hadoop: dict[str, str] = attrs.field(factory=dict)
     stores: dict[str, str] = attrs.field(factory=dict)
     written: str = ""
+    checkpoint: str = ""
     filters: Expressions = attrs.field(default=(), converter=in_order)
     paths: tuple[Path, ...] | None = attrs.field(default=None, converter=attrs.converters.optional(in_order))
 

@@ -28,6 +28,7 @@ class Declarations:
     reloadable: tuple[str, ...] = ()  # parameters that may change while the app runs
     written: Mapping[str, str] = attrs.field(factory=dict)  # file and line of each query's function, for messages
     seen_batch: Mapping[str, str] = attrs.field(factory=dict)  # what each query's sink does with an id it has had
+    checkpoints: Mapping[str, str] = attrs.field(factory=dict)  # the checkpointLocation of each query of a script
 
 
 def place(error: BaseException) -> str:

@@ -174,6 +174,7 @@ def plan_app(
         )
         for name, writer in writers.items()
     ]
+    planned = [attrs.evolve(query, checkpoint=app.checkpoints.get(query.name, "")) for query in planned]
     queries = with_imports(planned, imported)
     unnamed = [
         f"query {q.name}: stateful operator {s.name} has no name; name it with stage() or .alias() so that its "

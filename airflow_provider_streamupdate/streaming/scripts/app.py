@@ -145,7 +145,7 @@ class ScriptApp:
         """Return what is known of the app besides its queries. `build` was called before."""
         written = {query.name: query.place for query in self._run.queries} if self._run else {}
         seen_batch = {} if self.script.muted else self.script.seen_batch  # of its own sinks
-        return Declarations(name=self.name, written=written, seen_batch=seen_batch)
+        return Declarations(name=self.name, written=written, seen_batch=seen_batch, checkpoints=self.checkpoints())
 
     def checkpoints(self) -> dict[str, str]:
         """Return the script's own checkpoint locations, by query."""

@@ -174,7 +174,20 @@ def _names(c: QueryChange) -> Facts | None:
     return {"problems": "; ".join(problems)} if problems else None
 
 
+def _checkpoint(c: QueryChange) -> Facts | None:
+    return differ(c.old.checkpoint, c.new.checkpoint) if c.old.checkpoint and c.new.checkpoint else None
+
+
 NAME_RULES: tuple[Rule[QueryChange], ...] = (
+    Rule[QueryChange](
+        id="query.checkpoint",
+        verdict=CARRIED,
+        change="another checkpointLocation in a script",
+        reason="checkpointLocation changed from {old} to {new}, which is not used here: the query continues. To begin "
+        "anew, give it another queryName",
+        source="each deployment has checkpoints of its own (docs/scripts.md)",
+        applies=_checkpoint,
+    ),
     Rule[QueryChange](
         id="query.names",
         verdict=REFUSED,
