@@ -159,6 +159,16 @@ SHAPES = {
         f"spark.streams.awaitAnyTermination()\n{ENDED}",
         ["eu", "us"],
     ),
+    "the name of its application": (
+        ROWS + COUNTS + f"assert spark.sparkContext.appName == 'x'\nq = {START}\nq.awaitTermination()\n{ENDED}",
+        ["counts"],
+    ),
+    "a thread that watches it": (
+        ROWS + COUNTS + "import threading\n\n\ndef watch(q):\n    while q.isActive and not q.awaitTermination(0.05):\n"
+        f"        print(q.lastProgress)\n\n\nq = {START}\nthreading.Thread(target=watch, args=(q,)).start()\n"
+        f"q.awaitTermination()\n{ENDED}",
+        ["counts"],
+    ),
     "available now": (
         ROWS + COUNTS + "q = counts.writeStream.outputMode('update').format('noop')\n"
         f"q = q.trigger(availableNow=True).start()\nq.processAllAvailable()\nq.stop()\nq.awaitTermination()\n{ENDED}",
@@ -189,6 +199,15 @@ def test_a_script_is_an_app_as_it_is(place: Place, shape: str) -> None:
     app.begin()
     app.finish()
     assert place.ended.read_text() == "ended" * (1 if waits else 3)
+
+
+def test_a_module_does_it_all_when_it_is_imported(place: Place) -> None:
+    app = place.app("import whole\n", whole=f"{ROWS}{COUNTS}q = {START}\nq.awaitTermination()\n{ENDED}")
+    plan = place.plan(app)
+    assert compare(plan, place.plan(app), "itself").problems == []  # a second run would wait for the first one's import
+    app.begin()
+    app.finish()
+    assert place.ended.read_text() == "ended"
 
 
 def test_its_modules_are_not_those_of_another_version(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +249,18 @@ def test_the_wait_for_a_query_that_fails_raises(place: Place) -> None:
     app.begin()
     app.finish(failed=True)
     assert place.ended.read_text() == "StreamingQueryException"
+
+
+def test_a_script_may_stop_its_queries(place: Place) -> None:
+    """Then the driver finds that all have ended by themselves. Before, it was warned of, and they went on for good."""
+    text = f"q = {START}\nq.processAllAvailable()\nq.stop()\nassert not q.isActive\nq.awaitTermination()\n{ENDED}"
+    app = place.app(ROWS + COUNTS + text)
+    [(name, writer)] = app.build(place.spark, {}).items()
+    query = writer.queryName(name).option("checkpointLocation", str(place.folder / "checkpoint")).start()
+    app.begin()
+    query.awaitTermination()
+    app.finish()
+    assert query.exception() is None and place.ended.read_text() == "ended"
 
 
 BUSY = "work = threading.Thread(target=lambda: threading.Event().wait(60), daemon=True)\nwork.start()\nwork.join()\n"

@@ -41,6 +41,7 @@ class ScriptQuery:
     writer: DataStreamWriter
     place: str
     checkpoint: str | None = None
+    _stopped: bool = False
 
     def _query(self) -> StreamingQuery | None:
         return next((query for query in _ACTIVE(self._run.spark.streams) if query.name == self.name), None)
@@ -66,7 +67,7 @@ class ScriptQuery:
     @property
     def isActive(self) -> bool:
         self._run.note_look()
-        return not self._run.over.is_set()
+        return not (self._run.over.is_set() or self._stopped)
 
     @property
     def recentProgress(self) -> list[Any]:
@@ -86,10 +87,11 @@ class ScriptQuery:
             query.processAllAvailable()
 
     def stop(self) -> None:
-        """Say that an app runs until it is cancelled: the driver ends its queries."""
+        """Stop the query that runs, as Spark does: when all are stopped, the app has finished."""
         self._run.hand_over()
-        if not self._run.over.is_set():
-            print(f"WARNING: {self._run.file.name} stops query {self.name}: it goes on until cancel", file=sys.stderr)
+        self._stopped = True
+        if query := self._query():
+            query.stop()
 
 
 class ScriptRun:
