@@ -7,7 +7,8 @@ is also accepted as text. Errors do not quote mappings and lists: their values m
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -62,15 +63,22 @@ def json_map(value: Any, what: str) -> dict[str, Any]:
 
 def text_list(value: Any, what: str) -> tuple[str, ...]:
     """Return a tuple of non-blank texts, from a list, its JSON text, or comma-separated text."""
+    texts = (optional_text(item) for item in _items(value, what, lambda text: text.split(",")))
+    return tuple(text for text in texts if text is not None)
+
+
+def argument_list(value: Any, what: str) -> tuple[str, ...]:
+    """Return a program's arguments as they are, from a list, its JSON text, or text as a shell reads it."""
+    return tuple(str(item) for item in _items(value, what, shlex.split))
+
+
+def _items(value: Any, what: str, split: Callable[[str], list[str]]) -> Iterable[Any]:
     if isinstance(value, str):
         text = value.strip()
-        value = _json(text, what, "a JSON array") if text.startswith("[") else text.split(",")
-    if value is None:
-        return ()
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+        value = _json(text, what, "a JSON array") if text.startswith("[") else split(text)
+    if isinstance(value, Mapping) or not isinstance(value, Iterable | None):
         raise InvalidInputError(f"{what} must be a list of texts, not {_kind(value)}")
-    texts = (optional_text(item) for item in value)
-    return tuple(text for text in texts if text is not None)
+    return value or ()
 
 
 def seconds(value: Any, what: str) -> float:

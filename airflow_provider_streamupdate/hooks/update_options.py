@@ -15,7 +15,7 @@ from ..core.names import check_keys
 from ..core.registry.application import Application, Script
 from .references import resolve_references
 from .settings import Settings
-from .templated_values import blank, optional_text, seconds, text_list, text_map, truth
+from .templated_values import argument_list, blank, optional_text, seconds, text_list, text_map, truth
 
 APPLICATION_FIELDS = (
     *("application", "py_files", "files", "app_params", "conf", "env_vars", "application_args", "seen_batch"),
@@ -129,7 +129,7 @@ def application_from(application: Any, given: Mapping[str, Any], app: Any = None
     maps = {name: resolve_references(text_map(given.get(name), name), name) for name in _MAPS}
     script = None
     if not blank(given.get("application_args")):
-        texts = enumerate(text_list(given["application_args"], "application_args"))
+        texts = enumerate(argument_list(given["application_args"], "application_args"))
         arguments = resolve_references({str(n): text for n, text in texts}, "application_args")
         script = Script(
             app=optional_text(app) or "",

@@ -160,6 +160,21 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_VAR_HUB", '{"pin": "p1n-p1n"}')
 
 
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        (["--mode", "none", "--separator", "", "--limit", 5], ("--mode", "none", "--separator", "", "--limit", "5")),
+        ('["--topic", "a,b"]', ("--topic", "a,b")),
+        ("--topic a,b --title 'All clicks'", ("--topic", "a,b", "--title", "All clicks")),
+        ([], ()),
+    ],
+)
+def test_a_script_has_its_arguments_as_they_are(given: Any, arguments: tuple[str, ...]) -> None:
+    """What an unset template renders to was left out of a list, and the others moved up."""
+    script = application_from("job.py", {"application_args": given}, "clicks").script
+    assert script is not None and script.arguments == arguments and script.folder == str(Path.cwd())
+
+
 def test_references_are_read_by_the_task_and_others_stay() -> None:
     given = {
         "password": "{{ conn.db.password }}", "both": "{{conn.db.extra_dejson.key}}:{{ var.value.token_of_hub }}",

@@ -158,7 +158,7 @@ def test_a_function_needs_another_place_and_an_agreement_and_is_rehearsed_as_a_f
     function = {"SINK": {"format": "foreachBatch", "seen_batch": "adds"}}
     site.submit(**function)
     for args, told in (
-        (("a",), "query events writes with foreachBatch and has the same parameters as the"),
+        (("a",), "query events writes with foreachBatch and is told the same as the"),
         (("b", "--set", "path=/new"), "agree to it with --agree events:fork"),
     ):
         file = site.application("v2", named=True, **function)

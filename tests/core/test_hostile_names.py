@@ -22,7 +22,7 @@ from airflow_provider_streamupdate.core.checkpoint.checkpoint import Checkpoint
 from airflow_provider_streamupdate.core.checkpoint.named_files import check_named_files, names_files
 from airflow_provider_streamupdate.core.coordination.commands import CommandBox
 from airflow_provider_streamupdate.core.difference.comparison import rows_of
-from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError
+from airflow_provider_streamupdate.core.errors import ApplicationError, CorruptError, InvalidInputError
 from airflow_provider_streamupdate.core.names import check_part, check_path, path_problem
 from airflow_provider_streamupdate.core.registry.deployment import Current
 from airflow_provider_streamupdate.core.registry.registry import AppRegistry
@@ -270,6 +270,14 @@ def adopt(app: AppRegistry) -> Callable[[], object]:
     plan = app.plan(DEPLOYMENT)
     folders = {q.name: app.checkpoint(DEPLOYMENT, q.name) for q in plan.queries}
     return lambda: save_adopted(app, DEPLOYMENT, "taken", plan, folders)
+
+
+def test_two_queries_do_not_go_on_from_one_checkpoint(app: AppRegistry) -> None:
+    plan = app.plan(DEPLOYMENT)
+    twice = attrs.evolve(plan, queries=tuple(attrs.evolve(plan.queries[0], name=name) for name in ("a", "b")))
+    folders = dict.fromkeys("ab", app.checkpoint(DEPLOYMENT, plan.queries[0].name))
+    with pytest.raises(InvalidInputError, match="the checkpoints of a and b have the same query id: one is a copy"):
+        save_adopted(app, DEPLOYMENT, "taken", twice, folders)
 
 
 def checkpoint(app: AppRegistry) -> Folder:

@@ -45,7 +45,7 @@ GROUPS = [source("kafka", **{"kafka.group.id": name}) for name in "gh"]
         # each version writes to a place of its own
         (sink(topic="x"), sink(topic="x"), "writes to the same place as the running version (kafka topic=x)"),
         (sink(topic="x"), sink(topic="y"), None),
-        (sink("delta", path="/t"), sink("delta", path="/t"), "pass other sink parameters"),
+        (sink("delta", path="/t"), sink("delta", path="/t"), "pass another place as a parameter"),
         (sink("delta", path="/t"), sink("delta", path="/u"), None),
         (sink("console"), sink("console"), None),
         (sink("foreachBatch"), sink("foreachBatch"), None),
@@ -68,7 +68,7 @@ def test_what_runs_side_by_side(old: QueryPlan, new: QueryPlan, reason: str | No
 
 def test_a_function_with_the_same_parameters_writes_to_the_same_place() -> None:
     same = ({"out": "/x"}, {"out": "/x"})
-    assert "has the same parameters as" in str(problem(sink("foreachBatch"), sink("foreachBatch"), *same))
+    assert "is told the same as" in str(problem(sink("foreachBatch"), sink("foreachBatch"), *same))
     assert problem(sink(topic="x"), sink("foreachBatch"), *same) is None, "the running version has no such sink"
 
 

@@ -8,12 +8,17 @@ from pathlib import Path
 import attrs
 import pytest
 
-from airflow_provider_streamupdate.control.update.inheritance import inherit
+from airflow_provider_streamupdate.control.operations.context import Context
+from airflow_provider_streamupdate.control.update.inheritance import inherit, resolve
+from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
 from airflow_provider_streamupdate.core.registry.application import Application, Script
 from airflow_provider_streamupdate.core.registry.hiding import Hiding
 from airflow_provider_streamupdate.core.registry.own_files import own_files
+from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.script_checks import check_script
+
+from .builders import deploy
 
 QUERY = 'spark.readStream.load().writeStream.queryName("q")'
 
@@ -36,7 +41,7 @@ def test_own_modules_and_named_files_go_along(tmp_path: Path) -> None:
         lib__a_py="from . import b\nfrom .deep.c import d\n",
         lib__b_py="SCHEMA = 'schema.txt'\n",
         lib__schema_txt="k string",
-        paths_py="HERE.glob('jobs/sql/*.sql'); HERE / 'jobs/env' / name\n",
+        paths_py="HERE = dir(__file__); HERE.glob('jobs/sql/*.sql'); HERE / 'jobs/env' / name\n",
         lib__deep__c_py="",
         conf__app_json="{}",
         jobs__sql__one_sql="select 1",
@@ -49,6 +54,14 @@ def test_own_modules_and_named_files_go_along(tmp_path: Path) -> None:
         *("conf/app.json", "config.py", "jobs/env/deep/prod.json", "jobs/sql/one.sql"),
         *("lib/__init__.py", "lib/a.py", "lib/b.py", "lib/deep/c.py", "lib/schema.txt", "paths.py", "src/helpers.py"),
     ]
+
+
+def test_data_is_no_part_of_a_version(tmp_path: Path) -> None:
+    """Else each new file of its input would make another version of a script that lies beside it."""
+    spark = "spark.readStream.json('in')\nrows.writeStream.start('out')\nopen('total.json', 'w')\nx = 'more/*.json'\n"
+    beside = {"in__0_json": "{}", "out__0_json": "{}", "total_json": "1", "job_log": "", "more__0_json": "{}"}
+    job = files(tmp_path, job_py=spark + "open('total.json')\nlog('job.log')\nopen('a.json')\n", a_json="", **beside)
+    assert own_files(job) == ["a.json"]
 
 
 def test_large_data_beside_a_script_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,14 +147,28 @@ def test_arguments_that_are_not_given_are_those_of_the_running_version(tmp_path:
     # What it names by a relative path stays where it is, wherever it is updated from.
     assert running.script is not None
     there = attrs.evolve(running, script=attrs.evolve(running.script, folder=str(tmp_path)))
-    elsewhere = attrs.evolve(application(job), script=Script(app="clicks", folder="/elsewhere"))
-    assert (moved := inherit(there, elsewhere)).script == there.script
+    elsewhere = attrs.evolve(application(job), script=Script(app="clicks", folder=f"{job}/elsewhere"))
+    moved = inherit(there, elsewhere)
+    assert moved.script == there.script
     assert moved.working_folder(Path("own")) == tmp_path and elsewhere.working_folder(Path("own")) == Path("own")
+    # A checkout that is gone is made again: relative results go on where they were.
+    gone = attrs.evolve(moved, script=Script(app="clicks", folder=str(tmp_path / "gone")))
+    assert gone.working_folder(Path("own")) == tmp_path / "gone" and (tmp_path / "gone").is_dir()
     changed = inherit(running, application(job, "--in", "/y")).script
     assert changed is not None and changed.arguments == ("--in", "/y") and changed.seen_batch == {"q": "adds"}
     # Of a StreamingApp that becomes a script its parameters are nothing.
     app = Application(file=str(job), params={"input": "/x"})
     assert inherit(app, application(job, "--in", "/y")).params == {} and inherit(running, app).script is None
+
+
+def test_a_release_goes_on_where_the_running_version_works(tmp_path: Path) -> None:
+    """It takes nothing over (reset). Its relative results went into another folder at each update before."""
+    registry = Registry(str(tmp_path / "root"))
+    running = Application(file="application/job.py", script=Script(app="clicks", folder="/work/dir"))
+    deploy(registry.app("clicks"), application=running)
+    given = UpdateOptions(application=application(files(tmp_path, job_py=""), "--in", "/y"), reset=True)
+    script = resolve(Context(registry=registry, root=registry.root), given, "clicks").application.script
+    assert script is not None and (script.folder, script.arguments) == ("/work/dir", ("--in", "/y"))
 
 
 def test_secrets_among_arguments_are_hidden(tmp_path: Path) -> None:

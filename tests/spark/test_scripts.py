@@ -23,7 +23,9 @@ from airflow_provider_streamupdate.core.registry.application import Script
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 from airflow_provider_streamupdate.streaming.scripts import run
 from airflow_provider_streamupdate.streaming.scripts.app import ScriptApp
+from airflow_provider_streamupdate.streaming.scripts.names import name_queries
 from airflow_provider_streamupdate.streaming.scripts.protection import protect
+from airflow_provider_streamupdate.streaming.scripts.run import ScriptQuery
 
 SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.appName('x').getOrCreate()\n"
 ROWS = SESSION + "import sys\nrows = spark.readStream.schema('k string, n int').json(sys.argv[1])\n"
@@ -263,6 +265,29 @@ def test_a_script_may_stop_its_queries(place: Place) -> None:
     assert query.exception() is None and place.ended.read_text() == "ended"
 
 
+@pytest.mark.parametrize(
+    ("queries", "names"),
+    [
+        ([("", "/ck/5")], ["query-1"]),
+        ([("", "/ck/1"), ("", "/ck/5")], ["checkpoint-1", "checkpoint-5"]),  # neither is the one above
+        ([("", "/ck/eu/c"), ("", "/ck/us/c"), ("all of it", "/x")], ["eu", "us", "all of it"]),
+        ([("top/größte", ""), ("", "/x")], ["top-gr-te", "query-1"]),
+        ([("a/b", ""), ("a-b", "")], "job.py:0 and job.py:1 start a query that would be named 'a-b' here"),
+        ([("query-1", ""), ("", "/x")], "job.py:0 and job.py:1 start a query that would be named 'query-1' here"),
+        ([("ä", "")], "job.py:0 starts a query that would be named '' here"),
+        ([("", "/ck/ä"), ("", "/ck/ö")], "the queries that job.py:0 and job.py:1 start have neither"),
+    ],
+)
+def test_names_of_queries(queries: list[tuple[str, str]], names: list[str] | str) -> None:
+    found = [ScriptQuery(None, name, None, f"job.py:{n}", place) for n, (name, place) in enumerate(queries)]
+    if isinstance(names, str):
+        with pytest.raises(ApplicationError, match=names):
+            name_queries(found)
+    else:
+        name_queries(found)
+        assert [query.name for query in found] == names
+
+
 BUSY = "work = threading.Thread(target=lambda: threading.Event().wait(60), daemon=True)\nwork.start()\nwork.join()\n"
 
 
@@ -355,6 +380,36 @@ def test_what_a_script_would_keep_beside_itself_is_refused(place: Place, write: 
     sink = "rows.writeStream.format('parquet').start(str(HERE / 'result'))\n"
     with pytest.raises(ApplicationError, match=r"job\.py:9 writes to a place that goes away"):
         place.app(text.replace(write, "") + ROWS + sink).build(place.spark, {})
+
+
+def test_a_stream_from_its_own_folder_is_refused(place: Place) -> None:
+    """New files do not come into a version's copy of it: before, the app ran on and read nothing."""
+    (place.repository / "data").mkdir()
+    text = SESSION + "import os\nHERE = os.path.dirname(__file__)\n"
+    text += "rows = spark.readStream.schema('k string').json(os.path.join(HERE, 'data'))\n" + COUNTS + START
+    with pytest.raises(ApplicationError, match=r"job\.py:5 reads a stream from .*data lies in the script's folder"):
+        place.app(text).build(place.spark, {})
+
+
+def test_what_it_keeps_in_a_file_of_its_folder_is_refused_or_goes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would begin with the content that it had when it was submitted (17 where 47 was due)."""
+    monkeypatch.chdir(place.folder)
+    for folder in (place.folder, place.repository):
+        (folder / "total.txt").write_text("7")
+        (folder / "seen.txt").write_text("a")
+    (place.folder / "total.txt").write_text("9")
+    text = ROWS + COUNTS + "import pathlib\nTOTAL = 'total.txt'\nold = open(TOTAL).read()\n"
+    app = place.app(text + "pathlib.Path(TOTAL).write_text(old)\n" + START)
+    app.script = attrs.evolve(app.script, in_folder=True)
+    with pytest.raises(ApplicationError, match=r"PermissionError: total\.txt is written, and was read as it was when"):
+        app.build(place.spark, {})
+    # What it only writes, as a log, or opens by name to write, is where it runs.
+    text = ROWS + COUNTS + "open('seen.txt', 'a').write('b')\nopen('total.txt', 'r+').read()\n"
+    app = place.app(text + f"assert open('total.txt').read() == '9'\nassert open('seen.txt').read() == 'ab'\n{START}")
+    app.script = attrs.evolve(app.script, in_folder=True)
+    app.build(place.spark, {})
 
 
 def test_a_folder_that_it_deletes_at_its_start_is_refused(place: Place) -> None:

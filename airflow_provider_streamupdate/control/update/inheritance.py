@@ -32,9 +32,11 @@ def resolve(
     deployment: the new deployment of the update that is continued; None: found by its digest
     """
     name = app or known_app(context, options.application)
-    if options.reset or name is None or name not in context.registry.apps():
+    if name is None or name not in context.registry.apps():
         return options
     registry = context.registry.existing(name)
+    if options.reset:
+        return _where_it_runs(registry, options)
     record = registry.update(deployment) if deployment is not None else registry.update_under_way()
     if record is not None and record.old is not None:  # an earlier try was planned with what ran then
         found = _inherited(registry, record.old, options, again=True)
@@ -42,6 +44,16 @@ def resolve(
             return found
     current = registry.current_id()
     return options if current is None else _inherited(registry, current, options)
+
+
+def _where_it_runs(registry: AppRegistry, options: UpdateOptions) -> UpdateOptions:
+    """Return the options with the working directory of the running version's script: an option sets none."""
+    current, given = registry.current_id(), options.application.script
+    running = registry.spec(current).application.script if current and given else None
+    if running is None or given is None or not running.folder:
+        return options
+    script = attrs.evolve(given, folder=running.folder)
+    return attrs.evolve(options, application=attrs.evolve(options.application, script=script))
 
 
 def _inherited(registry: AppRegistry, base: str, options: UpdateOptions, again: bool = False) -> UpdateOptions:

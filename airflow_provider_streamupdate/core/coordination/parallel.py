@@ -42,12 +42,12 @@ Positions = Mapping[tuple[str, str], Position]  # by query and source
 
 
 def check_side_by_side(
-    old: AppPlan, new: AppPlan, old_params: Mapping[str, str], new_params: Mapping[str, str]
+    old: AppPlan, new: AppPlan, old_inputs: Mapping[str, str], new_inputs: Mapping[str, str]
 ) -> None:
     """Raise RefusedError when the two cannot run side by side: both compute the results since the snapshot, so each
     needs its own place for them, and neither may take input away from the other."""
-    same_params = dict(old_params) == dict(new_params)
-    problems = [*_sinks(old, new, same_params), *_sources(old, new)]
+    same_inputs = dict(old_inputs) == dict(new_inputs)
+    problems = [*_sinks(old, new, same_inputs), *_sources(old, new)]
     if problems:
         raise RefusedError(
             f"the new version of {new.app} cannot run beside the running one: {'; '.join(problems)}. Nothing was "
@@ -98,19 +98,21 @@ def _numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
         yield name, value
 
 
-def _sinks(old: AppPlan, new: AppPlan, same_params: bool) -> Iterator[str]:
+_ELSEWHERE = "pass another place as a parameter (--set, app_params), or as an argument of a script"
+
+
+def _sinks(old: AppPlan, new: AppPlan, same_inputs: bool) -> Iterator[str]:
     for query in new.queries:
         kind, form = kind_of(query.sink.format), short_format(query.sink.format)
-        if kind.is_function and same_params and any(short_format(q.sink.format) == form for q in old.queries):
+        if kind.is_function and same_inputs and any(short_format(q.sink.format) == form for q in old.queries):
             yield (
-                f"query {query.name} writes with {query.sink.format} and has the same parameters as the running "
-                "version, so it would write the results since the snapshot to the same place a second time: pass "
-                "another place as a parameter (--set, app_params)"
+                f"query {query.name} writes with {query.sink.format} and is told the same as the running version, so "
+                f"it would write the results since the snapshot to the same place a second time: {_ELSEWHERE}"
             )
         elif kind.has_place and same_sink(query, old.queries):
             yield (
                 f"query {query.name} writes to the same place as the running version ({_shown(query.sink)}), which "
-                "would receive the results since the snapshot twice: pass other sink parameters (--set, app_params)"
+                f"would receive the results since the snapshot twice: {_ELSEWHERE}"
             )
 
 

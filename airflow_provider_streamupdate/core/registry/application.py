@@ -62,9 +62,19 @@ class Application:
     env_vars: dict[str, str] = attrs.field(factory=dict)  # environment of the driver
 
     def working_folder(self, own: Path) -> Path:
-        """Return the folder that a driver runs in: a script's, where this machine has it, else the driver's own."""
+        """Return the folder that a driver runs in: a script's, which is made again where it is gone, else, also where
+        this machine cannot have it, the driver's own."""
         given = Path(self.script.folder) if self.script and self.script.folder else own
-        return given if given.is_dir() else own
+        try:
+            given.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return own
+        return given
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The parameters, and a script's arguments by their number."""
+        return {**self.params, **{str(n): text for n, text in enumerate(self.script.arguments if self.script else ())}}
 
     @property
     def settings(self) -> tuple[dict[str, str], ...]:

@@ -12,23 +12,36 @@ from ..errors import ApplicationError
 _LARGE_FOLDER_BYTES = 1_000_000  # data, and no configuration; a text is often no name at all
 MOST_BYTES = 50_000_000
 _BELOW = ("", "src/", "lib/")  # folders in which a script's modules are
+# What these are given is data, which Spark reads and writes where the script runs.
+_OF_SPARK = {"load", "json", "csv", "text", "parquet", "orc", "xml", "start", "save", "option", "options", "table"}
+_LOGS = (".log", ".pid", ".lock")
 
 
 def own_files(script: Path) -> list[str]:
     """Return the paths of the files that a script needs of its own folder, within it, sorted: modules and packages that
-    it or one of them imports, and files whose path, or name, is a text in one of them (a configuration, a schema).
+    it or one of them imports, and files whose path, or name, is a text in one of them (a configuration, a schema). Of a
+    pattern or a folder only where they ask for their own place (``__file__``): else it is data, which may grow.
 
     ApplicationError where they are larger than 50 MB together
     """
-    folder, found = script.parent, set[str]()
-    todo = [script]
+    folder, modules = script.parent, dict[str, ast.Module]()
+    todo = [script.name]
     while todo:
-        module = todo.pop()
-        for name in _named(folder, module) if module.suffix == ".py" else ():
-            if name not in found and (folder / name).resolve() != script.resolve():
-                found.add(name)
-                todo.append(folder / name)
-    if (size := sum((folder / name).stat().st_size for name in found)) > MOST_BYTES:
+        name = todo.pop()
+        with contextlib.suppress(SyntaxError, ValueError):  # it fails where it is imported
+            modules[name] = ast.parse((folder / name).read_bytes())
+            todo += [found for found in _imported(folder, name, modules[name]) if found not in {*modules, *todo}]
+    nodes = [node for tree in modules.values() for node in ast.walk(tree)]
+    data = {text for node in nodes for text in _data(node)}
+    beside = any(isinstance(node, ast.Name) and node.id == "__file__" for node in nodes)
+    found = {*modules} - {script.name}
+    for name, tree in modules.items():
+        texts = {
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        for text in texts - data:
+            found.update(_file(folder, folder / name, text, beside))
+    if (size := sum(_size(folder / name) for name in found)) > MOST_BYTES:
         raise ApplicationError(
             f"the files that {script} names in its folder have {size:,} bytes, and go along with each version: keep "
             "data elsewhere, and give its place as an argument"
@@ -36,11 +49,28 @@ def own_files(script: Path) -> list[str]:
     return sorted(found)
 
 
-def _named(folder: Path, module: Path) -> Iterator[str]:
-    try:
-        tree = ast.parse(module.read_bytes())
-    except (SyntaxError, ValueError):
-        return  # it fails where it is imported
+def _size(file: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return file.stat().st_size
+    return 0
+
+
+def _data(node: ast.AST) -> Iterator[str]:
+    """Yield the texts that a call gives to Spark as a place, or opens to write."""
+    if not isinstance(node, ast.Call):
+        return
+    called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    given = [
+        value.value for value in (*node.args, *(k.value for k in node.keywords)) if isinstance(value, ast.Constant)
+    ]
+    texts = [text for text in given if isinstance(text, str)]
+    if called in _OF_SPARK:
+        yield from texts
+    elif called == "open" and len(texts) > 1 and {*"wax+"} & {*texts[1]}:
+        yield texts[0]
+
+
+def _imported(folder: Path, module: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -48,12 +78,10 @@ def _named(folder: Path, module: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
-                above = module.parent.relative_to(folder).parts
+                above = Path(module).parent.parts
                 base = ".".join((*above[: len(above) - node.level + 1], *filter(None, [base])))
             for name in (base, *(f"{base}.{alias.name}" for alias in node.names)):
                 yield from _module(folder, name)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from _file(folder, module, node.value)
 
 
 def _module(folder: Path, name: str) -> Iterator[str]:
@@ -67,18 +95,19 @@ def _module(folder: Path, name: str) -> Iterator[str]:
                     yield each
 
 
-def _file(folder: Path, module: Path, text: str) -> Iterator[str]:
-    """Yield the files that a text names: one, those of a pattern, or all of a folder that is not large."""
+def _file(folder: Path, module: Path, text: str, beside: bool) -> Iterator[str]:
+    """Yield the files that a text names: one, or (`beside`) those of a pattern, or all of a folder that is not
+    large."""
     if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~")) or ".." in text:
         return
     for place in dict.fromkeys((folder, module.parent)):
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is no name of a file
             named = place / text
-            if named.is_dir() and text.strip("./"):
+            if beside and named.is_dir() and text.strip("./"):
                 found = [file for file in named.rglob("*") if file.is_file()]
-                found = found if sum(file.stat().st_size for file in found) <= _LARGE_FOLDER_BYTES else []
+                found = found if sum(map(_size, found)) <= _LARGE_FOLDER_BYTES else []
             else:
-                found = [file for file in place.glob(text) if file.is_file()] if "*" in text else [named]
+                found = [*place.glob(text)] if beside and "*" in text else [named]
             for file in found:
-                if file.is_file() and file.suffix not in (".pyc", ".py"):
+                if file.is_file() and file.suffix not in (".pyc", ".py", *_LOGS):
                     yield file.relative_to(folder).as_posix()

@@ -67,6 +67,12 @@ def save_adopted(
         export = checkpoint.export(carry_in_flight=True, source_order=query.source_order)
         committed = clock.from_epoch_ms(checkpoint.commit_time(export.batch) * 1000)
         exports[query.name] = attrs.evolve(export, committed_at=committed)
+    ids = {query: export.query_id for query, export in exports.items()}
+    if copies := sorted(query for query, found in ids.items() if [*ids.values()].count(found) > 1):
+        raise InvalidInputError(
+            f"the checkpoints of {' and '.join(copies)} have the same query id: one is a copy of another; give each "
+            "query its own"
+        )
     uris = {query: folder.address for query, folder in checkpoints.items()}
     return SnapshotStore(app).save(
         name, deployment, SnapshotKind.ADOPTED, plan, exports, checkpoints, adopted_from=uris

@@ -95,7 +95,7 @@ class ScriptApp:
     def _check_places(self, run: ScriptRun) -> None:
         for query in run.queries:
             path = spark_internals.writer_details(query.writer)["options"].get("path", "")
-            if why := refused(path.removeprefix("file://").removeprefix("file:")):
+            if why := refused(path):
                 raise ApplicationError(f"{query.place} writes to a place that goes away: {why}")
 
     def _send_modules(self, spark: SparkSession) -> None:

@@ -17,10 +17,12 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameWriter, DataFrameWriterV2, SparkSession
-from pyspark.sql.streaming import DataStreamWriter, StreamingQueryManager
+from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQueryManager
 
+from ...core.errors import ApplicationError
 from .. import spark_internals
 from ..tables import to_table
+from .protection import refused
 from .run import ScriptQuery, ScriptRun
 
 _RUNS: dict[int, ScriptRun] = {}  # by the thread of the script
@@ -36,6 +38,7 @@ _OF_THE_START = (
 )
 # Of a writer: the driver's are others.
 _OWN = ("checkpointlocation", "queryname")
+_LOADS = ("load", "json", "csv", "text", "parquet", "orc", "xml")
 _SAVES = ("save", "saveAsTable", "insertInto", "json", "parquet", "text", "csv", "orc", "xml", "jdbc")
 _SAVES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _COMMANDS = re.compile(
@@ -78,6 +81,7 @@ def _install() -> None:
         (threading.Thread, "start", _start_thread),
         (signal, "signal", _signal),
         (time, "sleep", _sleep),
+        *((DataStreamReader, name, _loads) for name in _LOADS),
         *((DataFrameWriter, name, _saves(name)) for name in _SAVES),
         *((DataFrameWriterV2, name, _saves(name)) for name in _SAVES_V2),
     )
@@ -148,6 +152,12 @@ def _saves(name: str) -> Callable[..., Any]:
         return original(writer, *args, **more)
 
     return call
+
+
+def _loads(run: ScriptRun, original: Callable[..., Any], reader: Any, path: Any = None, *args: Any, **more: Any) -> Any:
+    if why := refused(path, "new files do not come there"):
+        raise ApplicationError(f"{_place(run.file)} reads a stream from {why}")
+    return original(reader, path, *args, **more)
 
 
 def _query_name(run: ScriptRun, original: Callable[..., Any], writer: Any, name: str) -> Any:

@@ -23,6 +23,8 @@ _PLACES = {  # of Python's audit events: which arguments are paths that are chan
 _OPEN = io.open
 _starts: list[Callable[[], bool]] = []
 _protected: list[str] = []  # the folder of the script that this process runs
+_copied: dict[str, str] = {}  # a version's own files, by their relative paths
+_read: set[str] = set()  # of these, those that were read as they were copied
 
 
 def protect(folder: Path, starts: Callable[[], bool]) -> None:
@@ -36,26 +38,43 @@ def protect(folder: Path, starts: Callable[[], bool]) -> None:
 
 def read_copies(folder: Path, names: Iterable[str]) -> None:
     """Have this process read a version's own files where a script names them by a relative path: the working directory
-    has those of the newest version."""
-    own, usual = {os.path.normpath(name): str(folder / name) for name in names}, _OPEN
-
-    def opened(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
-        if isinstance(file, (str, os.PathLike)) and not {*mode} & {*"wax+"}:
-            file = own.get(os.path.normpath(os.fspath(file)), file)
-        return usual(file, mode, *args, **options)
-
-    builtins.open = io.open = opened
+    has those of the newest version. What it has written itself it reads there."""
+    if not _copied:
+        builtins.open = io.open = _opened
+    _copied.clear()
+    _read.clear()
+    _copied.update({os.path.normpath(name): str(folder / name) for name in names})
 
 
-def refused(path: object) -> str | None:
-    """Return why a path is not to be written; None for one elsewhere."""
+def _opened(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
+    name = os.path.normpath(os.fspath(file)) if isinstance(file, (str, os.PathLike)) else None
+    if name is not None and name in _copied and not {*mode} & {*"wax+"}:
+        _read.add(name)
+        file = _copied[name]
+    return _OPEN(file, mode, *args, **options)
+
+
+def _check_copied(path: Any) -> None:
+    """Raise PermissionError for a change of a file that was read as it was copied. Another file is read as it is from
+    now on."""
+    name = os.path.normpath(os.fsdecode(path)) if isinstance(path, (str, bytes, os.PathLike)) else None
+    if name is None:
+        return
+    if name in _read:
+        raise PermissionError(
+            f"{name} is written, and was read as it was when this version was submitted: a version has its own copy of "
+            "the files that it names in its folder. Give its place as an argument"
+        )
+    _copied.pop(name, None)
+
+
+def refused(path: object, change: str = "what is written there is lost at the next update") -> str | None:
+    """Return why a path is not to be written, or read as a stream; None for one elsewhere."""
     text = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+    text = text.removeprefix("file://").removeprefix("file:")
     if not text.startswith(tuple(_protected)) or "/__pycache__" in text:
         return None
-    return (
-        f"{text} lies in the script's folder, which is a copy here: what is written there is lost at the next update. "
-        "Give the place as an argument"
-    )
+    return f"{text} lies in the script's folder, which is a copy here: {change}. Give the place as an argument"
 
 
 def _check(event: str, args: tuple[Any, ...]) -> None:
@@ -69,5 +88,6 @@ def _check(event: str, args: tuple[Any, ...]) -> None:
     else:
         paths = tuple(args[n] for n in _PLACES.get(event, ()))
     for path in paths:
+        _check_copied(path)
         if why := refused(path):
             raise PermissionError(why)

@@ -60,7 +60,7 @@ class Parallel(OwnDriver):
         spec = registry.spec(registry.running()[0])
         running = registry.plan(spec.deployment)
         if running is not None:
-            check_side_by_side(running, plan, spec.application.params, application.params)
+            check_side_by_side(running, plan, spec.application.inputs, application.inputs)
 
     def start_driver(self, update: Update, spec: DeploymentSpec, epoch: int) -> None:
         # Every start has its own number, greater than the app's epoch. It becomes the app's epoch on promotion. A
