@@ -133,7 +133,7 @@ def test_a_script_of_this_shape_is_updated_and_rolled_back(ground: Shape, shape:
     ground.job.write_text(text)
     for _ in range(2):
         ground.write()
-    declared = [f"--seen-batch={name}=replaces" for name in ("sums", "query-1", "query-2") if name in names_of(text)]
+    declared = [f"--seen-batch={name}=replaces" for name in names_of(text)]
     given = ("--", "--input", str(ground.input), "--output", str(ground.output))
     ground.cli("submit", str(ground.job), "--app", "sums", "--master", "local[2]", *declared, *given)
     ground.check_output()
@@ -159,6 +159,30 @@ def test_a_script_of_this_shape_is_updated_and_rolled_back(ground: Shape, shape:
     ground.cli("cancel", "sums")
 
 
+def test_a_script_runs_beside_the_running_version(ground: Shape) -> None:
+    """It writes elsewhere, which its arguments say."""
+    text, _, change = SHAPES["a loop that looks at its query, and a signal's handler"]
+    ground.job.write_text(text)
+    ground.write()
+    of_input = ("--", "--input", str(ground.input), "--output")
+    submitted = ("--app", "sums", "--master", "local[2]", "--seen-batch=sums=replaces")
+    ground.cli("submit", str(ground.job), *submitted, *of_input, str(ground.output))
+    ground.check_output()
+    ground.job.write_text(text.replace(*change))
+    told = ground.cli("update", str(ground.job), "--app", "sums", "--strategy", "parallel", code=1)
+    assert "is told the same as the running version" in told
+    beside = ground.output / "beside"
+    ground.cli("update", str(ground.job), "--app", "sums", "--strategy", "parallel", *of_input, str(beside))
+    ground.write()
+
+    def right() -> bool | None:
+        found = {row["k"]: row["s"] for row in rows_of(beside / "sums")}
+        return (found and found.items() <= ground.total.items() and found["all"] == ground.total["all"]) or None
+
+    wait_for(right, f"the sums of {ground.total}", 180)
+    ground.cli("cancel", "sums")
+
+
 def names_of(text: str) -> list[str]:
     """Return the names of a script's queries."""
-    return ["sums"] if 'queryName("sums")' in text else ["query-1", "query-2"]
+    return ["sums"] if 'queryName("sums")' in text else ["checkpoint-1", "checkpoint-2"]

@@ -49,6 +49,9 @@ def main():
     parser.add_argument("--input", required=True)
     parser.add_argument("--output", required=True)
     arguments = parser.parse_args()
+    if "STREAMUPDATE_PLANNING" not in os.environ:
+        with open(f"{arguments.output}/begun", "a") as file:
+            file.write("begun\n")
     settings = json.loads((Path(__file__).parent / "settings.json").read_text())
     spark = SparkSession.builder.appName("sums").config(map=settings).getOrCreate()
     rows = spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", 1).json(arguments.input)
@@ -156,6 +159,7 @@ def test_what_spark_submit_has_run_is_adopted_with_its_own_checkpoint(ground: Sc
     ground.cli("submit", str(ground.job), *of_script, "--snapshot", "adopted", "--", *ground.arguments)
     ground.write()
     ground.check_output()
+    assert (ground.output / "begun").read_text().count("begun") == 2, "not where it was only planned"
     ground.cli("cancel", "sums")
 
 

@@ -1,6 +1,7 @@
 """A wrong row that a bug of the new version makes, planted at a random place of the followed batches, and versions that
 are written otherwise and give the same rows: each follows the same running version, records its rows, and they are
-compared with those of the old version's code. Only the processes are missing."""
+compared with those of the old version's code. Only the processes are missing. (A bug below a stage is not followed,
+test_following_refused.py.)"""
 
 from __future__ import annotations
 
@@ -25,21 +26,13 @@ Version = Callable[[Bench], DataFrame]
 Place = tuple[str, int]  # a row that is given once: a key and its count then
 
 
-def counted(bench: Bench, rows: Callable[[DataFrame], DataFrame] = lambda df: df) -> DataFrame:
+def plain(bench: Bench) -> DataFrame:
+    """Counts, with a column of each type that a sink may get."""
     made = F.count("*").alias("n"), F.sum("a").alias("s"), F.max("ts").alias("at")
-    return stage("counts", rows(bench.source()).groupBy("k").agg(*made))
-
-
-def shown(df: DataFrame) -> DataFrame:
-    """A column of each type that a sink may get."""
-    return df.selectExpr(
+    return stage("counts", bench.source().groupBy("k").agg(*made)).selectExpr(
         *("k", "n", "s", "at", "upper(k) name", "s / n mean", "s % 2 = 0 even", "cast(s as decimal(20, 2)) price"),
         *("date_add(date'2026-01-01', int(n)) day", "encode(k, 'UTF-8') raw", "array(n, s) both", "struct(n, k) pair"),
     )
-
-
-def plain(bench: Bench) -> DataFrame:
-    return shown(counted(bench))
 
 
 def here(place: Place) -> Column:
@@ -65,13 +58,7 @@ BUGS: dict[str, Callable[[Place], Version]] = {
         "k", F.explode(F.when(here(place), F.array("k", "k")).otherwise(F.array("k")))
     ),
     "the key": lambda place: lambda b: plain(b).withColumn("k", F.when(here(place), F.lit("z")).otherwise(F.col("k"))),
-    "an input row is left out": lambda place: lambda b: shown(counted(b, lambda df: df.where(~input_row(place)))),
 }  # fmt: skip
-
-
-def input_row(place: Place) -> Column:
-    """The row of the input that made a key's count what it is: `a` numbers the rows of a key."""
-    return (F.col("k") == place[0]) & (F.col("a") == place[1])
 
 
 def written(name: str, to: Callable[[], Column]) -> Version:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ from ..restore.saved_state import SavedState
 from .lifecycle import Agent
 from .roles import role_of
 
+PLANNING = "STREAMUPDATE_PLANNING"  # in the environment of a driver that only plans, for scripts that ask
+
 
 def run(app: App, options: argparse.Namespace) -> int:
     """Run a deployment until it ends and return the exit code. The agent leaves a final state in every case."""
@@ -57,6 +60,7 @@ def plan(app: App, options: argparse.Namespace) -> int:
     """Write a `PlanAnswer` to --out. With --against, compare; against saved
     state, restore into a scratch folder as well, and let Spark check the result; with --rehearse, run batches from it.
     Nothing of the running app is touched. The exit code is 0 unless something raised."""
+    os.environ[PLANNING] = "1"
     try:
         made, report, rehearsal = _plan(app, options)
         unread = tuple(app.unread(parse_settings(options.set)))
