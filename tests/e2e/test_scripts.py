@@ -50,8 +50,9 @@ def main():
     parser.add_argument("--output", required=True)
     arguments = parser.parse_args()
     if "STREAMUPDATE_PLANNING" not in os.environ:
+        os.makedirs(arguments.output, exist_ok=True)
         with open(f"{arguments.output}/begun", "a") as file:
-            file.write("begun\n")
+            file.write("begun\\n")
     settings = json.loads((Path(__file__).parent / "settings.json").read_text())
     spark = SparkSession.builder.appName("sums").config(map=settings).getOrCreate()
     rows = spark.readStream.schema("k string, a long").option("maxFilesPerTrigger", 1).json(arguments.input)

@@ -53,7 +53,8 @@ def try_script(
         raise click.UsageError(f"{script} gives the app no name: give it one (--app NAME)")
     again = _written_again(app=name, arguments=arguments, **given)
     application = script_or_app(script, {**given, "script_app": name, "script_arguments": arguments}, {})
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the driver, and removes the folder
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # ends the driver, and removes the folder
     with tempfile.TemporaryDirectory(prefix="streamupdate-try-") as root:
         client = StreamUpdateClient(root, SparkSubmit(settings.spark_submit))
         with parameters(strict=False), progress(f"trying {script}", "nothing was kept") as report:

@@ -60,15 +60,16 @@ def try_script(
             + ". It can be submitted"
         )
     muted = attrs.evolve(application, script=attrs.evolve(script, muted=True))
-    submit(context, SubmitOptions(muted, _FIRST, app=plan.app, timeout=timeout, progress=progress))
     try:
+        submit(context, SubmitOptions(muted, _FIRST, app=plan.app, timeout=timeout, progress=progress))
         wait_healthy(context, HealthOptions(plan.app, _FIRST, batches=1, timeout=timeout, progress=progress))
         options = UpdateOptions(
             application=muted, deployment=_SECOND, strategy="restart", verify_for=0, submit_timeout=timeout
         )
         updated = engine.update(context, options, progress)
     finally:
-        cancel(context, plan.app, drain=False, progress=progress)
+        if plan.app in context.registry.apps():
+            cancel(context, plan.app, drain=False, progress=progress)
     registry = context.registry.existing(plan.app)
     saved = SnapshotStore(registry).get(updated.snapshot).queries if updated.snapshot else {}
     return Trial(
