@@ -273,7 +273,7 @@ def files_of(checkpoint: Folder) -> dict[str, bytes | None]:
 def test_a_join_in_a_format_that_its_store_does_not_have_is_itself(spark, tmp_path, asked: str) -> None:
     """Spark takes another one at the first start and records that."""
     if spark.version < "4.3":
-        pytest.skip("Spark 4.2 takes no other one: its query fails at the start")
+        pytest.skip("Spark before 4.3 takes no other one: its query fails at the start")
 
     def build(bench: Bench):
         left, right = (bench.source(name=side).select(F.col("k").alias(f"{side}k"), "a") for side in ("l", "r"))

@@ -197,7 +197,9 @@ def without_end(found: Counter) -> Counter:
 def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str, version: int) -> None:
     bench = make(store)
     if version == 4 and bench.spark.version < "4.3":
-        pytest.skip("Spark 4.2 does not write it: SymmetricHashJoinStateManager calls it under development")
+        pytest.skip(
+            "Spark before 4.3 does not write it: SymmetricHashJoinStateManager of 4.2 calls it under development"
+        )
     bench.spark.conf.set(JOIN_FORMAT, str(version))
     feed_join(bench, LEFT, RIGHT)
     snapshot = bench.run(join(kind), "append")

@@ -252,7 +252,7 @@ JOINS = [
 @pytest.mark.parametrize(("kind", "version", "where", "format"), JOINS, ids=str)
 def test_joins_of_every_state_format_move(spark, tmp_path, kind: str, version: int, where: tuple, format: int) -> None:
     if version == 4 and spark.version < "4.3":
-        pytest.skip("Spark 4.2 does not write it")
+        pytest.skip("Spark before 4.3 does not write it")
     spark.conf.set(JOIN_FORMAT, str(version))
     bench = Bench(spark, tmp_path, ROCKSDB, True, format)
     first, second = (
