@@ -150,7 +150,8 @@ def test_sources_change_their_order_and_one_comes(spark, tmp_path, read: Callabl
             "Spark before 4.3 logs the offsets of such sources by position and keeps their logs by name: no snapshot"
         )
     bench = Bench(spark, tmp_path, HDFS)
-    spark.conf.set(EVOLUTION, str(read is sparks).lower())
+    if read is sparks:
+        spark.conf.set(EVOLUTION, "true")
     first = [([row("x", 1), row("y", 2)], "a"), ([row("x", 3)], "a"), ([row("x", 10)], "b")]
     meanwhile = [([row("y", 20)], "b"), ([row("y", 4), row("z", 5)], "a")]
     # c has data before the takeover, which is read after it
