@@ -1,7 +1,7 @@
 # make help says what there is.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo first-hour test test-slow test-spark42 ground faults simulate crash matrix golden fuzz sweep bench ui-test www docs lint format up down lock sbom audit clean clean-all
+.PHONY: help setup demo first-hour test test-slow test-spark ground faults simulate crash matrix golden fuzz sweep bench ui-test www docs lint format up down lock sbom audit clean clean-all
 
 PORT ?= 8080
 NOX = 2025.11.12
@@ -11,6 +11,7 @@ SEED ?=
 RESULTS ?=
 KIND ?=
 PODS ?=
+VERSION ?= 4.2
 ENV := ROOT="$(CURDIR)"; . scripts/env.sh;
 export PORT
 
@@ -42,8 +43,8 @@ simulate: setup  ## seeded schedules of faults over a simulated machine, in virt
 crash: setup  ## an update, a supervisor and the drivers struck at each boundary, against an oracle: hours (PODS=1: drivers in pods; ARGS=--help)
 	@$(ENV) $(if $(PODS),scripts/ground.sh k8s --) .venv/bin/python scripts/crash.py $(if $(PODS),--pods) $(ARGS)
 
-test-spark42:  ## under Spark 4.2 (builds .venv-spark42), and a snapshot of 4.2 restored on the newer Spark
-	@scripts/setup.sh spark42 && scripts/spark42.sh $(ARGS)
+test-spark:  ## under an older Spark (VERSION=4.2; builds .venv-spark42), and its snapshot restored on later ones
+	@scripts/setup.sh "spark$(subst .,,$(VERSION))" && scripts/older_spark.sh "$(VERSION)" $(ARGS)
 
 ground: setup  ## updates on real other systems: KIND=delta, kafka, s3, standalone, postgres, yarn, k8s, prometheus or otel (docs/ground.md)
 	@scripts/ground.sh "$(KIND)" $(ARGS)
@@ -51,8 +52,8 @@ ground: setup  ## updates on real other systems: KIND=delta, kafka, s3, standalo
 matrix: setup  # the tests in each environment of noxfile.py: Airflow, Spark and Python versions; hours (ARGS=--list)
 	@$(ENV) .uv/bin/uv tool run nox==$(NOX) $(ARGS)
 
-golden:  # write the golden checkpoints anew, on each Spark
-	@scripts/setup.sh spark42 && scripts/golden.sh
+golden: setup  # write the golden checkpoints anew, on each Spark
+	@scripts/golden.sh
 
 fuzz: setup  ## random app versions, verdicts against what really happens (N=300; SEED=.. replays, RESULTS=file goes on)
 	@scripts/fuzz.sh "$(N)" "$(SEED)" "$(RESULTS)"
@@ -96,8 +97,8 @@ audit: setup  # look up the locked packages among the known vulnerabilities
 clean: down  # remove what runs and tests left (.airflow too), keep the environments
 	@rm -rf .airflow .airflow-test .crash .demo build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		metastore_db spark-warehouse derby.log
-	@find . -path ./.git -prune -o -path ./.venv -prune -o -path ./.venv-spark -prune -o -path ./.venv-spark42 -prune -o -path ./.venv-flink -prune -o -path ./.venv-ui -prune -o -path ./.venv-docs -prune -o \
+	@find . -path ./.git -prune -o -path './.venv*' -prune -o \
 		-name __pycache__ -type d -exec rm -rf {} +
 
 clean-all: clean  # and the environments
-	@rm -rf .uv .venv .venv-spark .venv-spark42 .venv-flink .venv-ui .venv-docs .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules
+	@rm -rf .uv .venv .venv-* .ground .setup.lock airflow_provider_streamupdate/plugins/www/node_modules

@@ -4,8 +4,10 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$ROOT"
 . scripts/env.sh
-for env in .venv-spark42 .venv-spark; do
-    python=$ROOT/$env/bin/python
+for lock in requirements/spark*.txt; do
+    name=$(basename "$lock" .txt)
+    scripts/setup.sh "$name"
+    python=$ROOT/.venv-$name/bin/python
     PYTHONPATH="$ROOT" PYSPARK_PYTHON="$python" PYSPARK_DRIVER_PYTHON="$python" \
         "$python" -m tests.golden tests/data/golden "$@"
 done

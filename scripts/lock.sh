@@ -23,7 +23,7 @@ if [ "${1:-}" = jars ]; then
     exec .venv/bin/python scripts/locked_jars.py "$jars" requirements/ground.sha256 --write
 fi
 
-for name in airflow spark spark42 flink ui docs ground-kafka ground-postgres ground-s3 ground-k8s; do
+for name in airflow $(basename -s .in requirements/spark.in requirements/spark[0-9]*.in) flink ui docs ground-kafka ground-postgres ground-s3 ground-k8s; do
     echo "lock: requirements/$name.txt"
     more=$([ $name != flink ] || echo --no-deps)
     # shellcheck disable=SC2086

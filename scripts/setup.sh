@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# scripts/setup.sh [spark42 | flink | docs]
+# scripts/setup.sh [spark41 | spark42 | ... | flink | docs]
 # Builds the Python environments with uv and finds Java. Run it as often as you like: it does only what is missing.
 #
 #   .uv            uv itself
 #   .venv          Airflow, this package (editable), test and lint tools   requirements/airflow.txt
 #   .venv-spark    PySpark and what its workers need, nothing of ours      requirements/spark.txt
-#   .venv-spark42  the same with an older PySpark, when asked for          requirements/spark42.txt
+#   .venv-spark41  the same with an older PySpark, when asked for          requirements/spark41.txt, and so on
 #   .venv-flink    Flink for the benchmarks, when asked for                requirements/flink.txt
 #   .venv-docs     the documentation site's tools, when asked for; then it alone, and no Java   requirements/docs.txt
 #
@@ -31,10 +31,13 @@ LOCKS=$ROOT/.setup.locks
 export UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-180}"
 
 case ${1:-} in
-    "") ENVIRONMENTS=".venv .venv-spark" ;;
-    spark42 | flink) ENVIRONMENTS=".venv .venv-spark .venv-$1" ;;
+    "" | spark) ENVIRONMENTS=".venv .venv-spark" ;;
     docs) ENVIRONMENTS=.venv-docs ;;
-    *) die "there is no environment $1" "the argument is spark42, flink or docs, or none" ;;
+    flink | spark[0-9]*)
+        [ -f "requirements/$1.txt" ] || die "there is no environment $1" "there are $(echo requirements/*.txt)" "name one"
+        ENVIRONMENTS=".venv .venv-spark .venv-$1"
+        ;;
+    *) die "there is no environment $1" "the argument is flink, docs or an older Spark's (spark42), or none" ;;
 esac
 
 # --- environments --------------------------------------------------------------------------------------------

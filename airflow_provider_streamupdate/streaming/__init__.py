@@ -46,6 +46,6 @@ def check_pyspark() -> None:
 
         raise EnvironmentProblem(
             f"pyspark {pyspark.__version__} of {sys.executable} is not supported; supported are "
-            f"{' and '.join(SPARK_VERSIONS)}: install pyspark {SPARK_VERSIONS[-1]} into an environment of its own, and "
+            f"{', '.join(SPARK_VERSIONS)}: install pyspark {SPARK_VERSIONS[-1]} into an environment of its own, and "
             "name its spark-submit (--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's field)"
         )

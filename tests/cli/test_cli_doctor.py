@@ -61,7 +61,7 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     assert result.exit_code == 1
     findings = found(result)
     assert findings["spark-submit"][0] == "failed" and "belongs to Spark 3.5, which is not supported" in str(findings)
-    assert "supported are 4.2 and 4.3" in str(findings)
+    assert "supported are 4.1, 4.2, 4.3" in str(findings)
     assert findings["java"][0] == "failed" and "no Java was found (JAVA_HOME=/nowhere)" in findings["java"][1]
     assert findings["root"][0] == findings["clock"][0] == "ok"
     assert findings["app alarm"][0] == "failed" and "s in the future" in findings["app alarm"][1]
@@ -116,12 +116,12 @@ def test_an_unsupported_spark_is_refused_before_anything_else(
     """It ended with an AttributeError of the driver's, after its start."""
     site.submit()
     before = set((site.folder / "root" / "alarm").rglob("*.json"))
-    jar(spark, "4.1.1")
+    jar(spark, "3.5.1")
     (site.folder / "spark-pipeline.yml").write_text(PIPELINE)
     paths = {"FILE": str(site.application("v2")), "PIPELINE": str(site.folder / "spark-pipeline.yml")}
     result = site.run(*(paths.get(word, word) for word in command))
     assert result.exit_code in (1, 2), result.output
-    assert f"{spark} belongs to Spark 4.1, which is not supported; supported are 4.2 and 4.3" in result.stderr
+    assert f"{spark} belongs to Spark 3.5, which is not supported; supported are 4.1, 4.2, 4.3" in result.stderr
     made = set((site.folder / "root" / "alarm").rglob("*.json")) - before
     assert {path.name for path in made} <= {"supervision.json"} and site.alive() == ["v1"]
 
@@ -138,11 +138,11 @@ def test_a_driver_with_another_pyspark_says_so_before_it_imports_anything(
 ) -> None:
     """A wrapper of spark-submit has no jars beside it, so that only its driver knows."""
     (tmp_path / "pyspark").mkdir()
-    (tmp_path / "pyspark" / "__init__.py").write_text('__version__ = "4.1.0"\n')
+    (tmp_path / "pyspark" / "__init__.py").write_text('__version__ = "3.5.0"\n')
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{REPOSITORY}"}
     ended = subprocess.run(
         [sys.executable, *started], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-1]
-    assert "EnvironmentProblem: pyspark 4.1.0 of" in last and "is not supported; supported are 4.2 and 4.3" in last
+    assert "EnvironmentProblem: pyspark 3.5.0 of" in last and "is not supported; supported are 4.1, 4.2, 4.3" in last

@@ -377,9 +377,9 @@ def test_a_migration_takes_the_place_of_a_refusal_and_its_losses_need_agreement(
 @pytest.mark.parametrize(
     ("old", "new", "verdict"),
     [
-        *((old, new, REFUSED) for old, new in (("4.3.0", "4.2.1"), ("4.1.1", "4.3.0"), ("4.3.0", "4.4.0"))),
+        *((old, new, REFUSED) for old, new in (("4.3.0", "4.2.1"), ("3.5.6", "4.3.0"), ("4.3.0", "4.4.0"))),
         ("3.5.6", "4.2.1", REFUSED),
-        ("4.2.1", "4.3.0", CARRIED),
+        *((old, new, CARRIED) for old, new in (("4.1.4", "4.2.1"), ("4.1.4", "4.3.0"), ("4.2.1", "4.3.0"))),
         ("4.3.1", "4.3.0", None),  # a patch is no change
     ],
 )

@@ -34,6 +34,8 @@ from airflow_provider_streamupdate.streaming.restore.restorer import check_resto
 from airflow_provider_streamupdate.streaming.restore.saved_state import SavedState
 from tests.cases import one_is_fast
 
+JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+
 SCHEMA = "k string, k2 string, a long, b long, ts timestamp"
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -45,6 +47,13 @@ STORES = {
     "rocksdb-v2": (ROCKSDB, False, 2),  # checkpoint format v2
     "changelog-v2": (ROCKSDB, True, 2),
 }
+
+
+def set_join_format(spark, version: int) -> None:
+    """Have joins keep their state in this format; skip the test where Spark does not write it."""
+    if version == 4 and spark.version < "4.3":  # SymmetricHashJoinStateManager of 4.2 calls it under development
+        pytest.skip("Spark before 4.3 does not write joins in state format 4")
+    spark.conf.set(JOIN_FORMAT, str(version))
 
 
 def stores(names: str) -> list:

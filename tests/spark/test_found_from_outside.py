@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench import Bench, stage
+from bench import Bench, set_join_format, stage
 from pairs import Ground, verdict
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
@@ -76,7 +76,6 @@ def test_where_a_function_stands_counts_if_a_statement_between_uses_its_name(tol
     assert one != other
 
 
-FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 KEYS = ("l.i = r.i", "l.m = r.m")
 NEAR = "r.ts >= l.ts AND r.ts <= l.ts + INTERVAL 9 MINUTES"
 SIDES = "i int, m bigint, a bigint, ts timestamp"
@@ -100,7 +99,7 @@ def rows_of(first: int, minute: int) -> list[dict]:
 @pytest.mark.parametrize("version", one_is_fast([4, 2, 3]))
 def test_a_join_s_equalities_in_another_order_find_the_rows_from_before(rocksdb: Bench, version: int) -> None:
     """Keys of an int and a bigint: in column families (formats 3 and 4) rows lie in other partitions."""
-    rocksdb.spark.conf.set(FORMAT, str(version))
+    set_join_format(rocksdb.spark, version)
     rocksdb.write(rows_of(100, 1), "left")
     rocksdb.write(rows_of(200, 1)[:1], "right")
     first = rocksdb.run(pairs(*KEYS), "append")
@@ -136,7 +135,7 @@ def test_a_column_that_cannot_be_null_is_not_added_as_null(rocksdb: Bench) -> No
 @pytest.mark.parametrize("version", one_is_fast([4, 3]))
 def test_a_column_called_matched_is_refused_or_moved(rocksdb: Bench, version: int) -> None:
     """The restore fails where the check said that the state is migrated."""
-    rocksdb.spark.conf.set(FORMAT, str(version))
+    set_join_format(rocksdb.spark, version)
 
     def named(*columns: str):
         def build(bench: Bench):
@@ -175,7 +174,7 @@ def test_the_default_of_a_parsed_field_counts(ground: Ground, before: str | None
 @pytest.mark.parametrize("version", one_is_fast([4, 2]))
 def test_a_watermark_on_another_column_finds_the_rows_of_format_4(rocksdb: Bench, version: int) -> None:
     """Format 4 keeps rows by the event time of the old column. Agreed is only to rows that are late, and none is."""
-    rocksdb.spark.conf.set(FORMAT, str(version))
+    set_join_format(rocksdb.spark, version)
 
     def joined(column: str):
         def build(bench: Bench):

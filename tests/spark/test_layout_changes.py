@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from bench import HDFS, ROCKSDB, Bench, row, stage, stores
+from bench import HDFS, ROCKSDB, Bench, row, set_join_format, stage, stores
 from pyspark.sql import functions as F
 from test_own_migration import BOTH, KEYS, SESSION_FIRST, SESSION_SECOND, feed, seen, visits
-from test_stages import JOIN_FORMAT, emitted, feed_join, minute_of, sessions_of, without_end
+from test_stages import emitted, feed_join, minute_of, sessions_of, without_end
 
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
 from tests.cases import one_is_fast
@@ -115,11 +115,9 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_columns_of_a_join_s_side(spark, tmp_path, change: str, store: tuple, format: int) -> None:
     """Some keys have several rows; some rows have found a match before, which the end must know."""
-    if format == 4 and spark.version < "4.3":
-        pytest.skip("Spark 4.2 does not write it")
     old, new, loss = CHANGES[change]
     bench = Bench(spark, tmp_path, *store)
-    spark.conf.set(JOIN_FORMAT, str(format))
+    set_join_format(spark, format)
     left = [row(k, i, 7, minute=1) for i, k in enumerate(KEYS)] + [row(k, 100, 7, minute=2) for k in KEYS[::2]]
     right = [row(k, 1, minute=3) for k in KEYS[:4]]
     feed_join(bench, left, right)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
-from bench import HDFS, ROCKSDB, Bench, by, row, stores
+from bench import HDFS, ROCKSDB, Bench, by, row, set_join_format, stores
 from bench import feed as feed_all
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from test_stages import END, JOIN_FORMAT, emitted, feed_join, minute_of, sessions_of
+from test_stages import END, emitted, feed_join, minute_of, sessions_of
 
 from airflow_provider_streamupdate.core.errors import ApplicationError
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS
@@ -233,10 +233,8 @@ def for_the_left(bench: Bench, snapshot: str, build: Callable, function: Callabl
 )
 def test_a_join_s_left_rows_gain_a_column(spark, tmp_path, store: tuple, format: int) -> None:
     """Some keys have several rows; some rows have found a match before, which the end must know."""
-    if format == 4 and spark.version < "4.3":
-        pytest.skip("Spark 4.2 does not write it")
     bench = Bench(spark, tmp_path, *store)
-    spark.conf.set(JOIN_FORMAT, str(format))
+    set_join_format(spark, format)
     left = [row(k, i, 7, minute=1) for i, k in enumerate(KEYS)] + [row(k, 100, 7, minute=2) for k in KEYS[::2]]
     right = [row(k, 1, minute=3) for k in KEYS[:4]]
     feed_join(bench, left, right)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import attrs
 import pytest
-from bench import Bench, feed, once, row, stage, stores
+from bench import Bench, feed, once, row, set_join_format, stage, stores
 from pyspark.sql import functions as F
 from test_skipped_batch import STORES, twice, written
 
@@ -126,7 +126,7 @@ def pairs(bench: Bench):
 @pytest.mark.parametrize("store", V2)
 def test_a_join(spark, tmp_path, store: tuple, format: int) -> None:
     """Four stores a partition, or column families of one."""
-    spark.conf.set("spark.sql.streaming.join.stateFormatVersion", str(format))
+    set_join_format(spark, format)
     bench = Rollback(spark, tmp_path, store, pairs, pairs, before="abab", after="ac")
     assert bench.renumbered() == {"q": (3, 5)}
     for number, key in enumerate("abcd"):

@@ -10,7 +10,20 @@ from pathlib import Path
 
 import attrs
 import pytest
-from bench import HDFS, ROCKSDB, Bench, by, feed, once_and_totals, row, stage, stores, totals, totals_of
+from bench import (
+    HDFS,
+    JOIN_FORMAT,
+    ROCKSDB,
+    Bench,
+    by,
+    feed,
+    once_and_totals,
+    row,
+    stage,
+    stores,
+    totals,
+    totals_of,
+)
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
@@ -273,13 +286,13 @@ def files_of(checkpoint: Folder) -> dict[str, bytes | None]:
 def test_a_join_in_a_format_that_its_store_does_not_have_is_itself(spark, tmp_path, asked: str) -> None:
     """Spark takes another one at the first start and records that."""
     if spark.version < "4.3":
-        pytest.skip("Spark 4.2 takes no other one: its query fails at the start")
+        pytest.skip("Spark before 4.3 takes no other one: its query fails at the start")
 
     def build(bench: Bench):
         left, right = (bench.source(name=side).select(F.col("k").alias(f"{side}k"), "a") for side in ("l", "r"))
         return stage("pairs", left.join(right, F.expr("lk = rk"))).select("lk")
 
-    spark.conf.set("spark.sql.streaming.join.stateFormatVersion", asked)
+    spark.conf.set(JOIN_FORMAT, asked)
     bench = Bench(spark, tmp_path, HDFS)
     bench.write([row("a", 1)], "l")
     bench.write([row("a", 2)], "r")

@@ -40,7 +40,10 @@ def totals(read: Callable, *names: str) -> Callable:
 
 @pytest.mark.parametrize("read", one_is_fast([ours, sparks]), ids=["source", "name"])
 def test_sources_change_their_order_come_and_go(bench: Bench, read: Callable) -> None:
-    bench.spark.conf.set(EVOLUTION, str(read is sparks).lower())
+    if read is sparks:
+        if bench.spark.version < "4.2":
+            pytest.skip("Spark before 4.2 has no DataStreamReader.name")
+        bench.spark.conf.set(EVOLUTION, "true")
     rows = []
 
     def feed(name: str, *more: dict) -> None:

@@ -12,15 +12,13 @@ from datetime import datetime, timedelta, timezone
 
 import pandas as pd
 import pytest
-from bench import STORES, Bench, feed, row
+from bench import JOIN_FORMAT, STORES, Bench, feed, row, set_join_format
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 
 from airflow_provider_streamupdate.streaming import stage
 from tests.cases import one_is_fast
-
-JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
 
 def slow(*values: object):
@@ -196,9 +194,7 @@ def without_end(found: Counter) -> Counter:
 )
 def test_joins_of_every_type_and_state_format_go_on(make, kind: str, store: str, version: int) -> None:
     bench = make(store)
-    if version == 4 and bench.spark.version < "4.3":
-        pytest.skip("Spark 4.2 does not write it: SymmetricHashJoinStateManager calls it under development")
-    bench.spark.conf.set(JOIN_FORMAT, str(version))
+    set_join_format(bench.spark, version)
     feed_join(bench, LEFT, RIGHT)
     snapshot = bench.run(join(kind), "append")
     # The format is read from the offset log from now on, whatever the session says.
@@ -219,7 +215,7 @@ def test_a_join_starts_empty(make, store: str, version: int) -> None:
         return bench.source(name="left").select("k").union(bench.source(name="right").select("k"))
 
     bench = make(store)
-    bench.spark.conf.set(JOIN_FORMAT, str(version))
+    set_join_format(bench.spark, version)
     feed_join(bench, LEFT, RIGHT)
     snapshot = bench.run(union, "append")
     bench.emitted.clear()

@@ -13,14 +13,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+import attrs
 import pytest
-from bench import ROCKSDB, STORES, Bench, by, row, totals
+from bench import ROCKSDB, STORES, Bench, by, row, set_join_format, totals
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor
 from test_stages import (
     END,
-    JOIN_FORMAT,
     ROWS,
     Alarm,
     counting,
@@ -39,6 +39,8 @@ from test_stages import (
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
 from airflow_provider_streamupdate.core.snapshots.snapshots import SnapshotStore
 from airflow_provider_streamupdate.streaming import stage
+from airflow_provider_streamupdate.streaming.spark_internals import version as versions
+from airflow_provider_streamupdate.streaming.spark_internals.version import ADAPTERS
 from tests.cases import one_is_fast
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -251,9 +253,7 @@ JOINS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "version", "where", "format"), JOINS, ids=str)
 def test_joins_of_every_state_format_move(spark, tmp_path, kind: str, version: int, where: tuple, format: int) -> None:
-    if version == 4 and spark.version < "4.3":
-        pytest.skip("Spark 4.2 does not write it")
-    spark.conf.set(JOIN_FORMAT, str(version))
+    set_join_format(spark, version)
     bench = Bench(spark, tmp_path, ROCKSDB, True, format)
     first, second = (
         functools.partial(feed_join, bench, *sides) for sides in ((LEFT, RIGHT), (LEFT_LATER, RIGHT_LATER, True))
@@ -264,13 +264,28 @@ def test_joins_of_every_state_format_move(spark, tmp_path, kind: str, version: i
 
 @pytest.mark.parametrize(("version", "partitions"), one_is_fast([(4, 2), (3, 3)]))
 def test_what_cannot_move_is_refused_by_the_check(bench: Bench, version: int, partitions: int) -> None:
-    bench.spark.conf.set(JOIN_FORMAT, str(version))
+    set_join_format(bench.spark, version)
     store(bench, "rocksdb", 2)
     feed_join(bench, LEFT, RIGHT)
     snapshot = bench.run(join("inner"), "append")
     store(bench, "hdfs", partitions)
     found = bench.item(snapshot, join("inner"), "append")
     assert (found.verdict, found.rules) == ("refused", ("store.provider-refused",))
+
+
+def test_column_families_are_refused_by_a_spark_that_cannot_rewrite_them(bench: Bench, monkeypatch) -> None:
+    """As Spark 4.0 and 4.1 on their own."""
+    monkeypatch.setattr(versions, "adapter", lambda: attrs.evolve(ADAPTERS["4.3"], rewrites_families=False))
+    set_join_format(bench.spark, 3)
+    store(bench, "rocksdb", 2)
+    feed_join(bench, LEFT, RIGHT)
+    snapshot = bench.run(join("inner"), "append")
+    assert not bench.spark_check(snapshot, join("inner"), "append").problems
+    store(bench, "rocksdb", 3)
+    [problem] = bench.spark_check(snapshot, join("inner"), "append").problems
+    assert (
+        "stage pairs would have to be migrated" in problem and "no StateRewriter, which Spark 4.2, 4.3 have" in problem
+    )
 
 
 def alarm(bench: Bench):

@@ -219,7 +219,7 @@ def check_spark_version(spark_submit: str, version: str) -> None:
     if version not in SPARK_VERSIONS:
         raise EnvironmentProblem(
             f"{spark_submit} belongs to Spark {version}, which is not supported; supported are "
-            f"{' and '.join(SPARK_VERSIONS)}: install one of them into its own environment and name its spark-submit "
+            f"{', '.join(SPARK_VERSIONS)}: install one of them into its own environment and name its spark-submit "
             "(--spark-submit, STREAMUPDATE_SPARK_SUBMIT, or the connection's spark-submit field)"
         )
 

@@ -269,6 +269,10 @@ def _problem(saved: SavedState, writer: DataStreamWriter, query: QueryPlan) -> s
             f"its state would have to be migrated, and Spark's state reader finds none below {place.path()}, whose "
             "name has a space or another character that URIs quote: use a root without one (adopt brings the app there)"
         )
+    if (why := spark_internals.families_problem()) and old is not None:
+        migrated = (stage.new for stage in plan_restore(snapshot, old, query).migrated)
+        if names := [stage.name for stage in migrated if column_families(stage)]:
+            return f"the state of stage {', '.join(names)} would have to be migrated: {why}"
     problem = _format_problem(writer, query, snapshot)
     return problem or (skipped_problem(snapshot, old, query, saved.fork) if old is not None else None)
 
@@ -355,7 +359,7 @@ def empty_stores(
     try:
         spark_internals.write_empty_store(spark, f"file://{scratch}", conf, column_families(stage))
         made = Folder.scratch(scratch / "state" / "0" / "0")
-        names = [n for n in made.names() if n.startswith("1.")]
+        names = [n for n in made.names() if n.startswith("1.") and not n.endswith(".crc")]
         endings = {n.removeprefix("1.") for n in names}
         if endings not in ({"zip"}, {"delta"}):
             raise CorruptError(

@@ -57,7 +57,7 @@ from .settings import (
     session_setting,
     show_py_files,
 )
-from .version import check_version
+from .version import check_version, families_problem
 
 __all__ = [
     "FILE_MANAGER",
@@ -87,6 +87,7 @@ __all__ = [
     "environment_of_workers",
     "executed_batches",
     "execution_seconds",
+    "families_problem",
     "file_sink_batch",
     "first_settings",
     "first_settings_with",

@@ -20,7 +20,7 @@ from ...core.errors import ApplicationError, EnvironmentProblem, RefusedError, c
 from .jvm import activate, identity_function, scala_map, scala_object, sequence
 from .queries.writers import file_sink_batch, qualified
 from .settings import session_setting
-from .version import adapter_of, check_version
+from .version import adapter, check_version
 
 _SERVICE = "org.apache.spark.sql.connect.service.SparkConnectService"
 _REMOTE = "SPARK_CONNECT_MODE_ENABLED"  # in the environment: PySpark's functions make Connect's expressions
@@ -71,7 +71,7 @@ class PipelineGraph:
         check_version(self.spark)
         activate(self.spark)
         self._arguments: tuple[bool, ...] = ()
-        if adapter_of(self.spark).analyzes_with_case:
+        if adapter().analyzes_with_case:
             self._arguments = (session_setting(self.spark, "spark.sql.caseSensitive") == "true",)
         resolved = holder.dataflowGraphRegistry().getDataflowGraphOrThrow(graph).toDataflowGraph()
         try:

@@ -28,7 +28,7 @@ from .jvm import (
     static,
     with_argument,
 )
-from .version import adapter_of
+from .version import adapter
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -253,7 +253,7 @@ def _of_sql(key: str) -> bool:
 
 def next_state_format(spark: SparkSession, recorded: int) -> int:
     """The checkpoint format a query will write that continues from a checkpoint in format `recorded`."""
-    if adapter_of(spark).keeps_state_format:
+    if adapter().keeps_state_format:
         return recorded
     return int(session_setting(spark, "spark.sql.streaming.stateStore.checkpointFormatVersion"))
 
@@ -265,7 +265,7 @@ def first_settings(spark: SparkSession) -> dict[str, str]:
     are recorded: a missing one counts as that of an old Spark (OffsetSeqMetadata.setSessionConf: aggregates of format
     1)."""
     families = int(session_setting(spark, JOIN_FORMAT)) >= 3
-    if not adapter_of(spark).guards_join_format or not families or session_setting(spark, PROVIDER) == ROCKSDB:
+    if not adapter().guards_join_format or not families or session_setting(spark, PROVIDER) == ROCKSDB:
         return {}
     return {**{key: session_setting(spark, key) for key in sorted(_logged(spark))}, JOIN_FORMAT: "2"}
 

@@ -6,9 +6,33 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
+import pyspark
 from pyspark.sql import SparkSession
 
 from ...core.errors import EnvironmentProblem
+
+
+@attrs.frozen(kw_only=True)
+class StreamInternals:
+    """The parts of a running query that `queries/following.py` uses."""
+
+    entry: str  # class of an offset log's entry
+    entry_metadata: str  # its method that returns the batch's metadata
+    source_ids: tuple[str, ...]  # methods of the execution whose values its ``toStreamProgress`` takes beside sources
+    written: tuple[str, ...]  # methods of WriteToMicroBatchDataSource: the first arguments of its constructor
+    sink_names: int  # how many arguments of startQuery name the sink
+
+
+_UNNAMED = StreamInternals(
+    entry="OffsetSeq", entry_metadata="metadata", source_ids=(), written=("relation", "table"), sink_names=0
+)
+_NAMED = StreamInternals(
+    entry="OffsetSeqBase",
+    entry_metadata="metadataOpt",
+    source_ids=("sourceIdMap",),
+    written=("relation",),
+    sink_names=1,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -19,15 +43,31 @@ class Adapter:
     keeps_state_format: bool  # a restart goes on in the commit log's checkpoint format, not in the session's
     analyzes_with_case: bool  # a pipeline's graph is told by its caller whether names have a case
     guards_join_format: bool  # a first start gives a store without column families joins of a format without
+    store_arguments: tuple[bool, ...]  # of StateStoreProvider.getStore after the version and its id
+    rewrites_families: bool  # there is a StateRewriter, which writes column families
+    stream: StreamInternals
     write_metadata: Callable[[Any], object]  # have a planned IncrementalExecution write its operators' metadata
 
 
 ADAPTERS = {
+    "4.1": Adapter(  # verified with 4.1.4
+        plan_arguments=(False,),  # isTerminatingTrigger
+        keeps_state_format=False,  # as 4.2
+        analyzes_with_case=False,  # as 4.2
+        guards_join_format=False,
+        store_arguments=(),
+        rewrites_families=False,
+        stream=_UNNAMED,
+        write_metadata=lambda _: None,  # as 4.2
+    ),
     "4.2": Adapter(  # verified with 4.2.1
         plan_arguments=(False,),  # isTerminatingTrigger
         keeps_state_format=False,  # MicroBatchExecution reads spark.sql.streaming.stateStore.checkpointFormatVersion
         analyzes_with_case=False,  # DataflowGraph.resolve()
         guards_join_format=False,
+        store_arguments=(False, False),  # forceSnapshotOnCommit, loadEmpty
+        rewrites_families=True,
+        stream=_NAMED,
         write_metadata=lambda _: None,  # the first batch has (StateSchemaAndOperatorMetadataRule)
     ),
     "4.3": Adapter(  # verified with 4.3.0
@@ -35,6 +75,9 @@ ADAPTERS = {
         keeps_state_format=True,  # CheckpointVersionManager.resolveCommitLogVersion
         analyzes_with_case=True,  # DataflowGraph.resolve(sessionCaseSensitive)
         guards_join_format=True,  # MicroBatchExecution.applyJoinStateConfigGuardrails
+        store_arguments=(False, False),  # forceSnapshotOnCommit, loadEmpty
+        rewrites_families=True,
+        stream=_NAMED,
         write_metadata=lambda execution: execution.writeRecordedStateMetadata(),
     ),
 }
@@ -42,8 +85,6 @@ ADAPTERS = {
 
 def check_version(spark: SparkSession) -> str:
     """Return Spark's version; EnvironmentProblem when it is not supported, or for a mixed environment."""
-    import pyspark
-
     version = spark.version
     if version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
         raise EnvironmentProblem(
@@ -51,16 +92,28 @@ def check_version(spark: SparkSession) -> str:
             "(apache-airflow-providers-apache-spark brings pyspark-client, which overwrites pyspark's files); "
             "use an environment for Spark that does not hold Airflow"
         )
-    adapter_of(spark)
+    adapter()
     return version
 
 
-def adapter_of(spark: SparkSession) -> Adapter:
-    """Return the differences of this minor version of Spark; EnvironmentProblem when it is not supported."""
-    minor = ".".join(spark.version.split(".")[:2])
+def adapter() -> Adapter:
+    """Return the differences of this minor version of Spark, which PySpark has, too (`check_version`);
+    EnvironmentProblem when it is not supported."""
+    minor = ".".join(pyspark.__version__.split(".")[:2])
     if minor not in ADAPTERS:
         raise EnvironmentProblem(
-            f"Spark {spark.version} is not supported (supported: {', '.join(ADAPTERS)}); "
+            f"Spark {pyspark.__version__} is not supported (supported: {', '.join(ADAPTERS)}); "
             f"install pyspark {max(ADAPTERS)}"
         )
     return ADAPTERS[minor]
+
+
+def families_problem() -> str | None:
+    """Return why this Spark cannot rewrite a store with column families; None: it can."""
+    if adapter().rewrites_families:
+        return None
+    able = [minor for minor, each in ADAPTERS.items() if each.rewrites_families]
+    return (
+        f"Spark {pyspark.__version__} cannot rewrite state in column families: it has no StateRewriter, which Spark "
+        f"{', '.join(able)} have"
+    )

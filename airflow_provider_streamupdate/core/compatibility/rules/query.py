@@ -46,7 +46,7 @@ class GoneQuery:
 
 
 # Pairs of minor versions of Spark: the second can read what the first has written.
-LATER = (("4.2", "4.3"),)
+LATER = (("4.1", "4.2"), ("4.1", "4.3"), ("4.2", "4.3"))
 
 
 def minor(version: str) -> str:
@@ -82,7 +82,8 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
     Rule[AppChange](
         id="app.engine-later",
         verdict=CARRIED,
-        change="a later minor version of Spark: 4.3 after 4.2 (a patch version is no change)",
+        change="a later minor version of Spark (a patch version is no change): "
+        + ", ".join(f"{new} after {old}" for old, new in LATER),
         reason="the state was written by Spark {old}, which the new version's {new} can read",
         source="measured: every kind of stage continues, on every store and in both formats "
         "(tests/spark/test_golden.py)",

@@ -20,7 +20,7 @@ def streaming_sources(df: DataFrame) -> list[dict[str, Any]]:
     data source) of each. TreeNode.toJSON leaves these out (``UserProvided`` becomes null; measured). What ``WITH``
     defines is read once, however often it is referred to."""
     return [
-        {"leaf": json.loads(leaf.toJSON()), "name": _given_name(leaf), **_details(df.sparkSession, leaf)}
+        {"leaf": json.loads(leaf.toJSON()), "name": given_name(leaf), **_details(df.sparkSession, leaf)}
         for leaf in streaming_leaves(df)
     ]
 
@@ -51,12 +51,16 @@ def _details(spark: SparkSession, leaf: Any) -> dict[str, Any]:
     return {"format": kind, "options": {}, "path": None, "table": None, "code": None}
 
 
-def _given_name(leaf: Any) -> str | None:
+def given_name(leaf: Any) -> str | None:
     """Return the argument of ``.name()`` (HasStreamingSourceIdentifyingName: UserProvided)."""
-    if not _may_be_named(leaf.getClass()):
-        return None
-    name = leaf.sourceIdentifyingName()
-    return str(name.name()) if name.getClass().getSimpleName() == "UserProvided" else None
+    names = identifying_name(leaf)
+    return next((str(name.name()) for name in names if name.getClass().getSimpleName() == "UserProvided"), None)
+
+
+def identifying_name(leaf: Any) -> list[Any]:
+    """Return the last argument of a streaming leaf's constructor, by which Spark knows the source; none where it has
+    none."""
+    return [leaf.sourceIdentifyingName()] if _may_be_named(leaf.getClass()) else []
 
 
 _MAY_BE_NAMED: dict[str, bool] = {}  # by class: to list a class's methods takes many calls of the JVM

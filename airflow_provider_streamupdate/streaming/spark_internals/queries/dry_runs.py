@@ -17,7 +17,7 @@ from ..jvm import STREAMING, class_names, identity_function, module, named, stat
 from ..plans.clocks import at_one_time
 from ..plans.plans import plan_json
 from ..settings import FILE_MANAGER, with_file_manager_for
-from ..version import adapter_of
+from ..version import adapter
 from .buffers import aggregate_buffers, event_times
 
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
@@ -137,7 +137,7 @@ def _dry_run(
         options.begun(run)
     execution.executedPlan()
     if options.write:
-        adapter_of(spark).write_metadata(execution)
+        adapter().write_metadata(execution)
     return run
 
 
@@ -178,7 +178,7 @@ def _execution(
         state_ids(),
         state_ids(),
         module(spark, "org.apache.spark.sql.execution.CommandExecutionMode").ALL(),
-        *adapter_of(spark).plan_arguments,
+        *adapter().plan_arguments,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ..jvm import module, scala_map, sequence
+from ..plans.sources import given_name, identifying_name
 
 # Options that say which files of a source are read and what becomes of them, not what is in them.
 _WHICH_FILES = ("path", "latestfirst", "maxfileage", "maxbytespertrigger", "pathglobfilter", "cleansource")
@@ -34,9 +35,9 @@ def with_empty_sources(df: DataFrame, folder: Path, files: int) -> DataFrame:
 def _empty_source(spark: SparkSession, leaf: Any, folder: Path, files: int) -> Any:
     """A relation with the leaf's own attributes, so that what is above needs no change."""
     session, schema = spark._jsparkSession, leaf.schema()
-    reader, given = session.readStream().schema(schema), leaf.sourceIdentifyingName()
-    if given.getClass().getSimpleName() == "UserProvided":  # where Spark wants names, all sources must have them
-        reader = reader.name(given.name())
+    reader = session.readStream().schema(schema)
+    if (name := given_name(leaf)) is not None:  # where Spark wants names, all sources must have them
+        reader = reader.name(name)
     source = leaf.dataSource() if leaf.getClass().getSimpleName() == "StreamingRelation" else None
     if source is not None and str(source.className()).lower() == "json":
         file, kind = folder.with_suffix(".once"), "json"
@@ -52,7 +53,7 @@ def _empty_source(spark: SparkSession, leaf: Any, folder: Path, files: int) -> A
     for number in range(files):
         shutil.copyfile(file, folder / str(number))
     relation = reader.option("maxFilesPerTrigger", "1").format(kind).load(f"file:{folder}").queryExecution().analyzed()
-    return relation.copy(relation.dataSource(), relation.sourceName(), leaf.output(), leaf.sourceIdentifyingName())
+    return relation.copy(relation.dataSource(), relation.sourceName(), leaf.output(), *identifying_name(leaf))
 
 
 def _with_sources(spark: SparkSession, plan: Any, empty: list[Any]) -> Any:

@@ -1,7 +1,7 @@
 """A query that runs the batches which another version has logged, one at a time, into a sink that writes nothing; and
 from a moment on its own batches into its own sink, without being started again.
 
-Private fields and methods of Spark 4.2 and 4.3 that this uses are in USED, each verified with javap;
+Private fields and methods of Spark that this uses are in USED, each verified with javap;
 `check_followable_here` looks for them in the Spark that runs.
 
 How it works (*measured*, tests/spark/test_following*.py): the stream thread waits for a clock that only this module
@@ -28,10 +28,12 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ....core.errors import RefusedError
 from ..jvm import STREAMING, array, function, java_class, method, module, named, scala_seq, sequence, static
+from ..version import adapter
 from .empty_sources import with_empty_sources
 from .queries import execution_of, sleeping_between_batches, thread_alive
 from .writers import writer_frame
 
+_INTERNALS = adapter().stream
 _RUNTIME = f"{STREAMING}.runtime"
 _EXECUTION, _STREAM = f"{_RUNTIME}.MicroBatchExecution", f"{_RUNTIME}.StreamExecution"
 _CONTEXTS = (f"{_RUNTIME}.MicroBatchExecutionContext", f"{_RUNTIME}.ProgressContext")
@@ -56,7 +58,10 @@ _NO_ROW = f"spark_partition_id() = {_NUMBER}"
 USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     _EXECUTION: (
         ("logicalPlan", "watermarkPropagator"),
-        (("sources", 0), ("sourceIdMap", 0), ("triggerExecutor", 0), ("watermarkTracker", 0), ("logicalPlan", 0)),
+        (
+            *((name, 0) for name in ("sources", "triggerExecutor", "watermarkTracker", "logicalPlan")),
+            *((name, 0) for name in _INTERNALS.source_ids),
+        ),
     ),
     _STREAM: (
         ("sink", "triggerClock"),
@@ -72,13 +77,24 @@ USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     _FILES: (("metadataLog", "metadataLogCurrentOffset", "seenFiles"), ()),
     _SEEN: ((), (("add", 2), ("purge", 0))),
     _ENTRY: ((), (("sparkPath", 0), ("timestamp", 0))),
-    _WRITES: ((), (("<init>", 6), ("relation", 0), ("writeOptions", 0), ("outputMode", 0))),
+    _WRITES: (
+        (),
+        (
+            ("<init>", 5 + len(_INTERNALS.written)),
+            *((name, 0) for name in _INTERNALS.written),
+            ("writeOptions", 0),
+            ("outputMode", 0),
+        ),
+    ),
     f"{_WRITES}V1": ((), (("<init>", 7), ("catalogTable", 0), ("writeOptions", 0), ("outputMode", 0))),
     f"{STREAMING}.checkpointing.OffsetSeqLog": ((), (("getLatest", 0),)),
-    f"{STREAMING}.checkpointing.OffsetSeqBase": ((), (("toStreamProgress", 2), ("metadataOpt", 0))),
+    f"{STREAMING}.checkpointing.{_INTERNALS.entry}": (
+        (),
+        (("toStreamProgress", 1 + len(_INTERNALS.source_ids)), (_INTERNALS.entry_metadata, 0)),
+    ),
     "org.apache.spark.util.ManualClock": ((), (("<init>", 1), ("advance", 1))),
     "org.apache.spark.util.SystemClock": ((), (("<init>", 0),)),
-    "org.apache.spark.sql.classic.StreamingQueryManager": ((), (("startQuery", 13),)),
+    "org.apache.spark.sql.classic.StreamingQueryManager": ((), (("startQuery", 12 + _INTERNALS.sink_names),)),
     "org.apache.spark.sql.classic.DataStreamWriter": (("trigger", "extraOptions", "outputMode", "ds"), ()),
 }
 
@@ -171,8 +187,9 @@ class FollowedQuery:
         execution = execution_of(self._query)
         batch, entry = _pair(execution.offsetLog().getLatest().get())
         context = self._next()
-        getattr(context, "endOffsets_$eq")(entry.toStreamProgress(execution.sources(), execution.sourceIdMap()))
-        getattr(context, "offsetSeqMetadata_$eq")(entry.metadataOpt().get())
+        ids = (getattr(execution, name)() for name in _INTERNALS.source_ids)
+        getattr(context, "endOffsets_$eq")(entry.toStreamProgress(execution.sources(), *ids))
+        getattr(context, "offsetSeqMetadata_$eq")(getattr(entry, _INTERNALS.entry_metadata)().get())
         getattr(context, "isCurrentBatchConstructed_$eq")(True)
         # As Spark does where it looks for data, which a query that follows does not (cleanUpLastExecutedMicroBatch):
         # else what it holds of each batch is held for good.
@@ -185,7 +202,8 @@ class FollowedQuery:
             return
         execution, write = execution_of(self._query), self._write
         version_1 = str(write.getClass().getName()).endswith("V1")
-        into = (write.catalogTable(), self._sink) if version_1 else (write.relation(),)
+        names = ("catalogTable",) if version_1 else _INTERNALS.written
+        into = (*(getattr(write, name)() for name in names), *([self._sink] if version_1 else ()))
         plan = named(self._jvm, str(write.getClass().getName()))(
             *into,
             _with_rows(self._jvm, execution.logicalPlan().children().apply(0)),
@@ -252,7 +270,7 @@ class FollowedQuery:
             .streamingQueryManager()
             .startQuery(
                 option(name),
-                option(None),  # userSpecifiedSinkName
+                *[option(None)] * _INTERNALS.sink_names,  # userSpecifiedSinkName
                 option(checkpoint),
                 self._frame._jdf,
                 _value(writer._jwrite, "extraOptions").originalMap(),

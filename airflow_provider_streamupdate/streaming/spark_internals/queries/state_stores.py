@@ -8,8 +8,10 @@ from typing import Any
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
+from ....core.errors import RefusedError
 from ..jvm import STREAMING, module
 from ..settings import with_file_manager_for
+from ..version import adapter, families_problem
 
 # Rows of a store as StateRewriter sees them: partition_key (a struct), key_bytes, value_bytes, column_family_name.
 # What is returned has the same columns and as many partitions as the store.
@@ -51,7 +53,7 @@ def write_empty_store(
         jvm.scala.Option.apply(None),
     )
     try:
-        provider.getStore(0, jvm.scala.Option.apply(None), False, False).commit()
+        provider.getStore(0, jvm.scala.Option.apply(None), *adapter().store_arguments).commit()
     finally:
         provider.close()
 
@@ -136,8 +138,11 @@ def rewrite_stores(
 
     Spark's StateRewriter reads and writes on the executors, by each column family's own encoder; its reader knows each
     row's partition key (StatePartitionKeyExtractorFactory). RocksDB only: StateDataSource refuses to read the column
-    families of another provider, and HDFSBackedStateStoreProvider.getStore to open a store empty.
+    families of another provider, and HDFSBackedStateStoreProvider.getStore to open a store empty. RefusedError for a
+    Spark without it.
     """
+    if problem := families_problem():
+        raise RefusedError(problem)
     jvm = spark._jvm
     some = jvm.scala.Option.apply
     session = store_session(spark, conf)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....plan.plan import StagePlan, StateSchema
 from ....plan.spark_types import form
+from ...state_row import WITH_BUFFERS, first_column
 from ...verdict import REFUSED
 from ..rule import Facts, Rule, differ
 from .change import FUNCTIONS, StageChange, of
@@ -48,6 +49,10 @@ def _type(c: StageChange) -> Facts | None:
 def _nullable(c: StageChange) -> Facts | None:
     for schema, part, old, new in _schemas(c) if c.old.kind == c.new.kind else ():
         lost = [path for path, nullable in _nullability(new) if not nullable and dict(_nullability(old)).get(path)]
+        if part == "value" and c.new.kind in WITH_BUFFERS and c.old.buffers and c.new.buffers:
+            # Which columns of a buffer are never null is up to its function alone (Count.count, Sum.isEmpty).
+            first = first_column(c.new, 0)
+            lost = [path for path in lost if not path.isdigit() or int(path) <= first]
         if lost:
             return {"part": part, "columns": ", ".join(lost), "where": schema.name}
     return None
