@@ -169,10 +169,11 @@ def test_a_script_runs_beside_the_running_version(ground: Shape) -> None:
     ground.cli("submit", str(ground.job), *submitted, *of_input, str(ground.output))
     ground.check_output()
     ground.job.write_text(text.replace(*change))
-    told = ground.cli("update", str(ground.job), "--app", "sums", "--strategy", "parallel", code=1)
+    parallel = ("--app", "sums", "--strategy", "parallel", "--agree", "sums:fork")
+    told = ground.cli("update", str(ground.job), *parallel, code=1)
     assert "is told the same as the running version" in told
     beside = ground.output / "beside"
-    ground.cli("update", str(ground.job), "--app", "sums", "--strategy", "parallel", *of_input, str(beside))
+    ground.cli("update", str(ground.job), *parallel, *of_input, str(beside))
     ground.write()
 
     def right() -> bool | None:
