@@ -41,7 +41,7 @@ def airflow(session: nox.Session, airflow: str) -> None:
 
 
 @nox.session(python=PYTHONS)
-@nox.parametrize("spark", ["4.1", "4.2", "4.3"])
+@nox.parametrize("spark", ["4.0", "4.1", "4.2", "4.3"])
 def spark(session: nox.Session, spark: str) -> None:
     """tests/spark and tests/sweep, in an environment without Airflow, where this package is found and not installed."""
     if (session.python, spark) == ("3.10", "4.3"):

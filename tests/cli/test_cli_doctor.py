@@ -61,7 +61,7 @@ def test_what_is_wrong_is_said_and_the_rest_is_looked_at(
     assert result.exit_code == 1
     findings = found(result)
     assert findings["spark-submit"][0] == "failed" and "belongs to Spark 3.5, which is not supported" in str(findings)
-    assert "supported are 4.1, 4.2, 4.3" in str(findings)
+    assert "supported are 4.0, 4.1, 4.2, 4.3" in str(findings)
     assert findings["java"][0] == "failed" and "no Java was found (JAVA_HOME=/nowhere)" in findings["java"][1]
     assert findings["root"][0] == findings["clock"][0] == "ok"
     assert findings["app alarm"][0] == "failed" and "s in the future" in findings["app alarm"][1]
@@ -121,7 +121,7 @@ def test_an_unsupported_spark_is_refused_before_anything_else(
     paths = {"FILE": str(site.application("v2")), "PIPELINE": str(site.folder / "spark-pipeline.yml")}
     result = site.run(*(paths.get(word, word) for word in command))
     assert result.exit_code in (1, 2), result.output
-    assert f"{spark} belongs to Spark 3.5, which is not supported; supported are 4.1, 4.2, 4.3" in result.stderr
+    assert f"{spark} belongs to Spark 3.5, which is not supported; supported are 4.0, 4.1, 4.2, 4.3" in result.stderr
     made = set((site.folder / "root" / "alarm").rglob("*.json")) - before
     assert {path.name for path in made} <= {"supervision.json"} and site.alive() == ["v1"]
 
@@ -145,4 +145,6 @@ def test_a_driver_with_another_pyspark_says_so_before_it_imports_anything(
     )
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-1]
-    assert "EnvironmentProblem: pyspark 3.5.0 of" in last and "is not supported; supported are 4.1, 4.2, 4.3" in last
+    assert (
+        "EnvironmentProblem: pyspark 3.5.0 of" in last and "is not supported; supported are 4.0, 4.1, 4.2, 4.3" in last
+    )

@@ -24,7 +24,7 @@ STORES = {
     "rocksdb-v2": (f"{_STATE}RocksDBStateStoreProvider", False, 2),
     "changelog-v2": (f"{_STATE}RocksDBStateStoreProvider", True, 2),
 }
-SPARKS = ("4.1", "4.2", "4.3")
+SPARKS = ("4.0", "4.1", "4.2", "4.3")
 
 
 def pack(root: Path, target: Path) -> None:

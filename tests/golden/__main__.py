@@ -19,7 +19,7 @@ from airflow_provider_streamupdate.streaming.planning.author import Declarations
 from airflow_provider_streamupdate.streaming.planning.planner import plan_app
 
 from . import DEPLOYMENT, NAME, STORES, pack
-from .app import KEPT, Emitted, app, expected
+from .app import Emitted, app, expected, queries_kept
 
 BATCHES = 4  # enough for changelogs with a zip before them
 # A query runs for seconds: thorough compilation costs more than it brings. Code that was compiled less needs more stack
@@ -66,7 +66,7 @@ def choose_store(spark: SparkSession, store: str) -> None:
 
 def _write(spark: SparkSession, store: str, registry: AppRegistry) -> None:
     choose_store(spark, store)
-    names = KEPT[store]
+    names = queries_kept(store, spark.version)
     emitted: Emitted = {}
     made = app(names, emitted)
     writers = made.build(spark, {})

@@ -206,7 +206,9 @@ def test_the_optimized_plan_is_read_before_the_rest_is_planned(spark, tmp_path, 
 @pytest.mark.parametrize("version", ["3.5.6", "4.4.0", "5.0.0"])
 def test_a_version_that_is_not_known_is_refused(monkeypatch, version: str) -> None:
     monkeypatch.setattr(pyspark, "__version__", version)
-    with pytest.raises(EnvironmentProblem, match=rf"Spark {version} is not supported \(supported: 4\.1, 4\.2, 4\.3\)"):
+    with pytest.raises(
+        EnvironmentProblem, match=rf"Spark {version} is not supported \(supported: 4\.0, 4\.1, 4\.2, 4\.3\)"
+    ):
         check_version(SimpleNamespace(version=version))
 
 

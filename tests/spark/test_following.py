@@ -33,6 +33,8 @@ def test_the_checkpoint_of_a_source_without_a_log_is_marked(bench: Bench) -> Non
 @pytest.mark.parametrize("record", [None, lambda rows, batch: None], ids=["nobody", "a function"])
 def test_it_starts_no_query_elsewhere_than_in_its_checkpoint(bench: Bench, spark, tmp_path, record) -> None:
     """A session's file manager may be for a bucket only."""
+    if spark.version < "4.1":
+        pytest.skip("Spark 4.0 does not tell for which folder it looks for the file manager")
     bench.write([row("a", 1)])
     manager, writer = "spark.sql.streaming.checkpointFileManagerClass", counts(bench).writeStream.format("noop")
     writer = writer.outputMode("update").trigger(processingTime="1 second")

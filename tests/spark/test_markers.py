@@ -107,6 +107,8 @@ def test_a_stage_s_name_hides_no_column(bench: Bench, way: str) -> None:
     ids=lambda way: way[0],
 )
 def test_a_source_s_name_hides_no_column(bench: Bench, way: tuple) -> None:
+    if way[0] == "metadata by alias" and bench.spark.version < "4.2":
+        pytest.skip("Spark before 4.2 passes a source's metadata columns through no projection (SubqueryAlias)")
     plain, named = way[1](bench, lambda df: df), way[1](bench, lambda df: source("orders", df))
     assert named.schema == plain.schema
     assert [s.name for s in plan(bench, named).sources] == ["orders"]

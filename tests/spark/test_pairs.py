@@ -64,6 +64,8 @@ def test_what_decides_a_result_is_not_carried_and_a_version_is_itself(ground: Gr
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in FAST_SAME else pytest.mark.slow) for n in SAME])
 def test_what_decides_no_result_is_carried(ground: Ground, name: str) -> None:
+    if name == "a shape on the map" and ground.spark.version < "4.2":
+        pytest.skip("Spark before 4.2 has geospatial functions switched off, or none")
     *versions, mode = (*SAME[name], "update")[:3]
     old, new = (ground.plan(version, mode) for version in versions)
     report = compare(old, new, "test")

@@ -514,12 +514,15 @@ FOLDER = Path(pyspark.__file__).parent / "examples" / "src" / "main" / "python" 
 
 
 def test_all_of_spark_s_examples_are_tried() -> None:
-    assert {file.stem for file in FOLDER.glob("*.py")} == {*EXAMPLES}
+    there = {file.stem for file in FOLDER.glob("*.py")}
+    assert there == {*EXAMPLES} or (pyspark.__version__ < "4.2" and there < {*EXAMPLES})
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_spark_s_own_example_is_an_app_as_it_is(place: Place, name: str) -> None:
     arguments, why_not = EXAMPLES[name]
+    if pyspark.__version__ < "4.2" and not (FOLDER / f"{name}.py").exists():
+        pytest.skip(f"PySpark {pyspark.__version__} has no such example")
     script = Script(app="example", arguments=tuple(arguments))
     app = ScriptApp(FOLDER / f"{name}.py", script)
     if why_not:

@@ -124,6 +124,8 @@ def test_rows_of_any_width(spark, count: int) -> None:
 
 
 def test_the_rows_of_a_state_store(spark, bench: Bench) -> None:
+    if spark.version < "4.2":
+        pytest.skip("Spark before 4.2 gives no row of a state store as bytes (INTERNAL_ONLY_READ_ALL_COLUMN_FAMILIES)")
     bench.write([row("a", 1), row("bb", 2), row("a", 3)])
     bench.run(by("k", "count(*)", "sum(cast(a as decimal(10,2)))", "max(ts)"))
     [schema] = bench.registry.plan("d1").query("q").stage("totals").schemas

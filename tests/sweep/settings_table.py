@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from airflow_provider_streamupdate.core.compatibility.rules.settings.settings_table import MEASURED, Measured
 from airflow_provider_streamupdate.core.plan.state_stores import PARTITIONS, PROVIDER
-from airflow_provider_streamupdate.streaming.spark_internals.jvm import STREAMING, module, sequence
+from airflow_provider_streamupdate.streaming.spark_internals.jvm import module, sequence
 from airflow_provider_streamupdate.streaming.spark_internals.settings import effective_settings
+from airflow_provider_streamupdate.streaming.spark_internals.version import CHECKPOINTING
 
 from .settings import RESTARTED, Results, _alone, forget, session_with, start
 from .settings_corpus import Statement, corpus
@@ -70,7 +71,7 @@ def confirm(spark: SparkSession, measured: Measured, folder: Path) -> str:
 
 def recorded(spark: SparkSession) -> set[str]:
     """The settings that the offset log holds."""
-    metadata = module(spark, f"{STREAMING}.checkpointing.OffsetSeqMetadata")
+    metadata = module(spark, f"{CHECKPOINTING}.OffsetSeqMetadata")
     return {str(entry.key()) for entry in sequence(metadata.relevantSQLConfs())}
 
 

@@ -26,6 +26,9 @@ STATEFUL = {
 }
 
 
+# Classes that Spark 4.0 has under another name
+_RENAMED = {"TimeAdd": "TimestampAddInterval", "TransformWithStateInPandas": "TransformWithStateInPySpark"}
+
 # The ids of the columns that a node of a table's side gives, as Spark says (spark_internals/plans/plans.py).
 OUTPUT = "output ids"
 # Of an aggregate function: a number that those have in common that Spark keeps in one buffer (the same).
@@ -127,8 +130,9 @@ def parse(nodes: list[dict[str, Any]]) -> Node:
 
 @functools.cache
 def _simple(name: str) -> str:
-    """A class's name without its package and what it is in."""
-    return name.rsplit(".", 1)[-1].rsplit("$", 1)[-1]
+    """A class's name without its package and what it is in, as the newest Spark has it."""
+    simple = name.rsplit(".", 1)[-1].rsplit("$", 1)[-1]
+    return _RENAMED.get(simple, simple)
 
 
 def is_tree(value: Any) -> bool:

@@ -12,7 +12,6 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-STREAMING = "org.apache.spark.sql.execution.streaming"
 _OBJECT = "java.lang.Object"
 _HANDLES = "java.lang.invoke.MethodHandles"
 _Result = TypeVar("_Result")

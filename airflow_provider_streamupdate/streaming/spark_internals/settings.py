@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from ...core.plan.state_stores import PROVIDER, ROCKSDB
 from .jvm import (
-    STREAMING,
     function,
     interface,
     java_map,
@@ -28,7 +27,7 @@ from .jvm import (
     static,
     with_argument,
 )
-from .version import adapter
+from .version import CHECKPOINTING, adapter
 
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -242,7 +241,7 @@ _LOGGED: dict[str, frozenset[str]] = {}
 def _logged(spark: SparkSession) -> frozenset[str]:
     """Return the settings that the offset log holds (OffsetSeqMetadata.relevantSQLConfs)."""
     if spark.version not in _LOGGED:
-        metadata = module(spark, f"{STREAMING}.checkpointing.OffsetSeqMetadata")
+        metadata = module(spark, f"{CHECKPOINTING}.OffsetSeqMetadata")
         _LOGGED[spark.version] = frozenset(str(entry.key()) for entry in sequence(metadata.relevantSQLConfs()))
     return _LOGGED[spark.version]
 

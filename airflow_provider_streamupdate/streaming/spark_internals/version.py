@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from ...core.errors import EnvironmentProblem
 
+STREAMING = "org.apache.spark.sql.execution.streaming"
+
 
 @attrs.frozen(kw_only=True)
 class StreamInternals:
@@ -39,6 +41,7 @@ _NAMED = StreamInternals(
 class Adapter:
     """The differences of a minor version of Spark from the others (compared with javap on the released jars)."""
 
+    has_packages: bool  # classes of Structured Streaming lie in packages by what they are for, not in one
     plan_arguments: tuple[bool, ...]  # of IncrementalExecution's constructor after ``mode``
     keeps_state_format: bool  # a restart goes on in the commit log's checkpoint format, not in the session's
     analyzes_with_case: bool  # a pipeline's graph is told by its caller whether names have a case
@@ -49,38 +52,33 @@ class Adapter:
     write_metadata: Callable[[Any], object]  # have a planned IncrementalExecution write its operators' metadata
 
 
-ADAPTERS = {
-    "4.1": Adapter(  # verified with 4.1.4
-        plan_arguments=(False,),  # isTerminatingTrigger
-        keeps_state_format=False,  # as 4.2
-        analyzes_with_case=False,  # as 4.2
-        guards_join_format=False,
-        store_arguments=(),
-        rewrites_families=False,
-        stream=_UNNAMED,
-        write_metadata=lambda _: None,  # as 4.2
-    ),
-    "4.2": Adapter(  # verified with 4.2.1
-        plan_arguments=(False,),  # isTerminatingTrigger
-        keeps_state_format=False,  # MicroBatchExecution reads spark.sql.streaming.stateStore.checkpointFormatVersion
-        analyzes_with_case=False,  # DataflowGraph.resolve()
-        guards_join_format=False,
-        store_arguments=(False, False),  # forceSnapshotOnCommit, loadEmpty
-        rewrites_families=True,
-        stream=_NAMED,
-        write_metadata=lambda _: None,  # the first batch has (StateSchemaAndOperatorMetadataRule)
-    ),
-    "4.3": Adapter(  # verified with 4.3.0
-        plan_arguments=(False, False),  # isTerminatingTrigger, isRealTimeMode
-        keeps_state_format=True,  # CheckpointVersionManager.resolveCommitLogVersion
-        analyzes_with_case=True,  # DataflowGraph.resolve(sessionCaseSensitive)
-        guards_join_format=True,  # MicroBatchExecution.applyJoinStateConfigGuardrails
-        store_arguments=(False, False),  # forceSnapshotOnCommit, loadEmpty
-        rewrites_families=True,
-        stream=_NAMED,
-        write_metadata=lambda execution: execution.writeRecordedStateMetadata(),
-    ),
-}
+_SPARK_40 = Adapter(  # verified with 4.0.5
+    has_packages=False,
+    plan_arguments=(),
+    keeps_state_format=False,  # MicroBatchExecution reads spark.sql.streaming.stateStore.checkpointFormatVersion
+    analyzes_with_case=False,  # it has no pipelines
+    guards_join_format=False,
+    store_arguments=(),
+    rewrites_families=False,
+    stream=_UNNAMED,
+    write_metadata=lambda _: None,  # the first batch has (StateSchemaAndOperatorMetadataRule)
+)
+_SPARK_41 = attrs.evolve(_SPARK_40, has_packages=True, plan_arguments=(False,))  # isTerminatingTrigger; 4.1.4
+_SPARK_42 = attrs.evolve(  # verified with 4.2.1
+    _SPARK_41,
+    store_arguments=(False, False),  # forceSnapshotOnCommit, loadEmpty
+    rewrites_families=True,
+    stream=_NAMED,
+)
+_SPARK_43 = attrs.evolve(  # verified with 4.3.0
+    _SPARK_42,
+    plan_arguments=(False, False),  # isTerminatingTrigger, isRealTimeMode
+    keeps_state_format=True,  # CheckpointVersionManager.resolveCommitLogVersion
+    analyzes_with_case=True,  # DataflowGraph.resolve(sessionCaseSensitive)
+    guards_join_format=True,  # MicroBatchExecution.applyJoinStateConfigGuardrails
+    write_metadata=lambda execution: execution.writeRecordedStateMetadata(),
+)
+ADAPTERS = {"4.0": _SPARK_40, "4.1": _SPARK_41, "4.2": _SPARK_42, "4.3": _SPARK_43}
 
 
 def check_version(spark: SparkSession) -> str:
@@ -117,3 +115,10 @@ def families_problem() -> str | None:
         f"Spark {pyspark.__version__} cannot rewrite state in column families: it has no StateRewriter, which Spark "
         f"{', '.join(able)} have"
     )
+
+
+def _package(name: str) -> str:
+    return f"{STREAMING}.{name}" if adapter().has_packages else STREAMING
+
+
+RUNTIME, CHECKPOINTING, STATEFUL = map(_package, ("runtime", "checkpointing", "operators.stateful"))

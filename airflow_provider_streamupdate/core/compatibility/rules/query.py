@@ -45,8 +45,8 @@ class GoneQuery:
     added: tuple[QueryPlan, ...] = ()
 
 
-# Pairs of minor versions of Spark: the second can read what the first has written.
-LATER = (("4.1", "4.2"), ("4.1", "4.3"), ("4.2", "4.3"))
+# The later minor versions of Spark that can read what one has written.
+LATER = {"4.0": ("4.1", "4.2", "4.3"), "4.1": ("4.2", "4.3"), "4.2": ("4.3",)}
 
 
 def minor(version: str) -> str:
@@ -54,8 +54,8 @@ def minor(version: str) -> str:
 
 
 def _engines(c: AppChange, readable: bool) -> Facts | None:
-    pair = (minor(c.old.spark_version), minor(c.new.spark_version))
-    if pair[0] == pair[1] or (pair in LATER) != readable:
+    old, new = minor(c.old.spark_version), minor(c.new.spark_version)
+    if old == new or (new in LATER.get(old, ())) != readable:
         return None
     return {"old": c.old.spark_version, "new": c.new.spark_version}
 
@@ -83,7 +83,7 @@ APP_RULES: tuple[Rule[AppChange], ...] = (
         id="app.engine-later",
         verdict=CARRIED,
         change="a later minor version of Spark (a patch version is no change): "
-        + ", ".join(f"{new} after {old}" for old, new in LATER),
+        + "; ".join(f"{', '.join(later)} after {old}" for old, later in LATER.items()),
         reason="the state was written by Spark {old}, which the new version's {new} can read",
         source="measured: every kind of stage continues, on every store and in both formats "
         "(tests/spark/test_golden.py)",

@@ -119,7 +119,8 @@ def optimized_inputs(df: DataFrame, position: int) -> list[list[dict[str, Any]]]
 
 # Nodes whose state goes by the event time of a column.
 _TIMED = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join", "FlatMapGroupsInPandasWithState",
-          "FlatMapGroupsWithState", "TransformWithState", "TransformWithStateInPySpark")  # fmt: skip
+          "FlatMapGroupsWithState", "TransformWithState", "TransformWithStateInPandas",
+          "TransformWithStateInPySpark")  # fmt: skip
 
 
 def plan_json(spark: SparkSession, plan: Any) -> list[dict[str, Any]]:

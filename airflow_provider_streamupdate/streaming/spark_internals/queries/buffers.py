@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from ....core.plan.plan import AggregateBuffer
-from ..jvm import STREAMING, asking, class_names, identity_function, is_a, lines, sequence
+from ..jvm import asking, class_names, identity_function, is_a, lines, sequence
 from ..plans.expressions import timed
+from ..version import STATEFUL
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _AGGREGATES = f"{_EXPRESSIONS}.aggregate"
@@ -18,7 +19,7 @@ _COLUMNS = f"{_AGGREGATES}.AggregateFunction#aggBufferAttributes"
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 _TYPE = (f"{_EXPRESSIONS}.Expression#dataType", "org.apache.spark.sql.types.DataType#catalogString")
 _UNSCALED = f"{_EXPRESSIONS}.UnscaledValue"
-_WRITER = f"{STREAMING}.operators.stateful.StateStoreWriter"
+_WRITER = f"{STATEFUL}.StateStoreWriter"
 _SIZE = "scala.collection.SeqOps#size"
 
 

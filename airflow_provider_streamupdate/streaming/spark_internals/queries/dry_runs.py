@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ....core.errors import EnvironmentProblem
 from ....core.plan.plan import AggregateBuffer
-from ..jvm import STREAMING, class_names, identity_function, module, named, static
+from ..jvm import class_names, identity_function, module, named, static
 from ..plans.clocks import at_one_time
 from ..plans.plans import plan_json
 from ..settings import FILE_MANAGER, with_file_manager_for
-from ..version import adapter
+from ..version import CHECKPOINTING, RUNTIME, adapter
 from .buffers import aggregate_buffers, event_times
 
 # What Spark says of a Python worker that has not connected in time, and how often a plan is tried that needs one.
@@ -27,7 +27,7 @@ WORKER_LATE, WORKER_STARTS = "Python worker failed to connect back", 3
 # (ChecksumCheckpointFileManager); Hadoop's own adds one more, and a process for each of the two (LocalFileSystem;
 # measured: 20 of 40 of a plan of five stages).
 _SCRATCH = {
-    FILE_MANAGER: f"{STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
+    FILE_MANAGER: f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
@@ -146,7 +146,7 @@ def _session(spark: SparkSession, checkpoint: str, conf: dict[str, str], scratch
     session = spark._jsparkSession.cloneSession()  # MicroBatchExecution works in a clone as well
     session.conf().set("spark.sql.adaptive.enabled", "false")  # and switches AQE off for stateful plans
     with_file_manager_for(checkpoint, session)
-    meta_class = module(spark, f"{STREAMING}.checkpointing.OffsetSeqMetadata")
+    meta_class = module(spark, f"{CHECKPOINTING}.OffsetSeqMetadata")
     metadata = meta_class.apply(
         json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": int(time.time() * 1000), "conf": conf})
     )
@@ -163,7 +163,7 @@ def _execution(
     """Return an IncrementalExecution of an analyzed plan."""
     jvm, state_ids = spark._jvm, named(spark._jvm, "scala.collection.mutable.HashMap")
     query_id = static(jvm, "java.util.UUID#randomUUID")()
-    return named(jvm, f"{STREAMING}.runtime.IncrementalExecution")(
+    return named(jvm, f"{RUNTIME}.IncrementalExecution")(
         session,
         analyzed,
         static(jvm, f"org.apache.spark.sql.streaming.OutputMode#{output_mode.capitalize()}")(),
@@ -173,7 +173,7 @@ def _execution(
         batch,
         static(jvm, "scala.Option#apply")(None),
         metadata,
-        module(spark, f"{STREAMING}.runtime.WatermarkPropagator").apply(session.sessionState().conf()),
+        module(spark, f"{RUNTIME}.WatermarkPropagator").apply(session.sessionState().conf()),
         True,  # isFirstBatch: the batch that checks and records schemas
         state_ids(),
         state_ids(),

@@ -27,24 +27,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ....core.errors import RefusedError
-from ..jvm import STREAMING, array, function, java_class, method, module, named, scala_seq, sequence, static
-from ..version import adapter
+from ..jvm import array, function, java_class, method, module, named, scala_seq, sequence, static
+from ..version import CHECKPOINTING, RUNTIME, STREAMING, adapter
 from .empty_sources import with_empty_sources
 from .queries import execution_of, sleeping_between_batches, thread_alive
 from .writers import writer_frame
 
 _INTERNALS = adapter().stream
-_RUNTIME = f"{STREAMING}.runtime"
-_EXECUTION, _STREAM = f"{_RUNTIME}.MicroBatchExecution", f"{_RUNTIME}.StreamExecution"
-_CONTEXTS = (f"{_RUNTIME}.MicroBatchExecutionContext", f"{_RUNTIME}.ProgressContext")
-_TIMER, _FILES = f"{_RUNTIME}.ProcessingTimeExecutor", f"{_RUNTIME}.FileStreamSource"
+_EXECUTION, _STREAM = f"{RUNTIME}.MicroBatchExecution", f"{RUNTIME}.StreamExecution"
+_CONTEXTS = (f"{RUNTIME}.MicroBatchExecutionContext", f"{RUNTIME}.ProgressContext")
+_TIMER, _FILES = f"{RUNTIME}.ProcessingTimeExecutor", f"{RUNTIME}.FileStreamSource"
 _SEEN, _ENTRY = f"{_FILES}$SeenFilesMap", f"{_FILES}$FileEntry"
 _PATH = "org.apache.spark.paths.SparkPath"
-_REPORTER = f"{_RUNTIME}.ProgressReporter"
-_TRACKER = f"{_RUNTIME}.WatermarkTracker"
+_REPORTER = f"{RUNTIME}.ProgressReporter"
+_TRACKER = f"{RUNTIME}.WatermarkTracker"
 _WRITES = f"{STREAMING}.sources.WriteToMicroBatchDataSource"
 _ARRAYS = "scala.runtime.ScalaRunTime"
-_NEXT = "org$apache$spark$sql$execution$streaming$runtime$TriggerExecutor$$execCtx"
+_NEXT = f"{RUNTIME}.TriggerExecutor".replace(".", "$") + "$$execCtx"
 SCRATCH = ".scratch"  # below a checkpoint
 _STEP_MS = 3_600_000  # between two triggers, by the clock that is set
 
@@ -70,9 +69,9 @@ USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     _TIMER: (("clock", "intervalMs"), ((_NEXT, 0),)),
     _CONTEXTS[0]: (("sink", "triggerClock"), (("isCurrentBatchConstructed_$eq", 1),)),
     _CONTEXTS[1]: (("sink", "triggerClock"), ()),
-    f"{_RUNTIME}.StreamExecutionContext": ((), (("endOffsets_$eq", 1), ("offsetSeqMetadata_$eq", 1))),
+    f"{RUNTIME}.StreamExecutionContext": ((), (("endOffsets_$eq", 1), ("offsetSeqMetadata_$eq", 1))),
     _REPORTER: (("triggerClock",), (("lastNoExecutionProgressEventTime_$eq", 1),)),
-    f"{_RUNTIME}.WatermarkPropagator": ((), (("purge", 1),)),
+    f"{RUNTIME}.WatermarkPropagator": ((), (("purge", 1),)),
     _TRACKER: (("operatorToWatermarkMap",), (("setWatermark", 1),)),
     _FILES: (("metadataLog", "metadataLogCurrentOffset", "seenFiles"), ()),
     _SEEN: ((), (("add", 2), ("purge", 0))),
@@ -87,8 +86,8 @@ USED: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
         ),
     ),
     f"{_WRITES}V1": ((), (("<init>", 7), ("catalogTable", 0), ("writeOptions", 0), ("outputMode", 0))),
-    f"{STREAMING}.checkpointing.OffsetSeqLog": ((), (("getLatest", 0),)),
-    f"{STREAMING}.checkpointing.{_INTERNALS.entry}": (
+    f"{CHECKPOINTING}.OffsetSeqLog": ((), (("getLatest", 0),)),
+    f"{CHECKPOINTING}.{_INTERNALS.entry}": (
         (),
         (("toStreamProgress", 1 + len(_INTERNALS.source_ids)), (_INTERNALS.entry_metadata, 0)),
     ),

@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ....core.compatibility.rules.sources.next_input import MISSING_FILE
 from ....core.errors import cut
-from ..jvm import STREAMING, named, sequence, static
+from ..jvm import named, sequence, static
 from ..plans.sources import streaming_leaves
+from ..version import RUNTIME
 
 FILES_LOOKED_FOR = 1000  # of the next rows, the oldest first: those are deleted first
 
@@ -51,7 +52,7 @@ def _v1(leaf: Any) -> Any | None:
 
 def _ask(spark: SparkSession, data: Any, offsets: SourceOffsets, folder: str) -> str | None:
     jvm, limit = spark._jvm, _no_limit(spark)
-    serialized, option = named(jvm, f"{STREAMING}.runtime.SerializedOffset"), static(jvm, "scala.Option#apply")
+    serialized, option = named(jvm, f"{RUNTIME}.SerializedOffset"), static(jvm, "scala.Option#apply")
 
     def place(offset: str | None) -> Any | None:
         return None if offset is None else serialized(offset)

@@ -9,7 +9,8 @@ import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from ..jvm import STREAMING, module, scala_map
+from ..jvm import module, scala_map
+from ..version import RUNTIME
 
 # Where a batch is certain to commit: its execution (addBatch and what a V2 sink does), and the commit itself.
 # Operators that give as many rows as they are given, and do not count them (Spark: *Exec.scala).
@@ -60,12 +61,12 @@ def stop_after_batch(spark: SparkSession, query: StreamingQuery) -> bool:
     try:
         if not thread.isAlive():
             # It may have ended on seeing the state of an attempt that was taken back below, after its own last word.
-            state.set(module(spark, f"{STREAMING}.runtime.TERMINATED"))
+            state.set(module(spark, f"{RUNTIME}.TERMINATED"))
             return True
         frames = _frames(spark, thread)
         if not (_sleeps(frames) or _SINK in frames or _COMMIT in frames):
             return False
-        before = state.getAndSet(module(spark, f"{STREAMING}.runtime.TERMINATED"))
+        before = state.getAndSet(module(spark, f"{RUNTIME}.TERMINATED"))
         if _sleeps(frames) and not _sleeps(_frames(spark, thread)):
             state.set(before)  # it woke up meanwhile, and may have begun a batch before the state was set
             return False

@@ -9,9 +9,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from ....core.errors import RefusedError
-from ..jvm import STREAMING, module
+from ..jvm import module
 from ..settings import with_file_manager_for
-from ..version import adapter, families_problem
+from ..version import STATEFUL, STREAMING, adapter, families_problem
 
 # Rows of a store as StateRewriter sees them: partition_key (a struct), key_bytes, value_bytes, column_family_name.
 # What is returned has the same columns and as many partitions as the store.
@@ -75,11 +75,10 @@ def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, st
     jvm = spark._jvm
     run_id = jvm.java.util.UUID.randomUUID()
     session = store_session(spark, {**conf, "sql.streaming.runId": run_id.toString()})
-    stateful = f"{STREAMING}.operators.stateful"
     none = jvm.scala.Option.apply(None)
     dataset = module(spark, "org.apache.spark.sql.classic.Dataset")
     child = dataset.ofRows(session, rows._jdf.queryExecution().analyzed()).queryExecution().executedPlan()
-    info = getattr(jvm, f"{stateful}.StatefulOperatorStateInfo")(
+    info = getattr(jvm, f"{STATEFUL}.StatefulOperatorStateInfo")(
         f"{folder}/state", run_id, 0, 0, child.execute().getNumPartitions(), none, none
     )
     active = jvm.org.apache.spark.sql.classic.SparkSession
@@ -87,11 +86,11 @@ def save_aggregation(rows: DataFrame, keys: int, folder: str, conf: dict[str, st
     try:
         columns, some, modes = child.output(), jvm.scala.Option.apply, jvm.org.apache.spark.sql.streaming.OutputMode
         if window is None:
-            save = getattr(jvm, f"{stateful}.StateStoreSaveExec")(
+            save = getattr(jvm, f"{STATEFUL}.StateStoreSaveExec")(
                 columns.take(keys), some(info), some(modes.Update()), none, none, 2, child
             )
         else:  # update mode is not for sessions; their rows are stored whole, keys and all
-            save = getattr(jvm, f"{stateful}.SessionWindowStateStoreSaveExec")(
+            save = getattr(jvm, f"{STATEFUL}.SessionWindowStateStoreSaveExec")(
                 columns.take(window).concat(columns.slice(window + 1, keys)),
                 columns.apply(window),
                 some(info),
