@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from .tracebacks import with_lost_cause, without_surroundings, without_tracebacks
 
-SPARK_VERSIONS = (
-    "4.0",
-    "4.1",
-    "4.2",
-    "4.3",
-)  # the minor versions with an adapter in streaming/spark_internals/version.py
+# The minor versions with an adapter in streaming/spark_internals/version.py.
+SPARK_VERSIONS = ("4.0", "4.1", "4.2", "4.3")
 _MOST = 50_000  # characters of an error that are processed: it may quote anything
 _SHOWN = 4_000  # characters of an error that are shown
 CUT = "..."  # behind a text that was cut: `redaction.hide` looks there for the beginnings of secrets
