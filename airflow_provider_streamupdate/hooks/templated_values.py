@@ -69,7 +69,14 @@ def text_list(value: Any, what: str) -> tuple[str, ...]:
 
 def argument_list(value: Any, what: str) -> tuple[str, ...]:
     """Return a program's arguments as they are, from a list, its JSON text, or text as a shell reads it."""
-    return tuple(str(item) for item in _items(value, what, shlex.split))
+    return tuple(str(item) for item in _items(value, what, lambda text: _shell_words(text, what)))
+
+
+def _shell_words(text: str, what: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:  # a quotation that does not end
+        raise InvalidInputError(f"{what} cannot be read as a shell reads it ({error}); give a list of texts") from None
 
 
 def _items(value: Any, what: str, split: Callable[[str], list[str]]) -> Iterable[Any]:

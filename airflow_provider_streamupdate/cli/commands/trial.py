@@ -78,7 +78,7 @@ def try_script(
             for query in tried.plan.queries
             if query.name not in tried.batches
         ),
-        f"next: streamupdate submit {script} {again}",
+        f"next: streamupdate submit {shlex.quote(script)} {again}",
     )
 
 
