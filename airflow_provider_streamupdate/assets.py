@@ -6,13 +6,15 @@ asset, and names it in OpenLineage.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from airflow.sdk import Asset, AssetAlias
+from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
 from .core.errors import InvalidInputError
 from .core.names import check_name
+from .hooks.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
@@ -25,6 +27,22 @@ CRASH_LOOP = AssetAlias("streamupdate:crash-loop")  # a supervisor has left the 
 def app_asset(app: str) -> Asset:
     """Return the asset ``streamupdate://<app>``. A DAG scheduled on it runs after each promoted deployment."""
     return create_asset(app=app)
+
+
+def release_asset(release_file: str, streamupdate_conn_id: str = DEFAULT_CONN_ID, poll_interval: float = 30.0) -> Asset:
+    """Return an asset that has an event each time that an app has to be updated to what a release file describes.
+
+    A DAG scheduled on it needs no polling. See ReleaseTrigger. InvalidInputError for a relative path.
+    """
+    from .triggers.release import ReleaseTrigger
+
+    path = Path(release_file)
+    if not path.is_absolute():
+        raise InvalidInputError(f"release file {release_file!r} must be an absolute path: the triggerer reads it")
+    trigger = ReleaseTrigger(release_file, streamupdate_conn_id, poll_interval)
+    return Asset(
+        path.as_uri(), group=SCHEME, watchers=[AssetWatcher(name=f"release of {release_file}", trigger=trigger)]
+    )
 
 
 def create_asset(*, app: str, extra: dict[str, Any] | None = None) -> Asset:

@@ -8,7 +8,9 @@ from . import __version__
 
 _NAME = "Stream Update"
 _PACKAGE = "airflow_provider_streamupdate"
-_OPERATORS = "plan check rehearse submit snapshot cancel restart supervise rollback promote update adopt pipeline"
+_OPERATORS = (
+    "plan check rehearse submit snapshot cancel restart supervise rollback promote update whole_update adopt pipeline"
+)
 # Airflow folds up all groups of a connection's form but the one that it knows by this name; what has no section of its
 # own is in one that is folded up.
 OPEN_GROUP = "standardFields"
@@ -29,7 +31,7 @@ GUIDES = (
         for name in (
             *("plan", "compatibility-check", "rehearse", "submit", "snapshot", "cancel", "restart", "supervise"),
             *("rollback", "promote", "adopt", "pipeline"),
-            *("update-begin", "update-step", "update-rollback", "update-end"),
+            *("update-begin", "update-step", "update-rollback", "update-end", "whole-update"),
         )
     ),
     "sensors/stream-health",
@@ -55,11 +57,15 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": _modules("hooks", "streamupdate"),
         "operators": _modules("operators", _OPERATORS),
         "sensors": _modules("sensors", "health snapshot"),
-        "triggers": _modules("triggers", "snapshot cancel health parallel"),
+        "triggers": _modules("triggers", "snapshot cancel health parallel driver release"),
         "extra-links": [
             f"{_PACKAGE}.links.streamupdate.{link}"
             for link in ("SparkUiLink", "DriverLogLink", "CompatibilityReportLink")
         ],
+        "task-decorators": [
+            {"class-name": f"{_PACKAGE}.decorators.stream_update.stream_update_task", "name": "stream_update"}
+        ],
+        "plugins": [{"name": "streamupdate", "plugin-class": f"{_PACKAGE}.plugins.streaming_apps.StreamingAppsPlugin"}],
         "notifications": [f"{_PACKAGE}.notifications.streamupdate.StreamUpdateNotifier"],
         "asset-uris": [
             {

@@ -103,9 +103,12 @@ def blank_text(option: Option, blank: str) -> str:
     return f"{blank}: {meaning}." if meaning else ""
 
 
+UPDATE_ARGUMENTS = (*APPLICATION_FIELDS, *(option.argument for option in OPTIONS))
+
+
 def check_names(given: Iterable[str]) -> None:
     """Raise InvalidInputError for the name of an option that an update does not have."""
-    check_keys(given, (*APPLICATION_FIELDS, *(option.argument for option in OPTIONS)), "an update")
+    check_keys(given, UPDATE_ARGUMENTS, "an update")
 
 
 def verify_for(value: Any, what: str) -> float:

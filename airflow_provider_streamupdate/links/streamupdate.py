@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.common.compat.sdk import XCom
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.execution_time.xcom import XCom
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskInstanceKey

@@ -72,6 +72,27 @@ class StreamUpdateOperator(OpenLineageMixin, BaseOperator):
             self.log.warning("%s was killed; ending its work", self.task_id)
             raise SystemExit(KILLED)
 
+    def wait_in_triggerer(
+        self, app: str, trigger: type[StreamUpdateTrigger], timeout: float | None, **condition: Any
+    ) -> Any:
+        """Defer to the triggerer for so many seconds at most (None: for ever), and continue in `execute_complete`.
+
+        condition: the trigger's own arguments; `begun` goes to `execute_complete`
+        """
+        begun = condition.pop("begun", None)
+        interval = condition.pop("poll_interval", None)
+        return self.defer(
+            trigger=trigger(
+                streamupdate_conn_id=self.streamupdate_conn_id,
+                app=app,
+                deadline=None if timeout is None else clock.wall() + timeout,
+                poll_interval=self.hook.settings.poll_interval if interval is None else interval,
+                **condition,
+            ),
+            method_name="execute_complete",
+            kwargs=None if begun is None else {"begun": begun},
+        )
+
 
 class AppOperator(StreamUpdateOperator):
     """Base class of the operators that work on an app. app: its name (templated)"""
@@ -81,21 +102,6 @@ class AppOperator(StreamUpdateOperator):
     def __init__(self, *, app: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.app = app
-
-    def wait_in_triggerer(
-        self, trigger: type[StreamUpdateTrigger], timeout: float, poll_interval: float | None = None, **condition: Any
-    ) -> Any:
-        """Defer to the triggerer for so many seconds at most, and continue in `execute_complete`."""
-        return self.defer(
-            trigger=trigger(
-                streamupdate_conn_id=self.streamupdate_conn_id,
-                app=self.app,
-                deadline=clock.wall() + timeout,
-                poll_interval=self.hook.settings.poll_interval if poll_interval is None else poll_interval,
-                **condition,
-            ),
-            method_name="execute_complete",
-        )
 
 
 class WaitingOperator(AppOperator):

@@ -42,7 +42,7 @@ class StreamCancelOperator(WaitingOperator):
                 self.log.info("draining %s", ", ".join(ended))
             if self.client.poll_cancel(self.app):
                 return self.result_of(self.client.status(self.app).state)
-            return self.wait_in_triggerer(CancelTrigger, timeout, self.poll_interval)
+            return self.wait_in_triggerer(self.app, CancelTrigger, timeout, poll_interval=self.poll_interval)
 
     def result_of(self, value: str) -> str:
         self.log.info("app %s: %s", self.app, value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.sdk import Asset, AssetAlias
+
 from ..assets import PROMOTED, app_asset
 from ..core.errors import InvalidInputError
 from ..core.names import check_name
@@ -29,9 +31,7 @@ class StreamPromoteOperator(AppOperator):
     ui_color = "#c8e6c9"
 
     def __init__(self, *, app: str, deployment_id: str | None = None, **kwargs: Any) -> None:
-        outlets = list(kwargs.pop("outlets", None) or [])
-        outlets.append(app_asset(app) if _literal(app) else PROMOTED)
-        super().__init__(app=app, outlets=outlets, **kwargs)
+        super().__init__(app=app, outlets=[*(kwargs.pop("outlets", None) or []), outlet_of(app)], **kwargs)
         self.deployment_id = deployment_id
 
     def execute(self, context: Any) -> dict[str, Any] | None:
@@ -44,7 +44,7 @@ class StreamPromoteOperator(AppOperator):
             deployment = record.runs if record else deployment
             self.touch(self.app, deployment, update=record.new if record else None, promoted=True)
             spec = next(s for s in self.client.deployments(self.app) if s.deployment == deployment)
-        self._emit(context, {"app": self.app, "deployment": deployment, "snapshot": spec.from_snapshot})
+        emit_promoted(self, context, {"app": self.app, "deployment": deployment, "snapshot": spec.from_snapshot})
         if record is None:
             return None
         self.log.info(
@@ -59,18 +59,19 @@ class StreamPromoteOperator(AppOperator):
         current = self.client.status(self.app).current
         return current.deployment if current else ""
 
-    def _emit(self, context: Any, extra: dict[str, Any]) -> None:
-        asset = app_asset(self.app)
-        if asset in self.outlets:
-            context["outlet_events"][asset].extra = extra
-        else:
-            context["outlet_events"][PROMOTED].add(asset, extra=extra)
 
-
-def _literal(app: object) -> bool:
-    """Return whether this is an app's name, not a template or a name that `execute` will refuse."""
+def outlet_of(app: str) -> Asset | AssetAlias:
+    """Return the asset of an app; the alias of all, for a template or a name that `execute` will refuse."""
     try:
-        check_name("app", app)
+        return app_asset(app)
     except InvalidInputError:
-        return False
-    return True
+        return PROMOTED
+
+
+def emit_promoted(task: AppOperator, context: Any, extra: dict[str, Any]) -> None:
+    """Emit the event of the app's asset. extra: app, deployment, snapshot"""
+    asset = app_asset(task.app)
+    if asset in task.outlets:
+        context["outlet_events"][asset].extra = extra
+    else:
+        context["outlet_events"][PROMOTED].add(asset, extra=extra)

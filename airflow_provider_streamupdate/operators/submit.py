@@ -6,17 +6,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, conf
 
 from ..core.errors import DriverError, StreamUpdateError
 from ..core.names import check_name
+from ..core.registry.deployment import STARTED_STATES
+from ..hooks.errors import airflow_errors
 from ..hooks.templated_values import optional_text
 from ..hooks.xcom import plain_dict
 from ..links.streamupdate import DriverLogLink, SparkUiLink
+from ..triggers.base import value_of
+from ..triggers.driver import DriverTrigger
 from .application import VersionOperator
 from .base import owner_of
 from .driver.lines import driver_lines
 from .driver.links import link_driver, stop_driver
+
+_LOGGED = ("deployment", "app", "epoch")
 
 
 class StreamSubmitOperator(VersionOperator):
@@ -34,6 +40,7 @@ class StreamSubmitOperator(VersionOperator):
     timeout: seconds (or a timedelta, or ISO 8601 text) until the driver must run; None: the connection's
     retry_dead_driver: whether the task is retried when the driver dies at its start
     get_logs: write the driver's log into the task's log while the task waits for it
+    deferrable: once the driver was started, wait for it in the triggerer
     owner_token: identifies the submitter; None: ``airflow:<dag_id>/<run_id>/<task_id>/<map_index>``
     """
 
@@ -52,6 +59,7 @@ class StreamSubmitOperator(VersionOperator):
         retry_dead_driver: bool = True,
         get_logs: bool = True,
         owner_token: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -62,6 +70,7 @@ class StreamSubmitOperator(VersionOperator):
         self.retry_dead_driver = retry_dead_driver
         self.get_logs = get_logs
         self.owner_token = owner_token
+        self.deferrable = deferrable
 
     def execute(self, context: Any) -> dict[str, Any]:
         owner = optional_text(self.owner_token) or owner_of(context["ti"])
@@ -82,7 +91,7 @@ class StreamSubmitOperator(VersionOperator):
                         from_app=optional_text(self.from_app),
                         fresh=self.fresh,
                         owner=owner,
-                        timeout=timeout,
+                        timeout=None if self.deferrable else timeout,
                         progress=self.log.info,
                     )
             except DriverError as error:
@@ -96,15 +105,31 @@ class StreamSubmitOperator(VersionOperator):
             finally:  # a driver that died has a log as well
                 for app, deployment in self._owned(owner):
                     link_driver(context, self.client, app, deployment)
-            self.touch(deployed.app, deployed.deployment)
-            self.log.info(
-                "%s deployment %s of app %s runs (epoch %d)",
-                "reattached:" if deployed.reattached else "submitted:",
-                deployed.deployment,
-                deployed.app,
-                deployed.epoch,
-            )
-            return plain_dict(deployed)
+            begun = plain_dict(deployed)
+            if self.deferrable and self.client.drivers(deployed.app).state(deployed.deployment) not in STARTED_STATES:
+                waited_for = {"deployment": deployed.deployment, "states": [str(state) for state in STARTED_STATES]}
+                self.wait_in_triggerer(deployed.app, DriverTrigger, timeout, begun=begun, **waited_for)
+            return self._submitted(begun)
+
+    def execute_complete(self, context: Any, event: dict[str, Any], begun: dict[str, Any]) -> dict[str, Any]:
+        """Continue after the trigger has fired. begun: what `execute` has started"""
+        with airflow_errors(context):
+            try:
+                value_of(event)
+            except AirflowException as error:
+                if event["error"] == DriverError.__name__ and not self.retry_dead_driver:
+                    raise AirflowFailException(str(error)) from error
+                raise
+            finally:
+                with suppress(StreamUpdateError):
+                    link_driver(context, self.client, begun["app"], begun["deployment"])
+            return self._submitted(begun)
+
+    def _submitted(self, deployed: dict[str, Any]) -> dict[str, Any]:
+        self.touch(deployed["app"], deployed["deployment"])
+        how = "reattached" if deployed["reattached"] else "submitted"
+        self.log.info("%s: deployment %s of app %s runs (epoch %d)", how, *(deployed[k] for k in _LOGGED))
+        return deployed
 
     def _owned(self, owner: str) -> Iterator[tuple[str, str]]:
         """Yield the app and the deployment that this task has submitted, in this try or an earlier one."""

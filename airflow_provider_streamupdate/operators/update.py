@@ -11,6 +11,7 @@ from airflow.sdk.log import redact
 from ..control.operations.submit import Deployed
 from ..control.review.review import preview_changes
 from ..control.update.engine import UpdateEngine, strategy_of
+from ..control.update.options import CATCH_UP_SECONDS
 from ..control.update.update import Update
 from ..core.compatibility.report import CompatibilityReport, IncompatibleError
 from ..core.difference.report import DifferenceError, DifferenceReport
@@ -24,6 +25,7 @@ from ..hooks.templated_values import optional_text, truth
 from ..hooks.xcom import plain, plain_dict, push_report
 from ..links.streamupdate import CompatibilityReportLink, DriverLogLink, SparkUiLink, push_link
 from ..triggers.base import value_of
+from ..triggers.driver import ReadyTrigger
 from ..triggers.parallel import CaughtUpTrigger
 from .application import UpdateTaskOperator
 from .base import AppOperator
@@ -97,7 +99,8 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
     app, options: see UpdateTaskOperator
     deployment_id: the update's new deployment; blank for a check only
     digest: the application must have this digest, which `plan` has checked
-    deferrable: wait in the triggerer where the step takes long (strategy parallel)
+    deferrable: wait in the triggerer until the new version is ready (standby), has caught up (follow, parallel), or has
+        run beside the old one (parallel)
     get_logs: write the new driver's log into the task's log while the step waits for it
     """
 
@@ -140,6 +143,8 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
             self.touch(self.app, **began)
             if deferrable and self.step_name == Step.SNAPSHOT_AND_CANCEL:
                 self._defer_until_caught_up(update)
+            if deferrable and self.step_name == Step.PREPARE and update.pending and not engine.options.check_only:
+                self._defer_until_ready(update)
             result = _STEP_RUNNERS.get(self.step_name, _run_step)(self, context, engine, update)
             if self.step_name == Step.SNAPSHOT_AND_CANCEL:
                 self.touch(self.app, snapshot=result, **began)
@@ -156,12 +161,23 @@ class StreamUpdateStepOperator(UpdateTaskOperator):
             return
         self.log.info("%s", missing)
         self.wait_in_triggerer(
+            self.app,
             CaughtUpTrigger,
             pursuit.left(),
             deployment=update.record.new,
             run_beside=update.options.run_beside or 0.0,
             catch_up_timeout=update.options.catch_up_timeout,
         )
+
+    def _defer_until_ready(self, update: Update) -> None:
+        """Defer to the triggerer while the new version's driver, which `plan` has started, gets ready by itself."""
+        strategy, options = strategy_of(update), update.options
+        if missing := strategy.getting_ready(update.context, update.record):
+            self.log.info("waiting for %s", missing)
+            timeout = options.submit_timeout
+            if strategy.catches_up:
+                timeout += options.catch_up_timeout or CATCH_UP_SECONDS
+            self.wait_in_triggerer(self.app, ReadyTrigger, timeout, update=update.record.new)
 
 
 _COLORS = {

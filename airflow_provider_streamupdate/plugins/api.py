@@ -30,15 +30,16 @@ from ..core.errors import StreamUpdateError
 from ..core.registry.update import DEFAULT_STRATEGY, STRATEGY_SUMMARIES
 from ..core.serde import to_dict
 from ..hooks.settings import DEFAULT_CONN_ID
+from .airflow_database import of_runs, unread
 from .connections import Installation, Installations
 from .guard import DAGS, User, dag_id_for, editor, may, reader, trusted
 from .masking import masked, masked_code
 from .root_requests import PATIENCE, Answer, RootRequests
-from .runs import approvals, asked_for, missing, requested, update_runs
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+NO_RUNS: list[dict[str, Any]] = []
 LISTED = 10_000  # apps in an answer, unless fewer are asked for
 DIST = Path(__file__).with_name("www") / "dist"
 HEADERS = {
@@ -134,7 +135,7 @@ def _add_page(app: FastAPI) -> None:
                 "may_trigger": {
                     dag_id: may(request, user, "POST", dag_id, DagAccessEntity.RUN) for dag_id in dags.values()
                 },
-                "missing_dags": missing(dags.values()),
+                "missing_dags": of_runs(lambda runs: runs.missing(dags.values()), []),
                 "strategies": [
                     {"name": s.name, "summary": STRATEGY_SUMMARIES[s.name], "runs_beside": s.runs_beside}
                     for s in sorted(STRATEGIES.values(), key=lambda s: s.name != DEFAULT_STRATEGY)
@@ -148,9 +149,9 @@ def _add_page(app: FastAPI) -> None:
         """Return the apps that a DAG, or one run of it, updates."""
         if not may(request, user, "GET", dag_id, DagAccessEntity.RUN):
             raise HTTPException(403, f"you may not read DAG {dag_id}")
-        runs = update_runs(user, dag_id, run_id)
+        runs = of_runs(lambda runs: runs.update_runs(user, dag_id, run_id), NO_RUNS)
         apps = {run["app"] for run in runs}
-        if not apps and run_id and (app := asked_for(dag_id, run_id)):
+        if not apps and run_id and (app := of_runs(lambda runs: runs.asked_for(dag_id, run_id), None)):
             apps = {app}
         return JSONResponse({"apps": sorted(apps), "runs": runs})
 
@@ -167,7 +168,8 @@ def _add_lists(app: FastAPI, roots: Roots) -> None:
         began = time.monotonic()
         installations = roots.installations.all()
         started = {i.conn_id: _start_list(roots, i) for i in installations if i.client is not None}
-        connections, apps, waiting = [], list[ListedApp](), approvals(user)
+        connections, apps = [], list[ListedApp]()
+        waiting = of_runs(lambda runs: runs.approvals(user), NO_RUNS)
         for installation in installations:
             conn_id, error, answer = installation.conn_id, installation.error, None
             if conn_id in started:
@@ -180,6 +182,8 @@ def _add_lists(app: FastAPI, roots: Roots) -> None:
             apps += [app.with_approval(waiting) for app in found if search.lower() in app.name.lower()]
             problem_shown = masked(_document(error)) if error else _staleness(answer) if answer else None
             connections.append({"conn_id": conn_id, "root": masked(installation.root), "error": problem_shown})
+        if missing := unread():
+            connections.append({"conn_id": "Airflow", "root": None, "error": {"type": "Unread", "message": missing}})
         apps.sort(key=lambda app: (app.rank, app.conn_id))
         page = apps[offset : offset + limit]
         return JSONResponse({"connections": connections, "apps": [app.document for app in page], "total": len(apps)})
@@ -216,8 +220,9 @@ def _add_app_reads(app: FastAPI, roots: Roots) -> None:
     @app.get("/api/apps/{conn_id}/{name}")
     def one_app(conn_id: str, name: str, user: Reader) -> Response:
         document = roots.ask(conn_id, f"app {name}", name, lambda client: masked(client.app_document(name)))
-        runs = [run for run in update_runs(user) if run["app"] == name]
-        requests = requested(user, map(dag_id_for, DAGS), name, conn_id)
+        runs = [run for run in of_runs(lambda runs: runs.update_runs(user), NO_RUNS) if run["app"] == name]
+        dag_ids = [dag_id_for(purpose) for purpose in DAGS]
+        requests = of_runs(lambda runs: runs.requested(user, dag_ids, name, conn_id), NO_RUNS)
         return JSONResponse({"conn_id": conn_id, **document, **masked({"runs": runs, "requests": requests})})
 
     @app.get("/api/apps/{conn_id}/{name}/history")

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 import attrs
 from airflow.configuration import conf
 from airflow.exceptions import AirflowNotFoundException
-from airflow.models.connection import Connection
 from airflow.sdk.log import mask_secret
-from airflow.utils.session import create_session
-from sqlalchemy import select
 
 from ..control.client import StreamUpdateClient
 from ..core.errors import InvalidInputError, NotFoundError, StreamUpdateError
 from ..hooks.settings import DEFAULT_CONN_ID, Settings
+from .airflow_database import connection, stored_connection_ids
 
 CONN_TYPE = "streamupdate"
 _ENVIRONMENT = "AIRFLOW_CONN_"
@@ -77,33 +74,28 @@ def connection_ids() -> list[str]:
     """Return the ids of the connections that the page shows, sorted."""
     if configured := conf.get("streamupdate", "connections", fallback="").strip():
         return sorted({name.strip() for name in configured.split(",") if name.strip()})
-    with create_session() as session:
-        found = set(session.scalars(select(Connection.conn_id).where(Connection.conn_type == CONN_TYPE)))
+    found = stored_connection_ids(CONN_TYPE)
     named = {name.removeprefix(_ENVIRONMENT).lower() for name in os.environ if name.startswith(_ENVIRONMENT)}
     return sorted(found | {conn_id for conn_id in {*named, DEFAULT_CONN_ID} if _is_ours(conn_id)})
 
 
 def _is_ours(conn_id: str) -> bool:
     try:
-        return bool(_connection(conn_id).conn_type == CONN_TYPE)
+        return bool(connection(conn_id).conn_type == CONN_TYPE)
     except Exception:  # a connection of another type may raise anything
         return False
 
 
-def _connection(conn_id: str) -> Any:
-    return Connection.get_connection_from_secrets(conn_id)
-
-
 def _settings(conn_id: str) -> Settings:
     try:
-        connection = _connection(conn_id)
-        extra = connection.extra_dejson
+        found = connection(conn_id)
+        extra = found.extra_dejson
     except AirflowNotFoundException as error:
         raise NotFoundError(f"connection {conn_id} is not defined; create it in Admin > Connections") from error
     except Exception as error:  # a URI or JSON that does not parse, a key that does not decrypt
         raise InvalidInputError(
             f"connection {conn_id} cannot be read: {type(error).__name__}: {error}; correct it in Admin > Connections"
         ) from error
-    settings = Settings.from_extra(conn_id, connection.conn_type, extra)
+    settings = Settings.from_extra(conn_id, found.conn_type, extra)
     mask_secret(settings.storage_options)
     return settings

@@ -6,12 +6,15 @@ API server's first request to it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+
+log = logging.getLogger(__name__)
 
 NAME = "Streaming apps"
 NAV_NAME = "Streams"  # Airflow's navigation cuts what is wider than its 64 pixels
@@ -27,10 +30,26 @@ class LazyApplication:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if self._made is None:
-            from .api import create_app
-
-            self._made = create_app()
+            self._made = _application()
         await self._made(scope, receive, send)
+
+
+def _application() -> Asgi:
+    """Return the page's application; where this Airflow lacks what it asks for who may see it, one that says so."""
+    try:
+        from .api import create_app
+
+        return create_app()
+    except ImportError as error:
+        from airflow import __version__
+        from starlette.responses import PlainTextResponse
+
+        log.exception("the page %s does not know Airflow %s", NAME, __version__)
+        return PlainTextResponse(
+            f"This page does not know Airflow {__version__} ({error}): upgrade airflow-provider-streamupdate. "
+            "Operators, DAGs and commands do not need the page.",
+            503,
+        )
 
 
 def _view(destination: str, route: str, query: str = "", name: str = NAME) -> dict[str, Any]:

@@ -26,14 +26,12 @@ from ...core.registry.deployment import (
     DEAD_STATES,
     FAILED,
     FINAL_STATES,
-    FINISHED,
     LOST,
     NEW,
-    RUNNING,
     SILENT,
     SILENT_SECONDS,
+    STARTED_STATES,
     STARTING,
-    SUSPENDED,
     Cancellation,
     Current,
     DeploymentSpec,
@@ -270,7 +268,7 @@ class Drivers:
     def wait_running(self, deployment: str, timeout: float) -> None:
         """Wait until the driver runs its queries, or has run them to their end (trigger availableNow); DriverError with
         its last log lines when it dies instead."""
-        self.wait_for_states(deployment, (RUNNING, SUSPENDED, FINISHED), timeout)
+        self.wait_for_states(deployment, STARTED_STATES, timeout)
 
     def wait_for_states(
         self,

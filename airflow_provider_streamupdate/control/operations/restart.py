@@ -28,7 +28,7 @@ def restart(
     context: Context,
     app: str,
     deployment: str | None = None,
-    timeout: float = 300.0,
+    timeout: float | None = 300.0,
     progress: Progress = discard_progress,
     reattach: bool = False,
     before: Callable[[], None] | None = None,
@@ -43,7 +43,7 @@ def restart(
     another machine without a heartbeat for long may still run: it is kept from beginning another batch.
 
     deployment: the one to start again; None: the current one
-    timeout: seconds until it must run
+    timeout: seconds until it must run; None: return when it was started, and may still die at its start
     reattach: wait for a driver that is alive instead of refusing: an earlier try may have started it
     before: called under the app's lease, before anything is done; what it raises ends the restart
     asked_by: who starts it, for those who meet the lease
@@ -65,7 +65,8 @@ def restart(
         deployed = _restart(registry, drivers, found, progress, reattach, after_cancel=before is None)
         if not deployed.reattached:
             progress(f"deployment {deployed.deployment} of {app}: driver started in epoch {deployed.epoch}")
-        drivers.wait_running(deployed.deployment, timeout)
+        if timeout is not None:
+            drivers.wait_running(deployed.deployment, timeout)
         boundary("restarted")
         supersede_left_behind(registry, f"deployment {found} was started again")
     progress(f"deployment {deployed.deployment} of {app} is {drivers.state(deployed.deployment)}")

@@ -57,7 +57,7 @@ class SubmitOptions:
     agree: Collection[str] = ()
     owner: str = ""  # a token: submitting again with it reattaches to, or restarts, the same deployment. Without one,
     # the same request reattaches to the current deployment while its driver lives
-    timeout: float = 180.0  # seconds until its queries run
+    timeout: float | None = 180.0  # seconds until its queries run; None: return when its driver was started
     progress: Progress = discard_progress
     app: str | None = None  # None: a plan-only driver finds the name
     renames: Mapping[str, str] | None = None  # stages and sources of the saved state: {"old": "new"}
@@ -84,7 +84,8 @@ def submit(context: Context, options: SubmitOptions) -> Deployed:
     context.registry.folder.check_writable()
     if not owner and (before := _submitted_before(context, options)):
         progress(Phase(f"deployment {before.deployment} of {before.app} was submitted before: waiting for it"))
-        context.drivers(context.registry.app(before.app)).wait_running(before.deployment, options.timeout)
+        if options.timeout is not None:
+            context.drivers(context.registry.app(before.app)).wait_running(before.deployment, options.timeout)
         return before
     app = _checked_app(context, options)
     registry = context.registry.app(app)
@@ -113,6 +114,8 @@ def submit(context: Context, options: SubmitOptions) -> Deployed:
         progress(f"deployment {deployment} of {app}: driver started in epoch {deployed.epoch}")
         if not deployed.reattached:
             progress(_starting(registry, spec))
+        if options.timeout is None:
+            return deployed
         drivers.wait_running(deployment, options.timeout)
         boundary("new-running")
         progress(f"deployment {deployment} of {app} is {drivers.state(deployment)}")

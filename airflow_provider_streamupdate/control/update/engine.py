@@ -71,9 +71,9 @@ class UpdateEngine:
             Step.PROMOTE: lambda update: promote(context, update.app, update.record.new),
         }
 
-    def update(self) -> UpdateRecord:
-        """Run all steps and return the final record; roll back and raise when a step fails."""
-        update = self.begin()
+    def update(self, app: str | None = None) -> UpdateRecord:
+        """Run all steps and return the final record; roll back and raise when a step fails. app: its name, if known"""
+        update = self.begin(app)
         registry, old, new = update.registry, update.record.old, update.record.new
         strategy = strategy_of(update)
         with holding(registry, new):

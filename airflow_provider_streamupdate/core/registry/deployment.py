@@ -39,6 +39,7 @@ CANCELLED, FINISHED, FAILED = DriverState.CANCELLED, DriverState.FINISHED, Drive
 LOST, SILENT, STOPPED = DriverState.LOST, DriverState.SILENT, DriverState.STOPPED
 DEAD_STATES = frozenset({FAILED, LOST, STOPPED})  # ended, and nobody asked for it
 FINAL_STATES = DEAD_STATES | {CANCELLED, FINISHED}
+STARTED_STATES = (RUNNING, SUSPENDED, FINISHED)  # its queries run, or have run to their end (trigger availableNow)
 
 HEARTBEAT_SECONDS = 1.0
 SILENT_SECONDS = 30.0  # a driver whose heartbeat did not change for so long is lost, if its process cannot be inspected

@@ -11,6 +11,7 @@ from ....core.errors import InvalidInputError, RefusedError, StreamUpdateError, 
 from ....core.plan.plan import AppPlan
 from ....core.registry.deployment import FINAL_STATES, STANDBY
 from ....core.registry.registry import AppRegistry
+from ....core.registry.update import UpdateRecord
 from ...app_lease import holding
 from ...operations.context import Context
 from ...operations.plan import Planned
@@ -70,6 +71,14 @@ class Follow(Standby):
             Witness.of(update).check_name()
         if problems := unfollowable(plan, old):
             raise RefusedError(f"strategy follow cannot be used: {'; '.join(problems)}; use strategy standby")
+
+    def getting_ready(self, context: Context, record: UpdateRecord) -> str:
+        missing = super().getting_ready(context, record)
+        registry = context.registry.app(record.app)
+        if missing or context.drivers(registry).state(record.new) != STANDBY:
+            return missing
+        left = max((logged - committed for logged, committed in _positions(registry, record)), default=0)
+        return f"{record.new} to catch up ({left} batches)" if left > CLOSE_BATCHES else ""
 
     def get_ready(self, update: Update) -> DifferenceReport | None:
         deployment, report = update.record.new, None
@@ -156,7 +165,7 @@ class Chase:
     def batches_left(self) -> int:
         """Return the number of batches that are left, and report progress from time to time."""
         there, done, left = 0, 0, 0
-        for logged, committed in self._positions():
+        for logged, committed in _positions(self._update.registry, self._update.record):
             there, done, left = there + logged, done + committed, max(left, logged - committed)
         now = clock.monotonic()
         if done and self._first is None:
@@ -174,11 +183,12 @@ class Chase:
             self._reported_at = now
         return left
 
-    def _positions(self) -> list[tuple[int, int]]:
-        """Return the last logged batch, and the last one that the new version committed, for each query of both."""
-        record, found = self._update.record, []
-        for there, here in self._update.registry.checkpoints_of_both(str(record.old), record.new).values():
-            logged, committed = Checkpoint(there).logged_batch(), Checkpoint(here).committed_batch()
-            if logged is not None and committed is not None:
-                found.append((logged, committed))
-        return found
+
+def _positions(registry: AppRegistry, record: UpdateRecord) -> list[tuple[int, int]]:
+    """Return the last logged batch, and the last one that the new version committed, for each query of both."""
+    found = []
+    for there, here in registry.checkpoints_of_both(str(record.old), record.new).values():
+        logged, committed = Checkpoint(there).logged_batch(), Checkpoint(here).committed_batch()
+        if logged is not None and committed is not None:
+            found.append((logged, committed))
+    return found

@@ -13,10 +13,12 @@ from ....core.difference.report import DifferenceReport
 from ....core.errors import DriverError, RefusedError
 from ....core.registry.deployment import FINAL_STATES, NEW, STANDBY, Current, DeploymentSpec, DriverRole
 from ....core.registry.registry import AppRegistry
+from ....core.registry.update import UpdateRecord
 from ....core.snapshots.export import check_whole, export
 from ....core.snapshots.snapshots import SnapshotStore
 from ...app_lease import holding
 from ...drivers.drivers import UPDATE_AGAIN
+from ...operations.context import Context
 from ...operations.submit import restoring
 from ...waiting import Phase, wait_for
 from ..options import UpdateOptions
@@ -55,6 +57,13 @@ class Standby(OwnDriver):
                 update.drivers.wait_for_states(new, (STANDBY,), update.options.submit_timeout, lambda: old_died(update))
                 note_ready(update)
         return None
+
+    def getting_ready(self, context: Context, record: UpdateRecord) -> str:
+        drivers = context.drivers(context.registry.app(record.app))
+        if drivers.state(str(record.old)) in FINAL_STATES:
+            return ""
+        state = drivers.state(record.new)
+        return "" if state in (STANDBY, NEW, *FINAL_STATES) else f"{record.new} to stand by (it is {state})"
 
     def standby_is_lost(self, update: Update) -> bool:
         """The new version's driver ends when nobody works on the update for a while (lease.DEFAULT_SECONDS), for

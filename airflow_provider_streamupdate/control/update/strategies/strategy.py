@@ -107,6 +107,10 @@ class Strategy:
         were compared."""
         return None
 
+    def getting_ready(self, context: Context, record: UpdateRecord) -> str:
+        """Return what `get_ready` will wait for; empty when it is there, or its driver must be started again."""
+        return ""
+
     def pursuit(self, update: Update) -> Pursuit | None:
         """Return what `stop_old` waits for; None: nothing."""
         return None
