@@ -8,7 +8,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.drivers.launch_files import located
 from airflow_provider_streamupdate.control.operations.context import Context
+from airflow_provider_streamupdate.control.operations.version import copy_application
 from airflow_provider_streamupdate.control.update.inheritance import inherit, resolve
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
@@ -17,6 +19,7 @@ from airflow_provider_streamupdate.core.registry.hiding import Hiding
 from airflow_provider_streamupdate.core.registry.own_files import own_files
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.script_checks import check_script
+from airflow_provider_streamupdate.core.storage import Folder
 
 from .builders import deploy
 
@@ -169,6 +172,24 @@ def test_a_release_goes_on_where_the_running_version_works(tmp_path: Path) -> No
     given = UpdateOptions(application=application(files(tmp_path, job_py=""), "--in", "/y"), reset=True)
     script = resolve(Context(registry=registry, root=registry.root), given, "clicks").application.script
     assert script is not None and (script.folder, script.arguments) == ("/work/dir", ("--in", "/y"))
+
+
+def test_its_own_files_are_its_own_wherever_it_comes_from(tmp_path: Path) -> None:
+    """A version from another checkout read the first one's configuration, and a hot standby the newest one's."""
+    job = files(tmp_path / "checkout-1", job_py="open('app.json')", app_json="1")
+    here = attrs.evolve(application(job), script=Script(app="clicks", folder=str(job.parent)))
+    first = copy_application(here, Folder.scratch(tmp_path / "one"))
+    assert first.script is not None and first.script.in_folder
+    copied = copy_application(located(first, tmp_path / "one"), Folder.scratch(tmp_path / "standby"))
+    assert copied.script == first.script
+    later = files(tmp_path / "checkout-2", job_py="open('app.json')", app_json="2")
+    given = attrs.evolve(application(later), script=Script(app="clicks", folder=str(later.parent)))
+    second = copy_application(inherit(first, given), Folder.scratch(tmp_path / "two"))
+    assert second.script == first.script
+    registry = Registry(str(tmp_path / "root"))
+    deploy(registry.app("clicks"), application=first)
+    options = UpdateOptions(application=given, reset=True)
+    assert resolve(Context(registry=registry, root=registry.root), options, "clicks").application.script == first.script
 
 
 def test_secrets_among_arguments_are_hidden(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Script:
     seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
     muted: its queries write into nothing
     folder: the working directory of its drivers, where relative paths lie (empty: a deployment's own)
-    in_folder: it lay in that folder when it was submitted, so that relative names of its own files mean these
+    in_folder: it, or its first version, lay in that folder, so that relative names of its own files mean these
     """
 
     app: str
