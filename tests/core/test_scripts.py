@@ -59,6 +59,18 @@ def test_own_modules_and_named_files_go_along(tmp_path: Path) -> None:
     ]
 
 
+def test_what_it_finds_beside_itself_goes_along(tmp_path: Path) -> None:
+    """It was missing from the copy: a pattern and a folder of plugins found nothing there, silently, and of what is
+    not Spark's ``load`` or ``option`` the newest was read."""
+    text = "HERE = os.path.dirname(__file__)\nopen(HERE + '/a.json')\nopen(f'{HERE}/b.json')\nglob(HERE + '/q?.sql')\n"
+    text += "pkgutil.iter_modules([os.path.join(HERE, 'plugins')])\n"
+    read = "import toml, click\ntoml.load('c.toml')\nload('d.json')\n@click.option('--conf', default='e.yml')\n"
+    texts = dict.fromkeys(("a_json", "b_json", "q1_sql", "c_toml", "d_json", "e_yml", "plugins__one_py", "no_py"), "")
+    job = files(tmp_path, job_py=text + read + "def main(conf):\n    print('no.py')\n", **texts)
+    there = {"a.json", "b.json", "q1.sql", "c.toml", "d.json", "e.yml", "plugins/one.py"}
+    assert {*own_files(job)} == there
+
+
 def test_data_is_no_part_of_a_version(tmp_path: Path) -> None:
     """Else each new file of its input would make another version of a script that lies beside it."""
     spark = "spark.readStream.json('in')\nrows.writeStream.start('out')\nopen('total.json', 'w')\nx = 'more/*.json'\n"

@@ -32,7 +32,8 @@ def own_files(script: Path) -> list[str]:
             modules[name] = ast.parse((folder / name).read_bytes())
             todo += [found for found in _imported(folder, name, modules[name]) if found not in {*modules, *todo}]
     nodes = [node for tree in modules.values() for node in ast.walk(tree)]
-    data = {text for node in nodes for text in _data(node)}
+    imported = {(a.asname or a.name) for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+    data = {text for node in nodes for text in _data(node, imported)}
     beside = any(isinstance(node, ast.Name) and node.id == "__file__" for node in nodes)
     found = {*modules} - {script.name}
     for name, tree in modules.items():
@@ -55,8 +56,9 @@ def _size(file: Path) -> int:
     return 0
 
 
-def _data(node: ast.AST) -> Iterator[str]:
-    """Yield the texts that a call gives to Spark as a place, or opens to write."""
+def _data(node: ast.AST, imported: set[str]) -> Iterator[str]:
+    """Yield the texts that a call gives to Spark as a place, or opens to write. A function of its own, or of a module
+    that is imported (``toml.load``), is not Spark's."""
     if not isinstance(node, ast.Call):
         return
     called = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -64,8 +66,9 @@ def _data(node: ast.AST) -> Iterator[str]:
         value.value for value in (*node.args, *(k.value for k in node.keywords)) if isinstance(value, ast.Constant)
     ]
     texts = [text for text in given if isinstance(text, str)]
-    if called in _OF_SPARK:
-        yield from texts
+    if called in _OF_SPARK and isinstance(node.func, ast.Attribute):
+        if getattr(node.func.value, "id", "") not in imported:
+            yield from texts
     elif called == "open" and len(texts) > 1 and {*"wax+"} & {*texts[1]}:
         yield texts[0]
 
@@ -98,6 +101,7 @@ def _module(folder: Path, name: str) -> Iterator[str]:
 def _file(folder: Path, module: Path, text: str, beside: bool) -> Iterator[str]:
     """Yield the files that a text names: one, or (`beside`) those of a pattern, or all of a folder that is not
     large."""
+    text = text.lstrip("/") if beside else text  # HERE + "/app.json"
     if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~")) or ".." in text:
         return
     for place in dict.fromkeys((folder, module.parent)):
@@ -107,7 +111,7 @@ def _file(folder: Path, module: Path, text: str, beside: bool) -> Iterator[str]:
                 found = [file for file in named.rglob("*") if file.is_file()]
                 found = found if sum(map(_size, found)) <= _LARGE_FOLDER_BYTES else []
             else:
-                found = [*place.glob(text)] if beside and "*" in text else [named]
+                found = [*place.glob(text)] if beside and {*"*?["} & {*text} else [named]
             for file in found:
-                if file.is_file() and file.suffix not in (".pyc", ".py", *_LOGS):
+                if file.is_file() and file.suffix not in (".pyc", *_LOGS) and (file.suffix != ".py" or file != named):
                     yield file.relative_to(folder).as_posix()
