@@ -128,6 +128,11 @@ def test_a_script_that_is_not_given_as_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ApplicationError, match=r"job\.py:1 starts a query, and .* \(--app NAME, "):
         Application(file=str(job)).check()
     application(job).check()
+    # It ran on its own checkpoint, into its sinks, where `plan` or `update` was to plan it.
+    texts = {"lib__run_py": "def run(rows):\n    w = rows.writeStream\n    return w.start('out')\n"}
+    main = files(tmp_path, job_py="from lib.run import run\nrun(rows).awaitTermination()\n", **texts)
+    with pytest.raises(ApplicationError, match=r"lib/run\.py:3 starts a query, and .* \(--app NAME, "):
+        Application(file=str(main)).check()
     wrong = f"from x import StreamingApp\napp = StreamingApp('a')\ndef q(spark, p):\n    return {QUERY}.start()\n"
     Application(file=str(files(tmp_path, job_py=wrong))).check()  # the driver says what is wrong
     with pytest.raises(ApplicationError, match=r"job\.py defines a StreamingApp, .* leave out --app"):

@@ -14,7 +14,7 @@ import attrs
 from ..errors import ApplicationError
 from ..names import check_name, path_problem
 from .driver_settings import DriverSettings
-from .own_files import own_files
+from .own_files import own_files, own_modules
 from .script_checks import check_no_script, check_script
 
 
@@ -110,7 +110,7 @@ class Application:
                     f"file {extra} of application {self.file} {problem}; give a file (of a package: a zip)"
                 )
         if self.script is None:
-            check_no_script(path.name, tree)
+            check_no_script(own_modules(path))
         else:
             check_name("app", self.script.app)
             check_script(path.name, tree)

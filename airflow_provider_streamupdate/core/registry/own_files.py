@@ -24,13 +24,7 @@ def own_files(script: Path) -> list[str]:
 
     ApplicationError where they are larger than 50 MB together
     """
-    folder, modules = script.parent, dict[str, ast.Module]()
-    todo = [script.name]
-    while todo:
-        name = todo.pop()
-        with contextlib.suppress(SyntaxError, ValueError):  # it fails where it is imported
-            modules[name] = ast.parse((folder / name).read_bytes())
-            todo += [found for found in _imported(folder, name, modules[name]) if found not in {*modules, *todo}]
+    folder, modules = script.parent, own_modules(script)
     nodes = [node for tree in modules.values() for node in ast.walk(tree)]
     imported = {(a.asname or a.name) for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
     data = {text for node in nodes for text in _data(node, imported)}
@@ -48,6 +42,17 @@ def own_files(script: Path) -> list[str]:
             "data elsewhere, and give its place as an argument"
         )
     return sorted(found)
+
+
+def own_modules(script: Path) -> dict[str, ast.Module]:
+    """Return the script and the modules of its folder that it or one of them imports, by their paths within it."""
+    modules, todo = dict[str, ast.Module](), [script.name]
+    while todo:
+        name = todo.pop()
+        with contextlib.suppress(SyntaxError, ValueError):  # it fails where it is imported
+            modules[name] = ast.parse((script.parent / name).read_bytes())
+            todo += [found for found in _imported(script.parent, name, modules[name]) if found not in {*modules, *todo}]
+    return modules
 
 
 def _size(file: Path) -> int:
