@@ -492,6 +492,17 @@ def test_a_version_reads_its_own_copy_of_a_file_that_it_names(place: Place, monk
         assert str(stage.definition.keys[0]) == key
 
 
+def test_spark_is_sent_a_version_s_own_copy(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rolled back version's workers had the newest file, or module, of this name."""
+    for module in (builtins, io):
+        monkeypatch.setattr(module, "open", open)  # to be put back
+    (place.repository / "sent.txt").write_text("own")
+    text = "spark.sparkContext.addFile('sent.txt')\nfrom pyspark import SparkFiles\n"
+    app = place.app(ROWS + COUNTS + text + f"assert open(SparkFiles.get('sent.txt')).read() == 'own'\n{START}\n")
+    app.script = attrs.evolve(app.script, in_folder=True)
+    app.build(place.spark, {})  # Spark's own working folder has no such file
+
+
 def test_a_script_may_change_its_working_folder(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a relative name is another one's; a path through the working folder is the version's own."""
     for module in (builtins, io):

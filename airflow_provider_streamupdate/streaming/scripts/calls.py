@@ -22,7 +22,7 @@ from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQ
 from ...core.errors import ApplicationError
 from .. import spark_internals
 from ..tables import to_table
-from .protection import refused
+from .protection import copy_of, refused
 from .run import ScriptQuery, ScriptRun
 
 _RUNS: dict[int, ScriptRun] = {}  # by the thread of the script
@@ -69,6 +69,8 @@ def _install() -> None:
         (SparkSession, "stop", lambda run, original, session: None),  # the driver ends it
         (SparkContext, "stop", lambda run, original, context: None),
         (SparkContext, "__init__", _context),
+        (SparkContext, "addPyFile", _add_file),
+        (SparkContext, "addFile", _add_file),
         (SparkSession, "sql", _sql),
         (DataStreamWriter, "queryName", _query_name),
         (DataStreamWriter, "option", _option),
@@ -117,6 +119,10 @@ def _context(
     conf = next((arg for arg in args if isinstance(arg, SparkConf)), conf)
     _configure(run, dict({*conf.getAll()} - {*SparkConf().getAll()}) if conf else {})
     vars(context).update(vars(run.spark.sparkContext))
+
+
+def _add_file(run: ScriptRun, original: Callable[..., Any], context: SparkContext, path: str, *more: Any) -> None:
+    original(context, copy_of(path), *more)
 
 
 def _get_or_create(run: ScriptRun, original: Callable[..., Any], builder: Any) -> SparkSession:

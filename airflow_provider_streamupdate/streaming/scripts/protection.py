@@ -46,6 +46,11 @@ def read_copies(folder: Path, names: Iterable[str]) -> None:
     _copied.update({os.path.abspath(name): str(folder / name) for name in names})
 
 
+def copy_of(path: Any) -> Any:
+    """Return where a version's own file lies, for what Spark reads when a script starts; any other path as it is."""
+    return _copied.get(_absolute(path), path)
+
+
 def _opened(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
     name = _absolute(file)
     if name in _copied and not {*mode} & {*"wax+"}:
