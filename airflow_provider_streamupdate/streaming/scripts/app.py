@@ -74,7 +74,7 @@ class ScriptApp:
         if unknown := sorted(self.script.seen_batch.keys() - {*names}):
             raise ApplicationError(
                 f"seen_batch names {', '.join(unknown)}, which {self.file.name} does not start (queries: "
-                f"{', '.join(names)}); correct the name, or, if it is the running version's, take nothing over (--reset)"
+                f"{', '.join(names)}); correct the name; of a query that is gone, take nothing over (--reset)"
             )
         return self._writers(run)
 
