@@ -66,7 +66,7 @@ def test_what_it_finds_beside_itself_goes_along(tmp_path: Path) -> None:
     text += "pkgutil.iter_modules([os.path.join(HERE, 'plugins')])\n"
     read = "import toml, click\ntoml.load('c.toml')\nload('d.json')\n@click.option('--conf', default='e.yml')\n"
     texts = dict.fromkeys(("a_json", "b_json", "q1_sql", "c_toml", "d_json", "e_yml", "plugins__one_py", "no_py"), "")
-    job = files(tmp_path, job_py=text + read + "def main(conf):\n    print('no.py')\n", **texts)
+    job = files(tmp_path, job_py=text + read + "def main(conf):\n    print('no.py', count('*'))\n", **texts)
     there = {"a.json", "b.json", "q1.sql", "c.toml", "d.json", "e.yml", "plugins/one.py"}
     assert {*own_files(job)} == there
 

@@ -116,7 +116,8 @@ def _file(folder: Path, module: Path, text: str, beside: bool) -> Iterator[str]:
                 found = [file for file in named.rglob("*") if file.is_file()]
                 found = found if sum(map(_size, found)) <= _LARGE_FOLDER_BYTES else []
             else:
-                found = [*place.glob(text)] if beside and {*"*?["} & {*text} else [named]
+                pattern = beside and text.strip("*") and {*"*?["} & {*text}  # of count("*") there is no file
+                found = [*place.glob(text)] if pattern else [named]
             for file in found:
                 if file.is_file() and file.suffix not in (".pyc", *_LOGS) and (file.suffix != ".py" or file != named):
                     yield file.relative_to(folder).as_posix()
