@@ -271,7 +271,6 @@ def test_a_script_may_stop_its_queries_one_by_one(place: Place) -> None:
     text = (
         f"{START}\nrows.writeStream.format('noop').queryName('other').start()\ntime.sleep(0.1)\n"
         "for q in spark.streams.active:\n    q.stop()\n    q.awaitTermination()\n"
-        "    spark.streams.awaitAnyTermination()\n"
         f"assert not spark.streams.active\n{ENDED}"
     )
     app = place.app("import time\n" + ROWS + COUNTS + text)

@@ -239,7 +239,7 @@ def _to_table(
 
 
 def _await_any(run: ScriptRun, original: Callable[..., Any], manager: Any, timeout: float | None = None) -> bool | None:
-    over = any(query.stopped for query in run.queries) or run.wait(timeout)
+    over = run.wait(timeout)
     return None if timeout is None else over
 
 
