@@ -80,9 +80,9 @@ def _script(running: Script | None, given: Script) -> Script:
     if running is None:
         return given
     seen_batch = {**running.seen_batch, **given.seen_batch}
-    # Relative paths stay where they are, wherever an update is made, but for the script's own files, if they were.
-    places = {"folder": running.folder, "in_folder": running.in_folder} if running.folder else {}
-    return attrs.evolve(given, arguments=given.arguments or running.arguments, seen_batch=seen_batch, **places)
+    made = attrs.evolve(given, arguments=given.arguments or running.arguments, seen_batch=seen_batch)
+    # Relative paths stay where they are, wherever an update is made, and mean the script's own files if they did.
+    return attrs.evolve(made, folder=running.folder, in_folder=running.in_folder) if running.folder else made
 
 
 def without(application: Application, options: UpdateOptions, whose: str, again: bool) -> Application:
