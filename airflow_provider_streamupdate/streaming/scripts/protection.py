@@ -39,8 +39,7 @@ def protect(folder: Path, starts: Callable[[], bool]) -> None:
 def read_copies(folder: Path, names: Iterable[str]) -> None:
     """Have this process read a version's own files where a script names them in the working directory, which has those
     of the newest version. What it has written itself it reads there."""
-    if not _copied:
-        builtins.open = io.open = _opened
+    builtins.open = io.open = _opened
     _copied.clear()
     _read.clear()
     _copied.update({os.path.abspath(name): str(folder / name) for name in names})
