@@ -69,7 +69,7 @@ def text_list(value: Any, what: str) -> tuple[str, ...]:
 
 def argument_list(value: Any, what: str) -> tuple[str, ...]:
     """Return a program's arguments as they are, from a list, its JSON text, or text as a shell reads it."""
-    return tuple(str(item) for item in _items(value, what, lambda text: _shell_words(text, what)))
+    return tuple(_scalar(item, what) for item in _items(value, what, lambda text: _shell_words(text, what)))
 
 
 def _shell_words(text: str, what: str) -> list[str]:

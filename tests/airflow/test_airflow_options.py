@@ -178,6 +178,8 @@ def test_a_script_has_its_arguments_as_they_are(given: Any, arguments: tuple[str
 def test_arguments_with_an_open_quotation_are_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"application_args cannot be read as a shell reads it \(No closing"):
         application_from("job.py", {"application_args": "--title 'All clicks"}, "clicks")
+    with pytest.raises(InvalidInputError, match=r"application_args must be text, .* not nothing"):  # was 'None'
+        application_from("job.py", {"application_args": '["--limit", null]'}, "clicks")
 
 
 def test_references_are_read_by_the_task_and_others_stay() -> None:

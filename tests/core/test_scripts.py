@@ -8,7 +8,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from airflow_provider_streamupdate.control.drivers.launch_files import located
 from airflow_provider_streamupdate.control.operations.context import Context
+from airflow_provider_streamupdate.control.operations.version import copy_application
 from airflow_provider_streamupdate.control.update.inheritance import inherit, resolve
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
 from airflow_provider_streamupdate.core.errors import ApplicationError, InvalidInputError
@@ -17,6 +19,7 @@ from airflow_provider_streamupdate.core.registry.hiding import Hiding
 from airflow_provider_streamupdate.core.registry.own_files import own_files
 from airflow_provider_streamupdate.core.registry.registry import Registry
 from airflow_provider_streamupdate.core.registry.script_checks import check_script
+from airflow_provider_streamupdate.core.storage import Folder
 
 from .builders import deploy
 
@@ -54,6 +57,18 @@ def test_own_modules_and_named_files_go_along(tmp_path: Path) -> None:
         *("conf/app.json", "config.py", "jobs/env/deep/prod.json", "jobs/sql/one.sql"),
         *("lib/__init__.py", "lib/a.py", "lib/b.py", "lib/deep/c.py", "lib/schema.txt", "paths.py", "src/helpers.py"),
     ]
+
+
+def test_what_it_finds_beside_itself_goes_along(tmp_path: Path) -> None:
+    """It was missing from the copy: a pattern and a folder of plugins found nothing there, silently, and of what is
+    not Spark's ``load`` or ``option`` the newest was read."""
+    text = "HERE = os.path.dirname(__file__)\nopen(HERE + '/a.json')\nopen(f'{HERE}/b.json')\nglob(HERE + '/q?.sql')\n"
+    text += "pkgutil.iter_modules([os.path.join(HERE, 'plugins')])\n"
+    read = "import toml, click\ntoml.load('c.toml')\nload('d.json')\n@click.option('--conf', default='e.yml')\n"
+    texts = dict.fromkeys(("a_json", "b_json", "q1_sql", "c_toml", "d_json", "e_yml", "plugins__one_py", "no_py"), "")
+    job = files(tmp_path, job_py=text + read + "def main(conf):\n    print('no.py', count('*'))\n", **texts)
+    there = {"a.json", "b.json", "q1.sql", "c.toml", "d.json", "e.yml", "plugins/one.py"}
+    assert {*own_files(job)} == there
 
 
 def test_data_is_no_part_of_a_version(tmp_path: Path) -> None:
@@ -113,6 +128,11 @@ def test_a_script_that_is_not_given_as_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ApplicationError, match=r"job\.py:1 starts a query, and .* \(--app NAME, "):
         Application(file=str(job)).check()
     application(job).check()
+    # It ran on its own checkpoint, into its sinks, where `plan` or `update` was to plan it.
+    texts = {"lib__run_py": "def run(rows):\n    w = rows.writeStream\n    return w.start('out')\n"}
+    main = files(tmp_path, job_py="from lib.run import run\nrun(rows).awaitTermination()\n", **texts)
+    with pytest.raises(ApplicationError, match=r"lib/run\.py:3 starts a query, and .* \(--app NAME, "):
+        Application(file=str(main)).check()
     wrong = f"from x import StreamingApp\napp = StreamingApp('a')\ndef q(spark, p):\n    return {QUERY}.start()\n"
     Application(file=str(files(tmp_path, job_py=wrong))).check()  # the driver says what is wrong
     with pytest.raises(ApplicationError, match=r"job\.py defines a StreamingApp, .* leave out --app"):
@@ -169,6 +189,24 @@ def test_a_release_goes_on_where_the_running_version_works(tmp_path: Path) -> No
     given = UpdateOptions(application=application(files(tmp_path, job_py=""), "--in", "/y"), reset=True)
     script = resolve(Context(registry=registry, root=registry.root), given, "clicks").application.script
     assert script is not None and (script.folder, script.arguments) == ("/work/dir", ("--in", "/y"))
+
+
+def test_its_own_files_are_its_own_wherever_it_comes_from(tmp_path: Path) -> None:
+    """A version from another checkout read the first one's configuration, and a hot standby the newest one's."""
+    job = files(tmp_path / "checkout-1", job_py="open('app.json')", app_json="1")
+    here = attrs.evolve(application(job), script=Script(app="clicks", folder=str(job.parent)))
+    first = copy_application(here, Folder.scratch(tmp_path / "one"))
+    assert first.script is not None and first.script.in_folder
+    copied = copy_application(located(first, tmp_path / "one"), Folder.scratch(tmp_path / "standby"))
+    assert copied.script == first.script
+    later = files(tmp_path / "checkout-2", job_py="open('app.json')", app_json="2")
+    given = attrs.evolve(application(later), script=Script(app="clicks", folder=str(later.parent)))
+    second = copy_application(inherit(first, given), Folder.scratch(tmp_path / "two"))
+    assert second.script == first.script
+    registry = Registry(str(tmp_path / "root"))
+    deploy(registry.app("clicks"), application=first)
+    options = UpdateOptions(application=given, reset=True)
+    assert resolve(Context(registry=registry, root=registry.root), options, "clicks").application.script == first.script
 
 
 def test_secrets_among_arguments_are_hidden(tmp_path: Path) -> None:

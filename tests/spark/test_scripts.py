@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -265,6 +266,35 @@ def test_a_script_may_stop_its_queries(place: Place) -> None:
     assert query.exception() is None and place.ended.read_text() == "ended"
 
 
+def test_a_script_may_stop_its_queries_one_by_one(place: Place) -> None:
+    """The wait for the first one, which it had stopped, was one for the other as well, for good."""
+    text = (
+        f"{START}\nrows.writeStream.format('noop').queryName('other').start()\ntime.sleep(0.1)\n"
+        "for q in spark.streams.active:\n    q.stop()\n    q.awaitTermination()\n"
+        f"assert not spark.streams.active\n{ENDED}"
+    )
+    app = place.app("import time\n" + ROWS + COUNTS + text)
+    queries = []
+    for name, writer in app.build(place.spark, {}).items():
+        own = str(place.folder / f"checkpoint-{name}")
+        queries.append(writer.queryName(name).option("checkpointLocation", own).start())
+    app.begin()
+    try:
+        assert all(query.awaitTermination(20) for query in queries)
+    finally:
+        for query in queries:
+            query.stop()
+        app.finish()
+    assert place.ended.read_text() == "ended"
+
+
+def test_another_session_is_refused(place: Place) -> None:
+    """The driver would look for its queries, and their settings, in its own."""
+    text = ROWS.replace("import sys\n", "import sys\nspark = spark.newSession()\n") + COUNTS + START
+    with pytest.raises(ApplicationError, match=r"job\.py:7 starts a query in a session of its own"):
+        place.app(text).build(place.spark, {})
+
+
 @pytest.mark.parametrize(
     ("queries", "names"),
     [
@@ -366,6 +396,7 @@ def test_a_writer_that_is_started_twice_is_two_queries(place: Place) -> None:
         "__import__('sqlite3').connect(HERE / 'state.db')",
         "(HERE / 'data').mkdir()",
         "(HERE / 'job.py').rename(HERE / 'old.py')",
+        "__import__('os').chdir(HERE); open('totals.json', 'w')",
     ],
 )
 def test_what_a_script_would_keep_beside_itself_is_refused(place: Place, write: str) -> None:
@@ -382,11 +413,19 @@ def test_what_a_script_would_keep_beside_itself_is_refused(place: Place, write: 
         place.app(text.replace(write, "") + ROWS + sink).build(place.spark, {})
 
 
-def test_a_stream_from_its_own_folder_is_refused(place: Place) -> None:
+@pytest.mark.parametrize(
+    "read",
+    [
+        "json(os.path.join(HERE, 'data'))",
+        "format('json').option('path', HERE + '/data').load()",
+        "format('json').options(maxFilesPerTrigger=1, path=HERE + '/data').load()",
+    ],
+)
+def test_a_stream_from_its_own_folder_is_refused(place: Place, read: str) -> None:
     """New files do not come into a version's copy of it: before, the app ran on and read nothing."""
     (place.repository / "data").mkdir()
     text = SESSION + "import os\nHERE = os.path.dirname(__file__)\n"
-    text += "rows = spark.readStream.schema('k string').json(os.path.join(HERE, 'data'))\n" + COUNTS + START
+    text += f"rows = spark.readStream.schema('k string').{read}\n" + COUNTS + START
     with pytest.raises(ApplicationError, match=r"job\.py:5 reads a stream from .*data lies in the script's folder"):
         place.app(text).build(place.spark, {})
 
@@ -403,7 +442,9 @@ def test_what_it_keeps_in_a_file_of_its_folder_is_refused_or_goes_on(
     text = ROWS + COUNTS + "import pathlib\nTOTAL = 'total.txt'\nold = open(TOTAL).read()\n"
     app = place.app(text + "pathlib.Path(TOTAL).write_text(old)\n" + START)
     app.script = attrs.evolve(app.script, in_folder=True)
-    with pytest.raises(ApplicationError, match=r"PermissionError: total\.txt is written, and was read as it was when"):
+    with pytest.raises(
+        ApplicationError, match=r"PermissionError: .*/total\.txt is written, and was read as it was when"
+    ):
         app.build(place.spark, {})
     # What it only writes, as a log, or opens by name to write, is where it runs.
     text = ROWS + COUNTS + "open('seen.txt', 'a').write('b')\nopen('total.txt', 'r+').read()\n"
@@ -448,6 +489,36 @@ def test_a_version_reads_its_own_copy_of_a_file_that_it_names(place: Place, monk
         app.script = attrs.evolve(app.script, in_folder=in_folder)
         [stage] = place.plan(app).queries[0].stages
         assert str(stage.definition.keys[0]) == key
+
+
+def test_spark_is_sent_a_version_s_own_copy(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rolled back version's workers had the newest file, or module, of this name."""
+    for module in (builtins, io):
+        monkeypatch.setattr(module, "open", open)  # to be put back
+    (place.repository / "sent.txt").write_text("own")
+    text = "spark.sparkContext.addFile('sent.txt')\nfrom pyspark import SparkFiles\n"
+    app = place.app(ROWS + COUNTS + text + f"assert open(SparkFiles.get('sent.txt')).read() == 'own'\n{START}\n")
+    app.script = attrs.evolve(app.script, in_folder=True)
+    app.build(place.spark, {})  # Spark's own working folder has no such file
+
+
+def test_a_script_may_change_its_working_folder(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a relative name is another one's; a path through the working folder is the version's own."""
+    for module in (builtins, io):
+        monkeypatch.setattr(module, "open", open)  # to be put back
+    there = place.folder / "there"
+    for folder, key in ((place.folder, "none"), (there, "n"), (place.repository, "k")):
+        folder.mkdir(exist_ok=True)
+        (folder / "key.txt").write_text(key)
+    monkeypatch.chdir(place.folder)
+    for path, key in (("'key.txt'", "n"), ("f'{before}/key.txt'", "k")):
+        text = f"import os\nbefore = os.getcwd()\nos.chdir('there')\nkey = open({path}).read()\n"
+        app = place.app("NAMED = 'key.txt'\n" + text + ROWS + f"counts = rows.groupBy(key).count()\n{START}\n")
+        app.script = attrs.evolve(app.script, in_folder=True)
+        for _ in range(2):  # as a start without state is planned
+            [stage] = place.plan(app).queries[0].stages
+            assert str(stage.definition.keys[0]) == f"source-1.{key}"
+        os.chdir(place.folder)
 
 
 def test_a_loop_that_sleeps_for_good_ends_with_its_queries(place: Place) -> None:

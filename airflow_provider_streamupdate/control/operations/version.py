@@ -71,7 +71,7 @@ def copy_application(application: Application, folder: Folder) -> Application:
         files=tuple(keep(f, f"files/{n}/") for n, f in enumerate(application.files)),
     )
     if (script := application.script) is not None:
-        in_folder = Path(script.folder) == Path(application.file).parent
+        in_folder = script.in_folder or Path(script.folder) == Path(application.file).parent  # of a copy: as it was
         kept = attrs.evolve(kept, script=attrs.evolve(script, in_folder=in_folder))
     for name in application.files_beside():
         folder.write(f"application/{name}", (Path(application.file).parent / name).read_bytes())

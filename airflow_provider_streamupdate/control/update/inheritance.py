@@ -52,7 +52,7 @@ def _where_it_runs(registry: AppRegistry, options: UpdateOptions) -> UpdateOptio
     running = registry.spec(current).application.script if current and given else None
     if running is None or given is None or not running.folder:
         return options
-    script = attrs.evolve(given, folder=running.folder)
+    script = attrs.evolve(given, folder=running.folder, in_folder=running.in_folder)
     return attrs.evolve(options, application=attrs.evolve(options.application, script=script))
 
 
@@ -80,8 +80,9 @@ def _script(running: Script | None, given: Script) -> Script:
     if running is None:
         return given
     seen_batch = {**running.seen_batch, **given.seen_batch}
-    folder = running.folder or given.folder  # relative paths stay where they are, wherever an update is made
-    return attrs.evolve(given, arguments=given.arguments or running.arguments, seen_batch=seen_batch, folder=folder)
+    made = attrs.evolve(given, arguments=given.arguments or running.arguments, seen_batch=seen_batch)
+    # Relative paths stay where they are, wherever an update is made, and mean the script's own files if they did.
+    return attrs.evolve(made, folder=running.folder, in_folder=running.in_folder) if running.folder else made
 
 
 def without(application: Application, options: UpdateOptions, whose: str, again: bool) -> Application:

@@ -14,7 +14,7 @@ import attrs
 from ..errors import ApplicationError
 from ..names import check_name, path_problem
 from .driver_settings import DriverSettings
-from .own_files import own_files
+from .own_files import own_files, own_modules
 from .script_checks import check_no_script, check_script
 
 
@@ -27,7 +27,7 @@ class Script:
     seen_batch: by query, what its sink does with a batch id that it has had (`StreamingApp.query`)
     muted: its queries write into nothing
     folder: the working directory of its drivers, where relative paths lie (empty: a deployment's own)
-    in_folder: it lay in that folder when it was submitted, so that relative names of its own files mean these
+    in_folder: it, or its first version, lay in that folder, so that relative names of its own files mean these
     """
 
     app: str
@@ -110,7 +110,7 @@ class Application:
                     f"file {extra} of application {self.file} {problem}; give a file (of a package: a zip)"
                 )
         if self.script is None:
-            check_no_script(path.name, tree)
+            check_no_script(own_modules(path))
         else:
             check_name("app", self.script.app)
             check_script(path.name, tree)

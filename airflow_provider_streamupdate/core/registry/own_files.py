@@ -24,15 +24,10 @@ def own_files(script: Path) -> list[str]:
 
     ApplicationError where they are larger than 50 MB together
     """
-    folder, modules = script.parent, dict[str, ast.Module]()
-    todo = [script.name]
-    while todo:
-        name = todo.pop()
-        with contextlib.suppress(SyntaxError, ValueError):  # it fails where it is imported
-            modules[name] = ast.parse((folder / name).read_bytes())
-            todo += [found for found in _imported(folder, name, modules[name]) if found not in {*modules, *todo}]
+    folder, modules = script.parent, own_modules(script)
     nodes = [node for tree in modules.values() for node in ast.walk(tree)]
-    data = {text for node in nodes for text in _data(node)}
+    imported = {(a.asname or a.name) for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+    data = {text for node in nodes for text in _data(node, imported)}
     beside = any(isinstance(node, ast.Name) and node.id == "__file__" for node in nodes)
     found = {*modules} - {script.name}
     for name, tree in modules.items():
@@ -49,14 +44,26 @@ def own_files(script: Path) -> list[str]:
     return sorted(found)
 
 
+def own_modules(script: Path) -> dict[str, ast.Module]:
+    """Return the script and the modules of its folder that it or one of them imports, by their paths within it."""
+    modules, todo = dict[str, ast.Module](), [script.name]
+    while todo:
+        name = todo.pop()
+        with contextlib.suppress(SyntaxError, ValueError):  # it fails where it is imported
+            modules[name] = ast.parse((script.parent / name).read_bytes())
+            todo += [found for found in _imported(script.parent, name, modules[name]) if found not in {*modules, *todo}]
+    return modules
+
+
 def _size(file: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         return file.stat().st_size
     return 0
 
 
-def _data(node: ast.AST) -> Iterator[str]:
-    """Yield the texts that a call gives to Spark as a place, or opens to write."""
+def _data(node: ast.AST, imported: set[str]) -> Iterator[str]:
+    """Yield the texts that a call gives to Spark as a place, or opens to write. A function of its own, or of a module
+    that is imported (``toml.load``), is not Spark's."""
     if not isinstance(node, ast.Call):
         return
     called = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -64,8 +71,9 @@ def _data(node: ast.AST) -> Iterator[str]:
         value.value for value in (*node.args, *(k.value for k in node.keywords)) if isinstance(value, ast.Constant)
     ]
     texts = [text for text in given if isinstance(text, str)]
-    if called in _OF_SPARK:
-        yield from texts
+    if called in _OF_SPARK and isinstance(node.func, ast.Attribute):
+        if getattr(node.func.value, "id", "") not in imported:
+            yield from texts
     elif called == "open" and len(texts) > 1 and {*"wax+"} & {*texts[1]}:
         yield texts[0]
 
@@ -98,6 +106,7 @@ def _module(folder: Path, name: str) -> Iterator[str]:
 def _file(folder: Path, module: Path, text: str, beside: bool) -> Iterator[str]:
     """Yield the files that a text names: one, or (`beside`) those of a pattern, or all of a folder that is not
     large."""
+    text = text.lstrip("/") if beside else text  # HERE + "/app.json"
     if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~")) or ".." in text:
         return
     for place in dict.fromkeys((folder, module.parent)):
@@ -107,7 +116,8 @@ def _file(folder: Path, module: Path, text: str, beside: bool) -> Iterator[str]:
                 found = [file for file in named.rglob("*") if file.is_file()]
                 found = found if sum(map(_size, found)) <= _LARGE_FOLDER_BYTES else []
             else:
-                found = [*place.glob(text)] if beside and "*" in text else [named]
+                pattern = beside and text.strip("*") and {*"*?["} & {*text}  # of count("*") there is no file
+                found = [*place.glob(text)] if pattern else [named]
             for file in found:
-                if file.is_file() and file.suffix not in (".pyc", ".py", *_LOGS):
+                if file.is_file() and file.suffix not in (".pyc", *_LOGS) and (file.suffix != ".py" or file != named):
                     yield file.relative_to(folder).as_posix()

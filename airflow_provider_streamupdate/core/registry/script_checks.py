@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from ..errors import ApplicationError
 
@@ -13,14 +13,24 @@ _WAITS = ("awaitTermination", "awaitAnyTermination", "processAllAvailable", "sle
 _ADVICE = "start all queries before the first awaitTermination(), and leave it to streamupdate to start them again"
 
 
-def check_no_script(file: str, tree: ast.Module) -> None:
-    """Raise ApplicationError for a script that was not given as one: its driver would start its queries itself, with
-    its own checkpoint and sinks."""
-    if not _defines_app(tree) and (started := _first(tree, _starts)):
-        raise ApplicationError(
-            f"{file}:{started.lineno} starts a query, and the file defines no StreamingApp: if it is a plain script, "
-            "name its app (--app NAME, its arguments behind --; in operators app and application_args)"
-        )
+def check_no_script(modules: Mapping[str, ast.Module]) -> None:
+    """Raise ApplicationError for a script that was not given as one: its driver, one that only plans as well, would
+    start its queries itself, with its own checkpoint and sinks.
+
+    modules: the file, and those of its folder that it imports
+    """
+    if any(_defines_app(tree) for tree in modules.values()):
+        return
+    for file, tree in modules.items():
+        nodes = [*ast.walk(tree)]
+        if any(isinstance(node, ast.Attribute) and node.attr == "writeStream" for node in nodes):
+            for node in nodes:  # of a variable, too
+                if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _STARTS:
+                    raise ApplicationError(
+                        f"{file}:{node.lineno} starts a query, and the file defines no StreamingApp: if it is a plain "
+                        "script, name its app (--app NAME, its arguments behind --; in operators app and "
+                        "application_args)"
+                    )
 
 
 def check_script(file: str, tree: ast.Module) -> None:

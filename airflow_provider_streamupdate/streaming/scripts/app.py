@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import io
+import os
 import shutil
 import sys
 import tempfile
@@ -45,6 +46,7 @@ class ScriptApp:
         self.file, self.script = file.resolve(), script
         self.migrations: dict[tuple[str, str], Callable[..., Any]] = {}
         self._run: ScriptRun | None = None
+        self._folder = Path.cwd()  # which a run may change
 
     def build(self, spark: SparkSession, params: dict[str, str]) -> dict[str, DataStreamWriter]:
         """Run the script up to where it waits for its queries, and return their writers. ApplicationError where it
@@ -57,6 +59,7 @@ class ScriptApp:
         spark_internals.disable_nagle(spark)
         if self._run is not None and not self._forget_first_run(spark):
             return self._writers(self._run)
+        os.chdir(self._folder)
         self._send_modules(spark)
         self._run = run = ScriptRun(self.file, self.script.arguments, spark)
         protect(self.file.parent, run.starts)
@@ -71,7 +74,7 @@ class ScriptApp:
         if unknown := sorted(self.script.seen_batch.keys() - {*names}):
             raise ApplicationError(
                 f"seen_batch names {', '.join(unknown)}, which {self.file.name} does not start (queries: "
-                f"{', '.join(names)}); correct the name"
+                f"{', '.join(names)}); correct the name; of a query that is gone, take nothing over (--reset)"
             )
         return self._writers(run)
 

@@ -22,7 +22,7 @@ from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQ
 from ...core.errors import ApplicationError
 from .. import spark_internals
 from ..tables import to_table
-from .protection import refused
+from .protection import copy_of, refused
 from .run import ScriptQuery, ScriptRun
 
 _RUNS: dict[int, ScriptRun] = {}  # by the thread of the script
@@ -69,6 +69,8 @@ def _install() -> None:
         (SparkSession, "stop", lambda run, original, session: None),  # the driver ends it
         (SparkContext, "stop", lambda run, original, context: None),
         (SparkContext, "__init__", _context),
+        (SparkContext, "addPyFile", _add_file),
+        (SparkContext, "addFile", _add_file),
         (SparkSession, "sql", _sql),
         (DataStreamWriter, "queryName", _query_name),
         (DataStreamWriter, "option", _option),
@@ -81,6 +83,7 @@ def _install() -> None:
         (threading.Thread, "start", _start_thread),
         (signal, "signal", _signal),
         (time, "sleep", _sleep),
+        *((DataStreamReader, name, _read_options) for name in ("option", "options")),
         *((DataStreamReader, name, _loads) for name in _LOADS),
         *((DataFrameWriter, name, _saves(name)) for name in _SAVES),
         *((DataFrameWriterV2, name, _saves(name)) for name in _SAVES_V2),
@@ -116,6 +119,10 @@ def _context(
     conf = next((arg for arg in args if isinstance(arg, SparkConf)), conf)
     _configure(run, dict({*conf.getAll()} - {*SparkConf().getAll()}) if conf else {})
     vars(context).update(vars(run.spark.sparkContext))
+
+
+def _add_file(run: ScriptRun, original: Callable[..., Any], context: SparkContext, path: str, *more: Any) -> None:
+    original(context, copy_of(path), *more)
 
 
 def _get_or_create(run: ScriptRun, original: Callable[..., Any], builder: Any) -> SparkSession:
@@ -155,9 +162,19 @@ def _saves(name: str) -> Callable[..., Any]:
 
 
 def _loads(run: ScriptRun, original: Callable[..., Any], reader: Any, path: Any = None, *args: Any, **more: Any) -> Any:
+    _check_input(run, path)
+    return original(reader, path, *args, **more)
+
+
+def _read_options(run: ScriptRun, original: Callable[..., Any], reader: Any, *args: Any, **options: Any) -> Any:
+    given = {args[0]: args[1], **options} if len(args) == 2 else options
+    _check_input(run, next((value for key, value in given.items() if str(key).lower() == "path"), None))
+    return original(reader, *args, **options)
+
+
+def _check_input(run: ScriptRun, path: Any) -> None:
     if why := refused(path, "new files do not come there"):
         raise ApplicationError(f"{_place(run.file)} reads a stream from {why}")
-    return original(reader, path, *args, **more)
 
 
 def _query_name(run: ScriptRun, original: Callable[..., Any], writer: Any, name: str) -> Any:
@@ -201,6 +218,8 @@ def _start(
     if path is not None:
         writer.option("path", path)
     own = _own(writer)
+    if not spark_internals.in_session(writer, run.spark):
+        raise ApplicationError(f"{_place(run.file)} starts a query in a session of its own: leave newSession() out")
     writer = spark_internals.copied(writer)  # the script may go on with it, and start it again elsewhere
     return run.add(writer, queryName or own.get("queryname"), own.get("checkpointlocation"), _place(run.file))
 
@@ -225,7 +244,7 @@ def _await_any(run: ScriptRun, original: Callable[..., Any], manager: Any, timeo
 
 
 def _active(run: ScriptRun, original: Callable[..., Any], manager: Any) -> list[Any]:
-    return [] if run.over.is_set() else list(run.queries)
+    return [] if run.over.is_set() else [query for query in run.queries if not query.stopped]
 
 
 def _get(run: ScriptRun, original: Callable[..., Any], manager: Any, id: str) -> Any:

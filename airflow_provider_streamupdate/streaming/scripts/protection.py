@@ -23,7 +23,7 @@ _PLACES = {  # of Python's audit events: which arguments are paths that are chan
 _OPEN = io.open
 _starts: list[Callable[[], bool]] = []
 _protected: list[str] = []  # the folder of the script that this process runs
-_copied: dict[str, str] = {}  # a version's own files, by their relative paths
+_copied: dict[str, str] = {}  # a version's own files, by where they lie in the working directory
 _read: set[str] = set()  # of these, those that were read as they were copied
 
 
@@ -37,29 +37,35 @@ def protect(folder: Path, starts: Callable[[], bool]) -> None:
 
 
 def read_copies(folder: Path, names: Iterable[str]) -> None:
-    """Have this process read a version's own files where a script names them by a relative path: the working directory
-    has those of the newest version. What it has written itself it reads there."""
-    if not _copied:
-        builtins.open = io.open = _opened
+    """Have this process read a version's own files where a script names them in the working directory, which has those
+    of the newest version. What it has written itself it reads there."""
+    builtins.open = io.open = _opened
     _copied.clear()
     _read.clear()
-    _copied.update({os.path.normpath(name): str(folder / name) for name in names})
+    _copied.update({os.path.abspath(name): str(folder / name) for name in names})
+
+
+def copy_of(path: Any) -> Any:
+    """Return where a version's own file lies, for what Spark reads when a script starts; any other path as it is."""
+    return _copied.get(_absolute(path), path)
 
 
 def _opened(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
-    name = os.path.normpath(os.fspath(file)) if isinstance(file, (str, os.PathLike)) else None
-    if name is not None and name in _copied and not {*mode} & {*"wax+"}:
+    name = _absolute(file)
+    if name in _copied and not {*mode} & {*"wax+"}:
         _read.add(name)
         file = _copied[name]
     return _OPEN(file, mode, *args, **options)
 
 
-def _check_copied(path: Any) -> None:
+def _absolute(path: Any) -> str:
+    """Return where a path leads now, since a script may change its working directory; empty for a descriptor."""
+    return os.path.abspath(os.fsdecode(path)) if isinstance(path, (str, bytes, os.PathLike)) else ""
+
+
+def _check_copied(name: str) -> None:
     """Raise PermissionError for a change of a file that was read as it was copied. Another file is read as it is from
     now on."""
-    name = os.path.normpath(os.fsdecode(path)) if isinstance(path, (str, bytes, os.PathLike)) else None
-    if name is None:
-        return
     if name in _read:
         raise PermissionError(
             f"{name} is written, and was read as it was when this version was submitted: a version has its own copy of "
@@ -88,6 +94,6 @@ def _check(event: str, args: tuple[Any, ...]) -> None:
     else:
         paths = tuple(args[n] for n in _PLACES.get(event, ()))
     for path in paths:
-        _check_copied(path)
-        if why := refused(path):
+        _check_copied(_absolute(path))
+        if why := refused(path) or refused(_absolute(path)):
             raise PermissionError(why)

@@ -41,7 +41,7 @@ class ScriptQuery:
     writer: DataStreamWriter
     place: str
     checkpoint: str | None = None
-    _stopped: bool = False
+    stopped: bool = False  # by the script
 
     def _query(self) -> StreamingQuery | None:
         return next((query for query in _ACTIVE(self._run.spark.streams) if query.name == self.name), None)
@@ -67,7 +67,7 @@ class ScriptQuery:
     @property
     def isActive(self) -> bool:
         self._run.note_look()
-        return not (self._run.over.is_set() or self._stopped)
+        return not (self._run.over.is_set() or self.stopped)
 
     @property
     def recentProgress(self) -> list[Any]:
@@ -78,7 +78,7 @@ class ScriptQuery:
         """Return None: a query that fails ends the driver."""
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
-        over = self._run.wait(timeout)
+        over = self.stopped or self._run.wait(timeout)
         return None if timeout is None else over
 
     def processAllAvailable(self) -> None:
@@ -89,7 +89,7 @@ class ScriptQuery:
     def stop(self) -> None:
         """Stop the query that runs, as Spark does: when all are stopped, the app has finished."""
         self._run.hand_over()
-        self._stopped = True
+        self.stopped = True
         if query := self._query():
             query.stop()
 

@@ -60,6 +60,11 @@ def copied(writer: DataStreamWriter) -> DataStreamWriter:
     return made
 
 
+def in_session(writer: DataStreamWriter, spark: SparkSession) -> bool:
+    """Return whether a writer's query would run in this session, and in none that newSession() has made."""
+    return bool(writer_frame(writer).sparkSession._jsparkSession.equals(spark._jsparkSession))
+
+
 def muted(writer: DataStreamWriter) -> DataStreamWriter:
     """Return a writer of the same rows by the same trigger, into nothing."""
     made = writer_frame(writer).writeStream.format("noop").outputMode(writer_details(writer)["output_mode"])
