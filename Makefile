@@ -43,7 +43,7 @@ simulate: setup  ## seeded schedules of faults over a simulated machine, in virt
 crash: setup  ## an update, a supervisor and the drivers struck at each boundary, against an oracle: hours (PODS=1: drivers in pods; ARGS=--help)
 	@$(ENV) $(if $(PODS),scripts/ground.sh k8s --) .venv/bin/python scripts/crash.py $(if $(PODS),--pods) $(ARGS)
 
-test-spark:  ## under an older Spark (VERSION=4.2; builds .venv-spark42), and its snapshot restored on later ones
+test-spark:  ## under an older Spark (VERSION=4.2; builds .venv-spark42), and its snapshot restored on later ones; 3.5: adopted
 	@scripts/setup.sh "spark$(subst .,,$(VERSION))" && scripts/older_spark.sh "$(VERSION)" $(ARGS)
 
 ground: setup  ## updates on real other systems: KIND=delta, kafka, s3, standalone, postgres, yarn, k8s, prometheus or otel (docs/ground.md)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow_site import Site
+from airflow_site import DAG_BAG, SYNC_BAG, Site, part_of_airflow
 
 from airflow_provider_streamupdate.assets import release_asset
 from airflow_provider_streamupdate.control.update.options import UpdateOptions
@@ -31,6 +31,34 @@ def test_the_asset_watches_the_file(tmp_path: Path) -> None:
     assert ReleaseTrigger(**arguments).serialize() == (path, arguments)
     with pytest.raises(InvalidInputError, match="must be an absolute path"):
         release_asset("release.json")
+
+
+def test_airflow_keeps_the_watcher_of_a_dag_that_is_scheduled_on_it(tmp_path: Path, airflow_db: str) -> None:
+    """A scheduler makes the trigger from what the DAG's file was read into."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.models.asset import AssetModel
+    from airflow.models.trigger import Trigger
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "watching.py").write_text(
+        "from airflow.sdk import DAG\nfrom airflow.providers.standard.operators.empty import EmptyOperator\n"
+        "from airflow_provider_streamupdate.assets import release_asset\n"
+        f"with DAG('watching', schedule=[release_asset('{tmp_path}/release.json')], is_paused_upon_creation=False):\n"
+        "    EmptyOperator(task_id='t')\n"
+    )
+    bag = part_of_airflow(*DAG_BAG)(str(tmp_path / "dags"))
+    assert not bag.import_errors
+    DagBundlesManager().sync_bundles_to_db()
+    for _ in range(2):  # of a DAG that was active before
+        part_of_airflow(*SYNC_BAG)(bag, "dags-folder", None)
+    with create_session() as session:
+        [asset] = session.scalars(select(AssetModel).where(AssetModel.uri.like("file:%release.json")))
+        [kept] = [t for t in session.scalars(select(Trigger)) if t.classpath.endswith("ReleaseTrigger")]
+        assert [watcher.trigger_id for watcher in asset.watchers] == [kept.id]
+        again = ReleaseTrigger(**kept.kwargs)
+    assert again.release_file == f"{tmp_path}/release.json" and again.poll_interval == 30.0
 
 
 async def follow(events: AsyncIterator[Any], steps: list[tuple[Callable[[], Any], bool]]) -> list[dict[str, Any]]:

@@ -246,6 +246,15 @@ def test_the_zone_of_the_machine_counts_for_a_table_of_a_python_data_source(benc
     assert found_under(bench, in_python, lambda: zone("Asia/Tokyo")) == {f"q:{PYTHON_ZONE}"}
 
 
+def test_how_rows_are_handed_to_python_counts_where_python_takes_part(bench: Bench) -> None:
+    """Spark 4.0 has another default, so each upgrade from it would ask."""
+    key = "spark.sql.execution.arrow.maxBytesPerBatch"
+    for build, counts in ((by("k"), False), (by_hour, True), (in_python, True)):
+        found = found_under(bench, build, lambda: bench.spark.conf.set(key, "1000"))
+        bench.spark.conf.unset(key)
+        assert found == ({f"q:{key}"} if counts else set())
+
+
 def test_the_number_of_parts_counts_where_an_expression_tells(bench: Bench, monkeypatch) -> None:
     def of_range(bench: Bench):
         table = bench.spark.range(4).select(F.col("id").alias("a"), F.spark_partition_id().alias("n"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pyspark
 from pyspark.sql.streaming import DataStreamWriter
 
 from ...core.checkpoint.checkpoint import Checkpoint
@@ -32,6 +33,11 @@ from ..planning.planner import operator_schemas, schema_files
 from ..planning.schema_file import evolved
 
 _PROTOCOL = re.compile(r"^[A-Za-z][\w+.-]*:(//[^/]*)?")
+_UNDESCRIBED = (
+    "the checkpoint does not describe its operators, as Spark 3.5 and older leave it. 1. Stop the query, and keep a "
+    f"copy of its checkpoint. 2. Start the same code on the same checkpoint with Spark {pyspark.__version__}, until "
+    "it has committed a batch: Spark then describes them. 3. Stop it, and adopt again"
+)
 _WRONG_FILE = "give the file (and parameters) of the code that wrote the checkpoint"
 
 
@@ -72,6 +78,10 @@ def _query(query: QueryPlan, checkpoint: Checkpoint, writer: DataStreamWriter, c
             yield ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=str(error))
     if exported is not None:
         operators = _operators(clone, batch)
+        if query.stages and checkpoint.operator_ids() and not operators:
+            yield from (i for i in found if i.blocks)
+            yield ReportItem(thing="query", name=query.name, verdict=REFUSED, reason=_UNDESCRIBED)
+            return
         for stage in query.stages:
             problem = _stage_problem(stage, operators.get(stage.operator_id), clone / "state" / str(stage.operator_id))
             item("stage", stage.name, problem, f"operator {stage.operator_id} ({stage.operator}), the same state")
@@ -186,10 +196,7 @@ def _stage_problem(stage: StagePlan, operator: dict[str, Any] | None, folder: Pa
     if stage.kind not in RESTORABLE_KINDS:
         return f"the stateful operator {stage.kind} is not supported"
     if operator is None:
-        return (
-            f"the checkpoint holds no description of operator {stage.operator_id} ({stage.operator}): {_WRONG_FILE}; a "
-            "checkpoint of Spark 3.5 or older gets one when the query runs a batch under the Spark used here"
-        )
+        return f"the checkpoint holds no description of operator {stage.operator_id} ({stage.operator}): {_WRONG_FILE}"
     name = operator["operatorInfo"]["operatorName"]
     if name != stage.operator:
         return (

@@ -21,7 +21,9 @@ from ..expressions.expression import looks_at_partitions
 _TIME = re.compile(
     r"variant|date|time|interval|day|week|month|quarter|year|hour|minute|second|zone|now|window", re.IGNORECASE
 )
-_PYTHON = re.compile(r"python|pandas|arrow", re.IGNORECASE)
+_PYTHON = re.compile(r"python|pandas|arrow|pyspark", re.IGNORECASE)
+# How rows are handed to Python and back.
+_FOR_PYTHON = re.compile(r"spark\.sql\.(legacy\.)?execution\.(arrow|pandas|python)")
 # Sources and sinks whose files (if any) are of the format they are called after.
 _FORMATS = frozenset({"json", "csv", "text", "xml", "parquet", "orc", "kafka", "rate", "socket", "console", "memory",
                       "noop", "foreachbatch", "foreach"})  # fmt: skip
@@ -55,7 +57,7 @@ def unaffected(analyzed: Node, things: Iterable[SourcePlan | SinkPlan], settings
         found.add(TIME_ZONE)
     read = [*_read(nodes), *((_format(t), _columns(t)) for t in things if isinstance(t, SourcePlan))]
     if not python and all(kind != _PYTHON_SOURCE for kind, _ in read):
-        found.add(PYTHON_ZONE)
+        found |= {PYTHON_ZONE, *filter(_FOR_PYTHON.match, settings)}
     if not any(map(_asks_java, nodes)) and not any(_by_java_s_zone(*each) for each in read):
         found.add(JVM_ZONE)
     if not any(n.name in _SHARED or _asks_for_block(n) or looks_at_partitions(n) for n in nodes):
