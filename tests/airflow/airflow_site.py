@@ -6,6 +6,7 @@ import contextlib
 import json
 import pkgutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -108,6 +109,16 @@ class Site:
         """The deployments whose driver's processes live."""
         client = self.client
         return [s.deployment for s in client.deployments(app) if not client.drivers(app).has_ended(s.deployment)]
+
+
+class OutletEvents:
+    """The events that a task leaves for its assets, by their URIs: Airflow 3.1's assets have no hash."""
+
+    def __init__(self) -> None:
+        self.by_uri: dict[str, Any] = {}
+
+    def __getitem__(self, asset: Any) -> Any:
+        return self.by_uri.setdefault(asset.uri.rstrip("/"), SimpleNamespace())
 
 
 # where parts of Airflow are, from 3.2 on and in 3.1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk import DAG, task
-from airflow_site import FakeTaskInstance, Site
+from airflow_site import FakeTaskInstance, OutletEvents, Site
 
 Context = dict[str, Any]
 
@@ -17,14 +17,9 @@ def made(function: Any, **arguments: Any) -> Any:
         return task.stream_update(**{"task_id": "t", "app": "alarm", "verify_for": 0, **arguments})(function)().operator
 
 
-class Events(dict[Any, Any]):
-    def __missing__(self, key: Any) -> Any:
-        return self.setdefault(key, type("Event", (), {})())
-
-
 @pytest.fixture
 def context() -> Context:
-    return {"ti": FakeTaskInstance(), "outlet_events": Events()}
+    return {"ti": FakeTaskInstance(), "outlet_events": OutletEvents()}
 
 
 def test_a_function_says_what_to_update_to(site: Site, context: Context) -> None:
@@ -35,8 +30,8 @@ def test_a_function_says_what_to_update_to(site: Site, context: Context) -> None
     assert site.drivers_alive() == ["v2"]
     spec = site.client.status("alarm").spec
     assert spec is not None and spec.application.params == {"limit": "7"}
-    [(asset, event)] = context["outlet_events"].items()
-    assert asset.uri.rstrip("/") == "streamupdate://alarm"
+    [(uri, event)] = context["outlet_events"].by_uri.items()
+    assert uri == "streamupdate://alarm"
     assert event.extra == {"app": "alarm", "deployment": "v2", "snapshot": "before-v2"}
     with pytest.raises(AirflowSkipException):
         operator.execute(context)
@@ -48,7 +43,7 @@ def test_a_version_that_fails_is_rolled_back(site: Site, context: Context) -> No
     with pytest.raises(AirflowException, match="failed and was rolled back; v1 runs again"):
         operator.execute(context)
     assert site.client.status("alarm").current.deployment == "v1" and "rolled back" in context["ti"].pushed["error"]
-    assert context["outlet_events"] == {}
+    assert context["outlet_events"].by_uri == {}
 
 
 @pytest.mark.parametrize(

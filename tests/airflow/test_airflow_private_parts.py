@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import importlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,9 +68,13 @@ def test_the_spark_provider_builds_a_command() -> None:
 
 
 @pytest.fixture
-def without(monkeypatch: pytest.MonkeyPatch) -> Any:
+def without() -> Iterator[Any]:
     """Make modules impossible to import, and this package's page be imported anew."""
     real = builtins.__import__
+
+    for module in PRIVATE:  # Airflow itself has them
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
 
     def leave_out(*modules: str) -> None:
         def look(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -78,18 +83,19 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
             return real(name, *args, **kwargs)
 
         for name in [name for name in sys.modules if name.startswith("airflow_provider_streamupdate.plugins.")]:
-            monkeypatch.delitem(sys.modules, name)
-            monkeypatch.delattr(sys.modules["airflow_provider_streamupdate.plugins"], name.rpartition(".")[2], False)
-        monkeypatch.setattr(builtins, "__import__", look)
+            patch.delitem(sys.modules, name)
+            patch.delattr(sys.modules["airflow_provider_streamupdate.plugins"], name.rpartition(".")[2], False)
+        patch.setattr(builtins, "__import__", look)
 
-    return leave_out
+    with pytest.MonkeyPatch.context() as patch:  # undone before `site` ends its drivers
+        yield leave_out
 
 
 MODELS = [module for module, (_, _, without) in PRIVATE.items() if without is PAGE_SAYS_SO]
 
 
 @pytest.mark.parametrize("module", MODELS)
-def test_a_page_without_airflows_models(site: Site, tmp_path: Path, without: Any, module: str) -> None:
+def test_a_page_without_airflows_models(airflow_db: str, site: Site, without: Any, module: str) -> None:
     without(module)
     from airflow_provider_streamupdate.plugins import airflow_database, connections
 

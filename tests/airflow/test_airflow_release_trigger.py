@@ -56,7 +56,7 @@ def test_airflow_keeps_the_watcher_of_a_dag_that_is_scheduled_on_it(tmp_path: Pa
     with create_session() as session:
         [asset] = session.scalars(select(AssetModel).where(AssetModel.uri.like("file:%release.json")))
         [kept] = [t for t in session.scalars(select(Trigger)) if t.classpath.endswith("ReleaseTrigger")]
-        assert [watcher.trigger_id for watcher in asset.watchers] == [kept.id]
+        assert [trigger.id for trigger in asset.triggers] == [kept.id]
         again = ReleaseTrigger(**kept.kwargs)
     assert again.release_file == f"{tmp_path}/release.json" and again.poll_interval == 30.0
 

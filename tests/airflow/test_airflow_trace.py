@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow_site import FakeTaskInstance, Site
+from airflow_site import FakeTaskInstance, OutletEvents, Site
 
 from airflow_provider_streamupdate.core import clock
 from airflow_provider_streamupdate.core.registry.update import PROMOTED, UpdateRecord
@@ -85,7 +83,7 @@ def test_an_update_by_a_dag_is_one_trace_and_is_counted_once(site: Site, told: T
 
     before = list(told), len(collector.requests)
     again = StreamPromoteOperator(task_id="promote", app="alarm", deployment_id="v2")
-    again.execute({"ti": FakeTaskInstance(), "outlet_events": defaultdict(SimpleNamespace)})
+    again.execute({"ti": FakeTaskInstance(), "outlet_events": OutletEvents()})
     assert (told, len(collector.requests)) == before
 
 
