@@ -56,7 +56,7 @@ class Totals(Ground):
         if DELTA:
             return [int(row[0]) for row in self.sql.run(f"describe history {name}")]
         time = "unix_millis(made_current_at)"
-        return [int(row[0]) for row in self.sql.run(f"select {time} from {name}.history order by 1 desc")]
+        return [int(row[0]) for row in self.sql.run(f"select {time} from lake.db.{name}.history order by 1 desc")]
 
     def clean_log(self, name: str) -> None:
         """As Delta does when the log's retention is over: a checkpoint stays, and what is after it."""
@@ -74,7 +74,7 @@ class Totals(Ground):
         if DELTA:
             self.sql.run(f"restore table {name} to version as of {self.history(name)[1]}")
         else:
-            [_, before] = self.sql.run(f"select snapshot_id from {name}.snapshots order by committed_at desc")
+            [_, before] = self.sql.run(f"select snapshot_id from lake.db.{name}.snapshots order by committed_at desc")
             self.tables.call("rollback_to_snapshot", name, f"snapshot_id => {before[0]}")
 
     def found(self, name: str) -> dict[str, tuple[int, int]]:
