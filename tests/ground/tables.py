@@ -75,8 +75,10 @@ def test_columns_that_both_tables_are_given_are_read_and_written_from_the_update
     ground.run_version_1()
     all_of_it(ground, tables)
     tables.sql.run(*(f"alter table {name} add column extra string" for name in ("table", "onward")))
+    if DELTA:  # its source ends there (DELTA_SCHEMA_CHANGED)
+        wait_for(lambda: ground.client.deployment_state(ground.app, "one") == "failed" or None, "the end", 200)
     ground.given["extra"] = "x"
-    ground.update()
+    ground.update(strategy="restart")
     ground.write()
     ground.write()
     all_of_it(ground, tables)
