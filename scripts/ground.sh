@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # scripts/ground.sh delta|iceberg|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments | -- command]: what
 # make ground KIND=... runs: tests/ground/KIND.py (of tables: tables.py, table_source.py), with the parts it needs fetched
-# before, once, into .ground/: jars (requirements/ground.pom.xml) and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips. With `--` the
-# command runs instead, with the same parts; of s3 these are then an S3 server in Go, too.
+# before, once, into .ground/: jars (requirements/ground.pom.xml) and Python packages (requirements/ground-KIND.txt). Where
+# they cannot be fetched it says why, and skips. With `--` the command runs instead, with the same parts; of s3 these are
+# then an S3 server in Go, too.
 #
 # Settings: SPARK=40|41|42                of delta and iceberg; default: the newest that there is a release for
 #           STREAMUPDATE_POSTGRES=FOLDER  where initdb and postgres are; default: the machine's own. When it has none, or

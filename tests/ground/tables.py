@@ -57,7 +57,7 @@ def test_an_update_from_a_table_into_a_table_loses_and_doubles_nothing(
     ground.feed()
     wait_for(lambda: tables.rows("onward") or None, "rows in the second table", 300)
     if strategy == "follow" and not DELTA:
-        with pytest.raises(RefusedError, match="source .* of query onward is of format iceberg, which was not tried"):
+        with pytest.raises(RefusedError, match=r"source .* of query onward is of format iceberg, which was not tried"):
             ground.update(strategy=strategy)
         strategy = "standby"
     ground.update(strategy=strategy)
