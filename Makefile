@@ -46,7 +46,7 @@ crash: setup  ## an update, a supervisor and the drivers struck at each boundary
 test-spark:  ## under an older Spark (VERSION=4.2; builds .venv-spark42), and its snapshot restored on later ones; 3.5: adopted
 	@scripts/setup.sh "spark$(subst .,,$(VERSION))" && scripts/older_spark.sh "$(VERSION)" $(ARGS)
 
-ground: setup  ## updates on real other systems: KIND=delta, kafka, s3, standalone, postgres, yarn, k8s, prometheus or otel (docs/ground.md)
+ground: setup  ## updates on real other systems: KIND=delta, iceberg, kafka, s3, standalone, postgres, yarn, k8s, prometheus or otel (docs/ground.md)
 	@scripts/ground.sh "$(KIND)" $(ARGS)
 
 matrix: setup  # the tests in each environment of noxfile.py: Airflow, Spark and Python versions; hours (ARGS=--list)

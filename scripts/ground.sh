@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments | -- command]: what
-# make ground KIND=... runs: tests/ground/KIND.py, with the parts it needs fetched before, once, into .ground/: jars (requirements/ground.pom.xml)
-# and Python packages (requirements/ground-KIND.txt). Where they cannot be fetched it says why, and skips. With `--` the
-# command runs instead, with the same parts; of s3 these are then an S3 server in Go, too.
+# scripts/ground.sh delta|iceberg|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments | -- command]: what
+# make ground KIND=... runs: tests/ground/KIND.py (of tables: tables.py, table_source.py), with the parts it needs fetched
+# before, once, into .ground/: jars (requirements/ground.pom.xml) and Python packages (requirements/ground-KIND.txt). Where
+# they cannot be fetched it says why, and skips. With `--` the command runs instead, with the same parts; of s3 these are
+# then an S3 server in Go, too.
 #
-# Settings: STREAMUPDATE_POSTGRES=FOLDER  where initdb and postgres are; default: the machine's own. When it has none, or
+# Settings: SPARK=40|41|42                of delta and iceberg; default: the newest that there is a release for
+#           STREAMUPDATE_POSTGRES=FOLDER  where initdb and postgres are; default: the machine's own. When it has none, or
 #                                         this is set to nothing: fetched
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -13,17 +15,23 @@ cd "$ROOT"
 
 kind=${1:-}
 case $kind in
-    delta | kafka | s3 | standalone | postgres | yarn | k8s | prometheus | otel) shift ;;
-    *) echo "usage: scripts/ground.sh delta|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments]" >&2; exit 2 ;;
+    delta | iceberg | kafka | s3 | standalone | postgres | yarn | k8s | prometheus | otel) shift ;;
+    *) echo "usage: scripts/ground.sh delta|iceberg|kafka|s3|standalone|postgres|yarn|k8s|prometheus|otel [pytest arguments]" >&2; exit 2 ;;
 esac
 export STREAMUPDATE_GROUND=${STREAMUPDATE_GROUND:-$ROOT/.ground}
 parts=$STREAMUPDATE_GROUND/$kind
 pom=requirements/ground.pom.xml
 KUBERNETES=v1.37.2 KINE=v0.17.5 COLLECTOR=v0.165.0
 packages=requirements/ground-$kind.txt
+tests=tests/ground/$kind.py spark=42
+case $kind in
+    delta | iceberg) export STREAMUPDATE_TABLES=$kind tests="tests/ground/tables.py tests/ground/table_source.py" ;;
+    k8s) tests="$tests tests/clusters/test_kubernetes_api.py" ;; # which needs the library
+esac
+[ "$kind" != iceberg ] || spark=41
 
 skip() { # why
-    exec scripts/skipped.sh "ground KIND=$kind" "$*" "tests/ground/$kind.py"
+    exec scripts/skipped.sh "ground KIND=$kind" "$*" "${tests%% *}"
 }
 platform() { # as PostgreSQL's archives are called
     echo "$(uname -s)-$(uname -m)" | tr '[:upper:]' '[:lower:]' |
@@ -117,10 +125,11 @@ fi
 [ ! -d "$parts/python" ] || export PYTHONPATH=$parts/python:$ROOT
 
 case $kind in
-    delta | kafka) # are there for Spark 4.2 only
+    delta | iceberg | kafka) # are not there for Spark 4.3
         if [ -z "${STREAMUPDATE_SPARK_SUBMIT:-}" ]; then
-            scripts/setup.sh spark42
-            export STREAMUPDATE_SPARK_SUBMIT=$ROOT/.venv-spark42/bin/spark-submit
+            spark=${SPARK:-$spark}
+            scripts/setup.sh "spark$spark"
+            export STREAMUPDATE_SPARK_SUBMIT=$ROOT/.venv-spark$spark/bin/spark-submit
         fi
         ;;
 esac
@@ -129,8 +138,5 @@ if [ "${1:-}" = -- ]; then
     [ "$kind" != s3 ] || fetch_gateway
     exec "$@"
 fi
-more=
-[ "$kind" != k8s ] || more=tests/clusters/test_kubernetes_api.py # which needs the library
-[ "$kind" != delta ] || more=tests/ground/delta_source.py
 # shellcheck disable=SC2086
-exec .venv/bin/python -m pytest -p no:cacheprovider -s "tests/ground/$kind.py" $more "$@"
+exec .venv/bin/python -m pytest -p no:cacheprovider -s $tests "$@"

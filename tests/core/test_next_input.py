@@ -18,7 +18,7 @@ def table(format: str = "delta", **options: str) -> SourcePlan:
     return SourcePlan(name="orders", named=True, format=format, location="file:/tables/orders", options=options)
 
 
-# As Delta 4.4 says it (tests/ground/delta_source.py), and Iceberg 1.12 on Spark 4.1 (measured).
+# As Delta 4.4 and Iceberg 1.12 say it (tests/ground/table_source.py).
 ANSWERS = [
     "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE: The streaming query was reading from",
     'Cannot invoke "java.lang.Long.longValue()" because the return value of "org.apache.iceberg.Snapshot.parentId()'

@@ -21,23 +21,26 @@ app = StreamingApp("records")
 
 def records(spark: SparkSession, params: dict[str, str]) -> DataFrame:
     rows = spark.readStream.schema("id long, k string, a long").option("maxFilesPerTrigger", "1").json(params["input"])
-    return rows.withColumn("version", F.lit(VERSION))
+    rows = rows.withColumn("version", F.lit(VERSION))
+    return rows.withColumn("extra", F.lit(params["extra"])) if "extra" in params else rows
 
 
 def writer(df: DataFrame) -> DataStreamWriter:
     return df.writeStream.outputMode("append").trigger(processingTime="500 milliseconds")
 
 
-def delta(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
-    return writer(records(spark, params)).format("delta").option("path", params["output"] + "/delta")
+def into(df: DataFrame, params: dict[str, str], table: str) -> DataStreamWriter:
+    return writer(df).format(params["format"]).option("path", params["place"].format(table))
+
+
+def table(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
+    return into(records(spark, params), params, "table")
 
 
 def onward(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
-    """From the table that the query `delta` writes into another one."""
-    table = params["output"] + "/delta"
-    spark.createDataFrame([], "id long, k string, a long, version int").write.format("delta").mode("ignore").save(table)
-    rows = stage("once", spark.readStream.format("delta").load(table).dropDuplicates(["id"]))
-    return writer(rows).format("delta").option("path", params["output"] + "/onward")
+    """From the table that the query `table` writes into another one."""
+    rows = spark.readStream.format(params["format"]).load(params["place"].format("table"))
+    return into(stage("once", rows.dropDuplicates(["id"])), params, "onward")
 
 
 def files(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
@@ -45,12 +48,16 @@ def files(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
 
 
 def transactions(spark: SparkSession, params: dict[str, str]) -> DataStreamWriter:
-    """Delta from a function: it knows a batch again by the names it is given. While there is a file ``hold``, a batch
-    that was written does not end."""
+    """A table from a function: Delta knows a batch again by the names it is given, Iceberg merges it. While there is a
+    file ``hold``, a batch that was written does not end."""
+    table = params["place"].format("transactions")
 
     def write(batch: DataFrame, number: int) -> None:
-        named = batch.write.format("delta").mode("append").option("txnAppId", "records").option("txnVersion", number)
-        named.save(params["output"] + "/transactions")
+        if params["format"] == "delta":
+            named = batch.write.format("delta").mode("append").option("txnAppId", "records")
+            named.option("txnVersion", number).save(table)
+        else:
+            batch.alias("batch").mergeInto(table, F.expr(f"{table}.id = batch.id")).whenNotMatched().insertAll().merge()
         while os.path.exists(params["hold"]):
             Path(params["hold"]).with_name("held").touch()
             time.sleep(0.05)

@@ -16,15 +16,19 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.registry.application import Application
 from airflow_provider_streamupdate.core.registry.update import UpdateRecord
 from airflow_provider_streamupdate.core.storage import Folder
-from tests.e2e.ground import Ground
+from tests.e2e.ground import SPARK_SUBMIT, Ground
 
 PARTS = Path(os.environ.get("STREAMUPDATE_GROUND", ".ground"))
 Record = tuple[int, str, int]
 
 
 def jars(kind: str) -> str:
-    """What scripts/ground.sh fetched for a kind of ground, for ``spark.jars``."""
-    return ",".join(str(path.resolve()) for path in sorted((PARTS / kind).glob("*.jar")))
+    """What scripts/ground.sh fetched for a kind of ground, for ``spark.jars``: of what is there for several versions of
+    Spark (``..._4.1_2.13-...``) the one's that runs."""
+    [spark] = Path(SPARK_SUBMIT).parents[1].glob("lib/*/site-packages/pyspark-*.dist-info")
+    others = re.compile(rf"[-_](?!{re.escape(spark.name.split('-')[1][:3])})\d\.\d_")
+    found = (path for path in sorted((PARTS / kind).glob("*.jar")) if not others.search(path.name))
+    return ",".join(str(path.resolve()) for path in found)
 
 
 class Records(Ground):

@@ -190,7 +190,7 @@ class Checkpoint:
         """A source's own files: its folder is called after its position, or its `.name()`. A file source's log is cut
         at its offset: later entries name files of no batch, which the next listing finds again."""
         folder = f"sources/{own}"
-        names = self.folder.names(folder)
+        names = self.folder.files(folder)  # Iceberg keeps its first offset in a folder below
         parsed = parse_json(offset.encode(), self.folder.path("offsets")) if offset.strip() not in ("-", "") else None
         if not (isinstance(parsed, dict) and set(parsed) == {"logOffset"}):
             return [f"{folder}/{n}" for n in names]

@@ -55,7 +55,7 @@ INPUT_RULES: tuple[Rule[NextInput], ...] = (
         "constructNextBatch); measured with Delta 4.4 and Iceberg 1.12",
         tests=(
             "core/test_next_input.py::test_answers_of_tables",
-            "ground/delta_source.py::test_what_became_of_a_table_is_found_before_anything_stops",
+            "ground/table_source.py::test_what_became_of_a_table_is_found_before_anything_stops",
         ),
         applies=lambda c: None if c.problem is None else c.facts,
     ),

@@ -1,5 +1,5 @@
-"""What becomes of Delta tables under a running app that reads them: an update finds it before it stops anything, and
-goes on once its author has said from where."""
+"""What becomes of tables (Delta Lake or Iceberg) under a running app that reads them: an update finds it before it
+stops anything, and goes on once its author has said from where."""
 
 from __future__ import annotations
 
@@ -15,72 +15,70 @@ from airflow_provider_streamupdate.control.waiting import wait_for
 from airflow_provider_streamupdate.core.compatibility.report import IncompatibleError
 from airflow_provider_streamupdate.core.compatibility.verdict import REFUSED
 from airflow_provider_streamupdate.core.registry.application import Application
-from tests.e2e.ground import SPARK_SUBMIT, Ground
+from tests.e2e.ground import Ground
 
-from .delta import CONF as DELTA
-from .delta import delta_rows
-from .sql_session import SqlSession
+from .formats import DELTA, Tables
 
-CONF = {
-    **DELTA,
-    "spark.sql.shuffle.partitions": "1",
-    "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",  # VACUUM lists with 10,000 tasks else
-    "spark.ui.showConsoleProgress": "false",
-    "spark.ui.enabled": "false",
-}
-REFUSES = ("expired", "vacuumed", "replaced", "remade", "schema", "changes")
-TABLES = ("fine", *REFUSES)  # of the app's queries
+TABLES = ("fine", "expired", "vacuumed", "replaced", "remade", "schema", "changes", "restored")  # a query reads each
+FINE = ("fine",) if DELTA else ("fine", "schema")  # Iceberg knows columns by their ids
+REFUSES = tuple(name for name in TABLES if name not in FINE)
+START = "startingVersion" if DELTA else "stream-from-timestamp"
+SKIPPED = "skipChangeCommits" if DELTA else "streaming-skip-overwrite-snapshots"
+COLUMNS = "id long, k string"
 
 
-class Tables(Ground):
+class Totals(Ground):
     app = "totals"
 
-    def __init__(self, folder: Path, sql: SqlSession) -> None:
+    def __init__(self, folder: Path, tables: Tables) -> None:
         super().__init__(folder)
-        self.sql = sql
-        self.tables = folder / "tables"
+        self.tables, self.sql = tables, tables.sql
         self.expected: dict[str, list[int]] = {name: [] for name in TABLES}  # the ids that a query has to count
 
     def application(self, version: str | Path = "1 hour", **params: str) -> Application:
-        given = {"tables": str(self.tables), "output": str(self.output), "trigger": str(version), **params}
-        return Application(file=str(Path(__file__).with_name("delta_source_app.py")), params=given, conf=CONF)
-
-    def table(self, name: str) -> str:
-        return f"delta.`{self.tables / name}`"
+        given = {**self.tables.given, "trigger": str(version), **params}
+        file = Path(__file__).with_name("table_source_app.py")
+        return Application(file=str(file), params=given, conf=self.tables.conf)
 
     def make(self, name: str) -> None:
-        extra, mapping = (", extra string", " tblproperties ('delta.columnMapping.mode' = 'name')")
-        columns = "id long, k string" + (extra if name == "schema" else "")
-        given = mapping if name == "schema" else ""
-        self.sql.run(f"create table {name} ({columns}) using delta location '{self.tables / name}'{given}")
+        self.tables.make(name, COLUMNS + (", extra string" if name == "schema" else ""))
 
     def insert(self, name: str, *ids: int, counted: bool = True) -> int:
-        """The version of the table that has them."""
-        shown = self.sql.run(f"describe table {self.table(name)}")
-        more = ", 'x'" if any(row[0] == "extra" for row in shown) else ""
+        """From where the table can be read to begin with them."""
+        more = ", 'x'" if any(row[0] == "extra" for row in self.sql.run(f"describe table {name}")) else ""
         rows = ", ".join(f"({n}, 'k{n % 2}'{more})" for n in ids)
-        self.sql.run(f"insert into {self.table(name)} values {rows}")
+        self.sql.run(f"insert into {name} values {rows}")
         self.expected[name] += ids if counted else ()
-        return self.version(name)
+        return self.history(name)[0]
 
-    def version(self, name: str) -> int:
-        return int(self.sql.run(f"describe history {self.table(name)} limit 1")[0][0])
+    def history(self, name: str) -> list[int]:
+        """The table's versions (Iceberg: their times), the newest first."""
+        if DELTA:
+            return [int(row[0]) for row in self.sql.run(f"describe history {name}")]
+        time = "unix_millis(made_current_at)"
+        return [int(row[0]) for row in self.sql.run(f"select {time} from lake.db.{name}.history order by 1 desc")]
 
     def clean_log(self, name: str) -> None:
         """As Delta does when the log's retention is over: a checkpoint stays, and what is after it."""
-        last = self.version(name)
-        self.sql.run(f"alter table {self.table(name)} set tblproperties ('delta.checkpointInterval' = '1')")
-        log = self.tables / name / "_delta_log"
+        [last, *_] = self.history(name)
+        self.sql.run(f"alter table {name} set tblproperties ('delta.checkpointInterval' = '1')")
+        log = self.tables.folder / name / "_delta_log"
         assert list(log.glob(f"{last + 1:020d}.checkpoint*.parquet"))
         for file in log.iterdir():
             number = file.name.lstrip(".").split(".")[0]
             if number.isdigit() and int(number) <= last:
                 file.unlink()
 
+    def restore(self, name: str) -> None:
+        """The version before the last one."""
+        if DELTA:
+            self.sql.run(f"restore table {name} to version as of {self.history(name)[1]}")
+        else:
+            [_, before] = self.sql.run(f"select snapshot_id from lake.db.{name}.snapshots order by committed_at desc")
+            self.tables.call("rollback_to_snapshot", name, f"snapshot_id => {before[0]}")
+
     def found(self, name: str) -> dict[str, tuple[int, int]]:
-        return {row["k"]: (row["n"], row["ids"]) for row in delta_rows(self.output / name)}
+        return {row["k"]: (row["n"], row["ids"]) for row in self.tables.rows(f"totals_{name}")}
 
     def right(self, name: str) -> dict[str, tuple[int, int]]:
         """The oracle: counted in plain Python."""
@@ -101,19 +99,21 @@ class Tables(Ground):
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Tables]:
-    python = Path(SPARK_SUBMIT).with_name("python")
-    with SqlSession(python, {**CONF, "spark.sql.warehouse.dir": str(tmp_path / "wh")}, tmp_path / "sql.log") as sql:
-        made = Tables(tmp_path, sql)
+def ground(tmp_path: Path) -> Iterator[Totals]:
+    tables = Tables(tmp_path)
+    with tables.sql:
+        made = Totals(tmp_path, tables)
         yield made
         made.end()
 
 
 @pytest.mark.timeout(1500)
-def test_what_became_of_a_table_is_found_before_anything_stops(ground: Tables) -> None:
+def test_what_became_of_a_table_is_found_before_anything_stops(ground: Totals) -> None:
     for name in TABLES:
         ground.make(name)
-        ground.insert(name, 1, 2, 3)
+        ground.insert(name, 1, 2)
+        ground.insert(name, 3)
+        ground.tables.make(f"totals_{name}", "k string, n long, ids long")
     ground.client.submit(ground.application(), "one", app=ground.app)
     ground.wait_for_answers()  # of the first batch; the next one is in an hour
     start = spoil(ground)
@@ -129,30 +129,33 @@ def test_what_became_of_a_table_is_found_before_anything_stops(ground: Tables) -
     begin_anew(ground, start)
 
 
-def spoil(ground: Tables) -> dict[str, int]:
-    """Everything that may happen to a table, and rows after it; the version from which each can be read again."""
+def spoil(ground: Totals) -> dict[str, int]:
+    """Everything that may happen to a table, and rows after it; from where each can be read again."""
     ground.insert("fine", 4, 5)
-    for name in ("expired", "vacuumed", "schema"):
-        ground.insert(name, 6, 7, counted=False)  # rows that come next, and cannot be read any more
-    ground.clean_log("expired")
-    ground.sql.run(f"optimize {ground.table('vacuumed')}", f"vacuum {ground.table('vacuumed')} retain 0 hours")
-    place = ground.tables / "replaced"  # by its name: by its path, Delta 4.4 leaves a table as it is (measured)
-    ground.sql.run(f"create or replace table replaced (id long, k string) using delta location '{place}'")
+    for name in ("expired", "vacuumed", "schema"):  # rows that come next, and mostly cannot be read any more
+        ground.insert(name, 6, 7, counted=name in FINE)
+    if DELTA:
+        ground.clean_log("expired")
+    else:
+        ground.tables.expire("expired")
+    ground.tables.forget_the_past("vacuumed")
+    ground.tables.make("replaced", COLUMNS, "or replace")  # by its name: by its path, Delta 4.4 leaves it (measured)
     ground.sql.run("drop table remade")
-    shutil.rmtree(ground.tables / "remade")
+    shutil.rmtree(ground.tables.folder / "remade", ignore_errors=True)
     ground.make("remade")
-    ground.sql.run(f"alter table {ground.table('schema')} drop column extra")
-    ground.sql.run(f"delete from {ground.table('changes')} where id = 1")
+    ground.sql.run("alter table schema drop column extra")
+    ground.sql.run("delete from changes where id = 1")
+    ground.restore("restored")
     return {name: ground.insert(name, 8, 9) for name in TABLES}
 
 
-def begin_anew(ground: Tables, start: dict[str, int]) -> None:
+def begin_anew(ground: Totals, start: dict[str, int]) -> None:
     """The next version says from where it goes on: by another name of its source, or by an option."""
     agree = ["changes/changes"]
-    params = {"changes": "changes skipChangeCommits=true"}
+    params = {"changes": f"changes {SKIPPED}=true"}
     for name in REFUSES:
         if name != "changes":
-            params[name] = f"{name}-again startingVersion={start[name]}"
+            params[name] = f"{name}-again {START}={start[name]}"
             agree += [f"{name}/{name}", f"{name}/totals:same=the same columns, from later on"]
     application = ground.application("1 second", **params)
     record = ground.client.update(UpdateOptions(application=application, deployment="three", agree=tuple(agree)), print)
