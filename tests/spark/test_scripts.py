@@ -41,9 +41,10 @@ ENDED = "open(sys.argv[2], 'a').write('ended')\n"
 @pytest.fixture(autouse=True)
 def own_main() -> Iterator[None]:
     """Of the test's process."""
-    main, argv, path = sys.modules["__main__"], sys.argv, [*sys.path]
+    main, argv, path, folder = sys.modules["__main__"], sys.argv, [*sys.path], os.getcwd()
     yield
     sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, path
+    os.chdir(folder)
 
 
 class Place:
