@@ -71,6 +71,15 @@ def test_what_it_finds_beside_itself_goes_along(tmp_path: Path) -> None:
     assert {*own_files(job)} == there
 
 
+def test_what_it_finds_in_all_folders_goes_along(tmp_path: Path) -> None:
+    texts = dict.fromkeys(("top_sql", "rules__more__deep_sql", "data__0_json", "rules__notes_txt"), "")
+    found = "HERE = Path(__file__).parent\nsql = HERE.rglob('*.sql')\n"
+    job = files(tmp_path, job_py=found, **texts)
+    assert own_files(job) == ["rules/more/deep.sql", "top.sql"]
+    job.write_text(found + "all = (HERE / 'rules').rglob('*')\n")
+    assert own_files(job) == ["rules/more/deep.sql", "rules/notes.txt", "top.sql"]
+
+
 def test_data_is_no_part_of_a_version(tmp_path: Path) -> None:
     """Else each new file of its input would make another version of a script that lies beside it."""
     spark = "spark.readStream.json('in')\nrows.writeStream.start('out')\nopen('total.json', 'w')\nx = 'more/*.json'\n"

@@ -34,6 +34,7 @@ def own_files(script: Path) -> list[str]:
         texts = {
             node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }
+        texts |= {f"**/{text}" for node in ast.walk(tree) for text in _in_all_folders(node)}
         for text in texts - data:
             found.update(_file(folder, folder / name, text, beside))
     if (size := sum(_size(folder / name) for name in found)) > MOST_BYTES:
@@ -101,6 +102,13 @@ def _module(folder: Path, name: str) -> Iterator[str]:
             for each in (f"{path}/__init__.py", f"{path}.py"):
                 if (folder / each).is_file():
                     yield each
+
+
+def _in_all_folders(node: ast.AST) -> Iterator[str]:
+    """Yield the patterns that a call of ``rglob`` is given, but one of all files."""
+    if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "rglob":
+        values = (argument.value for argument in node.args if isinstance(argument, ast.Constant))
+        yield from (text for text in values if isinstance(text, str) and text.strip("*"))
 
 
 def _file(folder: Path, module: Path, text: str, beside: bool) -> Iterator[str]:
