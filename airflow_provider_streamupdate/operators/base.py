@@ -73,20 +73,25 @@ class StreamUpdateOperator(OpenLineageMixin, BaseOperator):
             raise SystemExit(KILLED)
 
     def wait_in_triggerer(
-        self, app: str, trigger: type[StreamUpdateTrigger], timeout: float | None, **condition: Any
+        self,
+        app: str,
+        trigger: type[StreamUpdateTrigger],
+        timeout: float | None,
+        poll_interval: float | None = None,
+        begun: dict[str, Any] | None = None,
+        **condition: Any,
     ) -> Any:
         """Defer to the triggerer for so many seconds at most (None: for ever), and continue in `execute_complete`.
 
-        condition: the trigger's own arguments; `begun` goes to `execute_complete`
+        begun: what `execute_complete` is given besides the event
+        condition: the trigger's own arguments
         """
-        begun = condition.pop("begun", None)
-        interval = condition.pop("poll_interval", None)
         return self.defer(
             trigger=trigger(
                 streamupdate_conn_id=self.streamupdate_conn_id,
                 app=app,
                 deadline=None if timeout is None else clock.wall() + timeout,
-                poll_interval=self.hook.settings.poll_interval if interval is None else interval,
+                poll_interval=self.hook.settings.poll_interval if poll_interval is None else poll_interval,
                 **condition,
             ),
             method_name="execute_complete",

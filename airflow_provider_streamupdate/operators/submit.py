@@ -29,7 +29,8 @@ class StreamSubmitOperator(VersionOperator):
     """Starts an application as a new deployment, and returns once its driver runs. The driver outlives the task.
 
     A retry of the task finds, by `owner_token`, what an earlier try submitted, and continues with it: there is never a
-    second driver. A task that is killed before its driver runs stops that driver.
+    second driver. A task that is killed before its driver runs stops that driver, unless it waits in the triggerer:
+    then cancel the app.
 
     application ..., agree, renames: see VersionOperator
     deployment_id: id of the new deployment, never used before; None: made from the application's digest

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from ..core.errors import InvalidInputError
+from ..core.errors import InvalidInputError, StreamUpdateError
 from ..core.names import check_name
 from ..hooks.metrics import count_update
 from ..hooks.xcom import plain_dict
@@ -45,10 +46,11 @@ class StreamWholeUpdateOperator(UpdateTaskOperator):
             try:
                 record = engine.update(app)
             finally:
-                for each in registry.updates():
-                    if each.outcome is not None and each.new not in ended:
-                        count_update(each)
-                        link_driver(context, self.client, app, each.new)
+                with suppress(StreamUpdateError):  # the update's own error is the one to show
+                    for each in registry.updates():
+                        if each.outcome is not None and each.new not in ended:
+                            count_update(each)
+                            link_driver(context, self.client, app, each.new)
             spec = registry.spec(record.runs)
             self.touch(app, record.runs, update=record.new, promoted=True)
         emit_promoted(self, context, {"app": app, "deployment": record.runs, "snapshot": spec.from_snapshot})

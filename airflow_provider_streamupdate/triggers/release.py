@@ -51,7 +51,7 @@ class ReleaseTrigger(BaseEventTrigger):
             try:
                 client = await StreamUpdateHook.async_client(self.streamupdate_conn_id)
                 content, event, reason = await asyncio.to_thread(self._read, client)
-            except StreamUpdateError as error:
+            except (StreamUpdateError, OSError) as error:  # a file that is being replaced
                 content, event, reason = seen, None, str(error)
             if reason != said:
                 log.info("release %s: %s", self.release_file, reason)
