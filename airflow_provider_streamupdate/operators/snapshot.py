@@ -47,7 +47,7 @@ class StreamSnapshotOperator(WaitingOperator):
             self.client.begin_snapshot(app, name, cancel=self.cancel, again=again)
             if snapshot := self.client.poll_snapshot(app, name, cancel=self.cancel):
                 return self.result_of(snapshot_dict(snapshot))
-            asked = {"name": name, "cancel": self.cancel, "poll_interval": self.poll_interval}
+            asked: dict[str, Any] = {"name": name, "cancel": self.cancel, "poll_interval": self.poll_interval}
             return self.wait_in_triggerer(app, SnapshotTrigger, timeout, **asked)
 
     def result_of(self, value: dict[str, Any]) -> dict[str, Any]:

@@ -108,7 +108,10 @@ class StreamSubmitOperator(VersionOperator):
                     link_driver(context, self.client, app, deployment)
             begun = plain_dict(deployed)
             if self.deferrable and self.client.drivers(deployed.app).state(deployed.deployment) not in STARTED_STATES:
-                waited_for = {"deployment": deployed.deployment, "states": [str(state) for state in STARTED_STATES]}
+                waited_for: dict[str, Any] = {
+                    "deployment": deployed.deployment,
+                    "states": [str(state) for state in STARTED_STATES],
+                }
                 self.wait_in_triggerer(deployed.app, DriverTrigger, timeout, begun=begun, **waited_for)
             return self._submitted(begun)
 
